@@ -10,11 +10,12 @@ from sklearn.utils.validation import _num_samples
 
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
+from sottovoce._plain_data import digest
 from sottovoce._validation import number, whole_number
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable, check_public_sizes
 from sottovoce.estimators.ties import model_digest
-from sottovoce.evaluation.evaluation import Evaluation
+from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import model_of, score_rows, task_of
 from sottovoce.evaluation.stored import StoredRows
@@ -88,7 +89,7 @@ def evaluate(
     ParameterError
         Before any work: an argument is missing, out of range or does not fit another one.
     DataError
-        Before any noise is drawn: X or y cannot be read as a table.
+        Before any noise is drawn: X has columns whose type is no number.
 
     Notes
     -----
@@ -136,11 +137,12 @@ def evaluate(
         charge.check_plan(event)
         charge.commit(event)
         own = isinstance(model, DPLinearEstimator)
+        classes = None if plan.task == "regression" else tuple(_plain(name) for name in model.classes_)
         receipt = evaluation_receipt(
             plan, evaluated=type(model).__name__, event=event, seeded=streams.seeded,
-            model=model_digest(model) if own else None, charge=charge.charge,
+            counts=digest(released(classes, tables)), model=model_digest(model) if own else None,
+            charge=charge.charge,
         )  # fmt: skip
-    classes = None if plan.task == "regression" else tuple(_plain(name) for name in model.classes_)
     return Evaluation(plan=plan, classes=classes, tables=tables, guarantee_=receipt, charge_=charge.charge)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._plain_data import decode, encode
+from sottovoce._plain_data import canonical_text, decode, digest, encode
 from sottovoce._validation import number
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.intervals import Measure
@@ -26,18 +26,18 @@ from sottovoce.evaluation.measures import (
     predicted,
     roc_of,
 )
-from sottovoce.evaluation.plan import EvaluationPlan
-from sottovoce.evaluation.plot import draw
+from sottovoce.evaluation.plan import COUNTS, EvaluationPlan
 from sottovoce.evaluation.tables import Table
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["NAMES", "Evaluation"]
+__all__ = ["NAMES", "Evaluation", "released"]
 
 _FORMAT: Final = "sottovoce-evaluation"
 _VERSION: Final = 1
 _LEVEL: Final = 0.95
+_MOST_NODES: Final = 64  # more than any plan has: a file may come from anybody, and its measures must not take long
 
 # Every measure, in the order and in the words in which it is shown.
 NAMES: Final[dict[str, str]] = {
@@ -279,16 +279,6 @@ class Evaluation:
         )
         return f"<table>{cells}</table>"
 
-    def plot(self) -> Any:
-        """Return a matplotlib figure: ROC curve, calibration, confusion matrix, intervals, as far as there are any.
-
-        Raises
-        ------
-        ParameterError
-            If matplotlib is not installed.
-        """
-        return draw(self)
-
     def to_html(self, *, title: str | None = None) -> str:
         """Return the evaluation as one self-contained HTML page to read and print, without scripts.
 
@@ -311,16 +301,8 @@ class Evaluation:
                 name: {"value": encode(found.value), "low": encode(found.low), "high": encode(found.high)}
                 for name, found in self._found.items()
             },
-            "classes": None if self.classes is None else encode(list(self.classes)),
             "plan": self.plan.facts(),
-            "tables": {
-                name: {
-                    "cells": encode(table.cells),
-                    "left_out": table.left_out,
-                    "axes": [None if axis is None else encode([axis.pieces, axis.centre]) for axis in table.axes],
-                }
-                for name, table in self.tables.items()
-            },
+            **released(self.classes, self.tables),
             "guarantee": self.guarantee_.to_dict(),
         }
 
@@ -331,7 +313,7 @@ class Evaluation:
         Raises
         ------
         ModelFormatError
-            If the data are not an evaluation that this version can read.
+            If the data are not an evaluation that this version can read, or not the one that its receipt is about.
         """
         if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
             raise ModelFormatError(f"not an evaluation: 'format' must be {_FORMAT!r}.")
@@ -344,7 +326,13 @@ class Evaluation:
             plan = EvaluationPlan.from_facts(dict(data["plan"]))
             tables = {name: _table(plan, name, entry) for name, entry in data["tables"].items()}
             classes = None if data["classes"] is None else tuple(decode(data["classes"]))
-            return cls(plan, classes, tables, Guarantee.from_dict(data["guarantee"]))
+            found = cls(plan, classes, tables, Guarantee.from_dict(data["guarantee"]))
+            about = found.guarantee_.parameters
+            if canonical_text(plan.facts()) != canonical_text(about["evaluation"]):
+                raise ModelFormatError("the plan is not the one that the receipt of the evaluation is about.")
+            if digest(released(classes, tables)) != about[COUNTS]:
+                raise ModelFormatError("the counts are not those that the receipt of the evaluation is about.")
+            return found
         except ModelFormatError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, SottovoceError) as error:
@@ -365,11 +353,35 @@ class Evaluation:
             raise ModelFormatError(f"this is not an evaluation: {error}.") from None
 
 
+def released(classes: tuple[Any, ...] | None, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """Return what all figures follow from, as it is stored; the receipt has its digest."""
+    return {
+        "classes": None if classes is None else [_plain(label) for label in classes],
+        "tables": {
+            name: {
+                "cells": encode(table.cells),
+                "left_out": table.left_out,
+                "axes": [None if axis is None else encode([axis.pieces, axis.centre]) for axis in table.axes],
+            }
+            for name, table in tables.items()
+        },
+    }
+
+
+def _plain(label: Any) -> Any:
+    try:
+        return encode(label)
+    except ParameterError:  # the noise was drawn: whatever names a class is written out
+        return repr(label)
+
+
 def _table(plan: EvaluationPlan, name: str, entry: Mapping[str, Any]) -> Table:
     pieces = [decode(axis) for axis in entry["axes"]]
     first, second = (
         None if one is None else Axis(tuple(tuple(map(float, piece)) for piece in one[0]), one[1]) for one in pieces
     )
+    if any(axis is not None and len(axis) > _MOST_NODES for axis in (first, second)):
+        raise ModelFormatError(f"the table {name!r} has more than {_MOST_NODES} nodes on an axis: damaged file.")
     cells = np.array(decode(entry["cells"]), dtype=np.float64)
     wanted = tuple(len(axis) if axis is not None else plan.n_classes for axis in (first, second))
     if cells.shape != wanted or not np.isfinite(cells).all() or not math.isfinite(entry["left_out"]):

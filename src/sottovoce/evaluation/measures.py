@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -39,13 +40,16 @@ def predicted(table: Table) -> Vector:
 
 def of_classes(table: Table, level: float) -> dict[str, Measure]:
     """Return the measures of labels, which are the lines, against predictions."""
-    said, labels = predicted(table), np.eye(len(table.cells))[:, :, None]
-    whole = np.ones(table.cells.shape)
-    hits = [label * column for label, column in zip(labels, said, strict=True)]
-    recalls = [share(table, hit, whole * label, level) for hit, label in zip(hits, labels, strict=True)]
-    precisions = [share(table, hit, whole * column, level) for hit, column in zip(hits, said, strict=True)]
+    said, whole = predicted(table), np.ones(table.cells.shape)
+    recalls, precisions = [], []
+    for label, columns in enumerate(said > 0.0):
+        line, column = np.s_[label : label + 1], table.cells[:, columns]
+        recalls.append(share(replace(table, cells=table.cells[line]), said[line], whole[line], level))
+        hit = np.zeros(column.shape)
+        hit[label] = 1.0
+        precisions.append(share(replace(table, cells=column), hit, whole[:, columns], level))
     found = {
-        "accuracy": share(table, sum(hits, 0.0 * whole), whole, level),
+        "accuracy": share(table, said, whole, level),
         "balanced_accuracy": mean_of(recalls).within(0.0, 1.0),
     }
     if len(said) == 2:

@@ -18,12 +18,13 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.receipts import ChargeLike, make_receipt
 from sottovoce.privacy.unit import checked_max_rows, unit_of
 
-__all__ = ["PARTS", "RANGE_CELLS", "TASKS", "EvaluationPlan", "Mechanism", "evaluation_receipt"]
+__all__ = ["COUNTS", "PARTS", "RANGE_CELLS", "TASKS", "EvaluationPlan", "Mechanism", "evaluation_receipt"]
 
 Mechanism = DiscreteLaplace | GridGaussian
 
 PARTS: Final = 2**20  # ticks that a row is counted as; a row on two axes is shared on both
 RANGE_CELLS: Final = 64
+COUNTS: Final = "released counts (SHA-256)"  # in a receipt: what all figures follow from
 _MOST_ROWS: Final = 2**32  # sums of as many ticks are exact in double precision
 _LEAST_EPSILON: Final = 1e-6
 
@@ -169,6 +170,7 @@ def evaluation_receipt(
     evaluated: str,
     event: Event,
     seeded: bool,
+    counts: str,
     model: str | None = None,
     charge: ChargeLike | None = None,
 ) -> Guarantee:
@@ -182,6 +184,8 @@ def evaluation_receipt(
     event : Event
         What was released.
     seeded : bool
+    counts : str
+        Digest of the released counts.
     model : str or None
         Digest of the model.
     charge : Charge or None
@@ -208,7 +212,8 @@ def evaluation_receipt(
             f"{size} = {plan.n_samples}",
             "the model and all arguments, chosen without looking at the rows of this evaluation; the classes are those "
             "of the model",
-            "the model scores each row by itself: its score does not depend on the other rows",
+            "the model scores each row by itself: its score depends, to the last digit, neither on the other rows nor "
+            "on its place among them (so it is with the models of sottovoce, also at the end of a pipeline)",
             "the statement is about the rows of this evaluation. On rows that were held out of training it says how "
             "good the model is; on training rows the figures are optimistic, and this budget adds to that of the model",
             *labels,
@@ -222,6 +227,7 @@ def evaluation_receipt(
         parameters={
             "model that was evaluated": evaluated,
             "evaluation": plan.facts(),
+            COUNTS: counts,
             **{f"noise in a count of the {name}": found.noise_std for name, found in plan.mechanisms.items()},
         },
         seeded=seeded,

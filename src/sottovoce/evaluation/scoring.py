@@ -1,29 +1,33 @@
 """From a model and a table to what each row adds: total, whatever the rows hold.
 
-The models of this library score a row by their own row kernels, so that other rows cannot reach its last digit.
+The models of this library, also at the end of a pipeline, score a row by their own row kernels, so that other rows
+cannot reach its last digit.
 """
 
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any, Final, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import get_tags
-from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _num_samples, validate_data
 
+from sottovoce._entries import entries, numbers_of, places_in
 from sottovoce._numerics import Vector
-from sottovoce._validation import refuse_masked
+from sottovoce._optional import loaded
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators.classifier import LogisticClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.reading import UnreadTable, check_columns
+from sottovoce.estimators.pipeline import DPPipeline
+from sottovoce.estimators.reading import UnreadTable, check_columns, refuse_texts
 from sottovoce.estimators.search.scores import margins_of
 from sottovoce.evaluation.plan import EvaluationPlan
 from sottovoce.evaluation.stored import StoredRows
 from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import ParameterError
 
 __all__ = ["labels_of", "model_of", "score_rows", "task_of"]
 
@@ -75,13 +79,11 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows |
     """
     if isinstance(X, UnreadTable):
         X, y = X.read()
-    refuse_masked("X", X)
-    refuse_masked("y", y)
     if y is not None:
-        y = column_or_1d(y, warn=False)
+        y = entries(y)
     if isinstance(X, StreamedTable):
         return _score_blocks(plan, model, X, y)
-    return _score_in_memory(plan, model, X, column_or_1d(y, warn=False))
+    return _score_in_memory(plan, model, X, y)
 
 
 def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> StoredRows:
@@ -104,6 +106,10 @@ def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) ->
 def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block: bool = False) -> ScoredRows:
     """Score rows; of a ``block`` the columns were checked, and the labels are what `labels_of` returns."""
     X, unreadable = _readable(model, X, checked=block)
+    while (behind := _behind_steps(model, X)) is not None:
+        model, X = behind
+        X, more = _readable(model, X)
+        unreadable = unreadable | more
     classes = None if plan.task == "regression" else model.classes_
     labels = y if block else labels_of(plan, classes, y)
     with np.errstate(all="ignore"):
@@ -125,41 +131,45 @@ def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block:
         )
 
 
-def labels_of(plan: EvaluationPlan, classes: Any, y: Any) -> Vector:
+def labels_of(plan: EvaluationPlan, classes: Any, y: NDArray[Any]) -> Vector:
     """Return labels as numbers within their bounds, or as places in the list of classes; NaN for all others."""
     if plan.task == "regression":
         assert plan.label_bounds is not None
-        values = _numbers(y)
+        values = numbers_of(y)
         return np.where(np.isfinite(values), np.clip(values, *plan.label_bounds), np.nan)
     return _places(classes, y)
 
 
-def _places(classes: Any, y: Any) -> Vector:
-    places = {label: float(place) for place, label in enumerate(_entries(classes))}
-    try:
-        return np.array([places.get(label, np.nan) for label in _entries(y)])
-    except TypeError as error:  # what is no label at all, such as lists
-        raise DataError(f"y must hold one label for each row: {error}.") from error
-
-
-def _numbers(y: Any) -> Vector:
-    given = np.asarray(y)
-    if given.dtype.kind in "biuf":
-        return given.astype(np.float64)
-    values = np.full(len(given), np.nan)
-    for k, entry in enumerate(_entries(y)):
-        with suppress(TypeError, ValueError, OverflowError):  # what is no number has no error either, like NaN
-            values[k] = float(entry)
-    return values
-
-
-def _entries(y: Any) -> list[Any]:
-    """Return the labels as objects of Python, whatever holds them: no array, which makes texts of a list of both."""
-    return list(y) if isinstance(y, (list, tuple)) else np.asarray(y).tolist()
+def _places(classes: Any, y: NDArray[Any]) -> Vector:
+    places = places_in(entries(classes).tolist(), y)
+    return np.where(places < 0, np.nan, places)
 
 
 def _without(labels: Vector, scores: Vector, unreadable: NDArray[np.bool_]) -> ScoredRows:
     return ScoredRows(labels, scores, unreadable | np.isnan(labels) | np.isnan(scores))
+
+
+def _behind_steps(model: Any, X: Any) -> tuple[Any, Any] | None:
+    """Return the model of this library at the end of a pipeline, and the rows as its steps hand them to it."""
+    if isinstance(model, DPPipeline):
+        return model.steps_[-1][1], model._before_model(_laid_out(X))[1:]
+    if isinstance(model, Pipeline) and isinstance(model[-1], (DPLinearEstimator, DPPipeline)):
+        return model[-1], model[:-1].transform(_laid_out(X))[1:] if len(model) > 1 else X
+    return None
+
+
+def _laid_out(X: Any) -> Any:
+    """Return the first row and then all rows, in one layout: numpy adds up the entries of a row as they lie in memory.
+
+    A single row has every layout, so there is always one more; the blocks of a frame may have either.
+    """
+    places, pandas, arrow = np.maximum(np.arange(-1, _num_samples(X)), 0), loaded("pandas"), loaded("pyarrow")
+    if arrow is not None and isinstance(X, arrow.Table):  # before scikit-learn 1.7 its own function refuses one
+        return X.take(places)
+    rows = _safe_indexing(X, places)
+    if pandas is not None and isinstance(rows, pandas.DataFrame):
+        return pandas.concat([rows.iloc[:, [column]] for column in range(rows.shape[1])], axis=1)
+    return rows
 
 
 def _limits(plan: EvaluationPlan) -> tuple[float, float]:
@@ -169,7 +179,10 @@ def _limits(plan: EvaluationPlan) -> tuple[float, float]:
 
 def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArray[np.bool_]]:
     """Return a table that the model takes, and which rows had to be emptied for that: those with NaN or infinity."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64) if X.dtype.kind in "biu" else X, np.nan)
     if isinstance(model, DPLinearEstimator) and not checked:
+        X = _cells(X)
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         X = validate_data(model, X, reset=False, order="C", **checks)
     bad: NDArray[np.bool_]
@@ -184,6 +197,21 @@ def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArra
         bad = np.asarray(~np.isfinite(X).all(axis=1))
         return np.where(bad[:, None], 0.0, X), bad
     return X, np.zeros(_num_samples(X), np.bool_)
+
+
+def _cells(X: Any) -> Any:
+    """Return a table in which cells that are no numbers are NaN, where the type of a column admits numbers at all."""
+    if isinstance(X, (list, tuple)):
+        X = np.array(X, dtype=object)
+    if isinstance(X, np.ndarray) and X.dtype.kind == "O":
+        return numbers_of(X)
+    if hasattr(X, "iloc"):  # a data frame of pandas
+        X = X.copy(deep=False)
+        for name, kind in X.dtypes.items():
+            if str(kind) in ("object", "category"):
+                X[name] = numbers_of(entries(X[name]))
+    refuse_texts(X)
+    return X
 
 
 def _takes_nan(model: Any) -> bool:
@@ -202,7 +230,7 @@ def _scores(model: Any, X: Any) -> Vector:
 def _predicted_places(model: Any, X: Any) -> Vector:
     if isinstance(model, DPLinearEstimator):
         return np.asarray(margins_of(model, X).argmax(axis=1), dtype=np.float64)
-    return _places(model.classes_, model.predict(X))
+    return _places(model.classes_, entries(model.predict(X)))
 
 
 def _probabilities(model: Any, X: Any) -> Vector:

@@ -2,12 +2,10 @@
 
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.difference import ReceiptDifference, diff_receipts
-from sottovoce.report.hub_card import hub_card
 from sottovoce.report.model_card import CARD_FIELDS, read_model_card
 from sottovoce.report.pages.difference_page import difference_page
 from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import read_receipt
-from sottovoce.report.registry import registry_entry
 from sottovoce.report.signing import make_key, sign_receipt
 from sottovoce.report.summing import ReceiptSum, sum_receipts
 from sottovoce.report.verification import Verification, verify_receipt
@@ -20,13 +18,11 @@ __all__ = [
     "Verification",
     "diff_receipts",
     "difference_page",
-    "hub_card",
     "make_key",
     "privacy_curve",
     "read_model_card",
     "read_receipt",
     "receipt_page",
-    "registry_entry",
     "sign_receipt",
     "sum_receipts",
     "verify_receipt",

@@ -1,4 +1,4 @@
-"""Read a receipt that may come from anybody: from its own file, from a model file, or from a page made of it."""
+"""Read a receipt that may come from anybody: from its own file, a model, an evaluation, or a page made of them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _LARGEST_MODEL: Final = 500_000_000
 _DEEPEST: Final = 64
 _MOST_EVENTS: Final = 10_000
 _MODELS: Final = ("sottovoce-model", "sottovoce-local-model")
+_EVALUATION: Final = "sottovoce-evaluation"
 _PAGE: Final = b"<!doctype html>"
 
 
@@ -30,7 +31,7 @@ class ReceiptFile:
 
     Attributes
     ----------
-    kind : {"receipt", "model", "page"}
+    kind : {"receipt", "model", "evaluation", "page"}
     data : dict
         The receipt as plain data.
     page : str or None
@@ -42,6 +43,8 @@ class ReceiptFile:
         The file.
     model : dict or None
         The content of a model file.
+    evaluation : dict or None
+        The content of an evaluation, from its file or its page.
     """
 
     kind: str
@@ -51,6 +54,7 @@ class ReceiptFile:
     model_card: dict[str, str | list[str]] | None = None
     raw: bytes = b""
     model: dict[str, Any] | None = None
+    evaluation: dict[str, Any] | None = None
 
 
 def read_receipt(path: str | Path) -> Guarantee:
@@ -59,7 +63,7 @@ def read_receipt(path: str | Path) -> Guarantee:
     Parameters
     ----------
     path : str or Path
-        A receipt, a model file, or a page that `receipt_page` made.
+        A receipt, a model file, an evaluation, or a page of a receipt or an evaluation.
 
     Returns
     -------
@@ -113,12 +117,18 @@ def _opened(raw: bytes) -> ReceiptFile:
     if is_page:
         return _page(content)
     data = _parsed(content)
-    if isinstance(data, dict) and data.get("format") in _MODELS:
+    if isinstance(data, dict) and data.get("format") in (*_MODELS, _EVALUATION):
+        kind = "evaluation" if data["format"] == _EVALUATION else "model"
         if not isinstance(data.get("guarantee"), dict):
-            raise ModelFormatError("the model file holds no receipt: it is damaged.")
-        return ReceiptFile("model", _limited(data["guarantee"]), model=data)
+            raise ModelFormatError(f"the {kind} file holds no receipt: it is damaged.")
+        receipt = _limited(data["guarantee"])
+        return (
+            ReceiptFile(kind, receipt, evaluation=data)
+            if kind == "evaluation"
+            else ReceiptFile(kind, receipt, model=data)
+        )
     if not isinstance(data, dict) or data.get("format") != "sottovoce-receipt":
-        raise ModelFormatError("this is neither a receipt, a model, nor the page of a receipt.")
+        raise ModelFormatError("this is neither a receipt, a model, an evaluation, nor the page of one.")
     if len(raw) > _LARGEST_RECEIPT:
         raise ModelFormatError(f"a receipt has at most {_LARGEST_RECEIPT:,} bytes; this file has {len(raw):,}.")
     return ReceiptFile("receipt", _limited(data), raw=raw)
@@ -128,9 +138,12 @@ def _page(content: str) -> ReceiptFile:
     blocks = _Blocks()
     blocks.feed(content)
     blocks.close()
-    if sorted(blocks.found) != ["page", "receipt"]:
+    about = "evaluation" if "evaluation" in blocks.found else "receipt"
+    if set(blocks.found) != {"page", about}:
         raise ModelFormatError("this page holds no receipt: it must have one data block 'receipt' and one 'page'.")
-    data, made_with = _parsed(blocks.found["receipt"]), _parsed(blocks.found["page"])
+    found, made_with = _parsed(blocks.found[about]), _parsed(blocks.found["page"])
+    evaluation = found if about == "evaluation" and isinstance(found, dict) else None
+    data = found if evaluation is None else evaluation.get("guarantee")
     if not isinstance(data, dict) or not isinstance(made_with, dict):
         raise ModelFormatError("the data of this page are no receipt.")
     title, card = made_with.get("title"), made_with.get("model_card")
@@ -140,7 +153,7 @@ def _page(content: str) -> ReceiptFile:
         checked = None if card is None else check_model_card(card)
     except SottovoceError as error:
         raise ModelFormatError(f"the page has no valid model card: {error}") from None
-    return ReceiptFile("page", _limited(data), content, title, checked)
+    return ReceiptFile("page", _limited(data), content, title, checked, evaluation=evaluation)
 
 
 class _Blocks(HTMLParser):

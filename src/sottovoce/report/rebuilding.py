@@ -11,15 +11,17 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._plain_data import canonical_text, decode
-from sottovoce._validation import choice, filled_text, whole_number
+from sottovoce._validation import choice, whole_number
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.solver import OBJECT, Solver
+from sottovoce.estimators._pipelines import checked_steps, is_class_name
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import ESTIMATORS
@@ -29,7 +31,7 @@ from sottovoce.estimators.scaler import DPScaler
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.search.search import search_receipt
 from sottovoce.estimators.ties import decode_classes
-from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
+from sottovoce.evaluation.plan import COUNTS, EvaluationPlan, evaluation_receipt
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, releases_of
@@ -51,13 +53,15 @@ _TOLD: Final = (
 NO_RUN: Final = "its parameters describe no run that this version of sottovoce can make"
 
 
-def made_again(receipt: Guarantee) -> Guarantee:
+def made_again(receipt: Guarantee, solvers: Sequence[type[Solver]] = ()) -> Guarantee:
     """Return the receipt that a run with these parameters gets.
 
     Parameters
     ----------
     receipt : Guarantee
         Of format 2.
+    solvers : sequence of subclasses of Solver
+        Solver objects that may have made it, beside the solvers with names.
 
     Returns
     -------
@@ -69,11 +73,10 @@ def made_again(receipt: Guarantee) -> Guarantee:
     ModelFormatError
         If the parameters describe no run, or one that could not take place; the message says why.
     """
-    parameters = receipt.parameters
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the person who verifies is not the one who chose
-            again = _again(receipt, parameters)
+            again = _again(receipt, _with_solver(receipt.parameters, solvers))
     except KeyError as error:
         raise ModelFormatError(f"{NO_RUN}: there is no {error}.") from None
     except Exception as error:  # a stranger's parameters may lead anywhere; what they lead to is not a receipt of ours
@@ -99,9 +102,24 @@ def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
         return _vertical(receipt, parameters)
     if "n_reports" in parameters:
         return _local(parameters)
-    if "claimed epsilon" in parameters:
-        return _bernstein(receipt, parameters)
     raise ModelFormatError(f"{NO_RUN}: it knows no such mechanism.")
+
+
+def _with_solver(parameters: Mapping[str, Any], solvers: Sequence[type[Solver]]) -> Mapping[str, Any]:
+    """Return the parameters with the solver object itself in place of its description, where there is one."""
+    arguments = parameters.get("arguments")
+    if not (isinstance(arguments, Mapping) and isinstance(arguments.get("solver"), Mapping)):
+        return parameters
+    options = decode(arguments["solver"])
+    name = options.pop(OBJECT)
+    known = {kind.plan.solver: kind for kind in solvers}
+    if name not in known:
+        raise ParameterError(
+            f"it was made by the solver object {name!r}, which readers of receipts do not know by themselves. What the "
+            "event costs was checked, but not that it is the event of such a run: give verify_receipt the class of the "
+            "object (solvers=...)."
+        )
+    return {**parameters, "arguments": {**arguments, "solver": known[name](**options)}}
 
 
 def _central(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
@@ -159,7 +177,7 @@ def _pipeline(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     part = _of_plan(model, model_plan, receipt, parameters)
     return pipeline_receipt(
         plan, model, part, plan.event_of(part.event), receipt.seeded, scaler=scaler,
-        others=[str(step) for step in facts["steps that learn nothing"]], steps=_steps(parameters),
+        others=checked_steps(facts["steps that learn nothing"]), steps=_steps(parameters),
     )  # fmt: skip
 
 
@@ -171,8 +189,14 @@ def _scaler(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 def _evaluation(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     plan = EvaluationPlan.from_facts({**parameters["evaluation"]})
-    evaluated = filled_text("model that was evaluated", parameters["model that was evaluated"])
-    return evaluation_receipt(plan, evaluated=evaluated, event=plan.event, seeded=receipt.seeded)
+    evaluated = parameters["model that was evaluated"]
+    if not is_class_name(evaluated):
+        raise ParameterError(f"the model that was evaluated must be the name of a class; got {evaluated!r}.")
+    if not re.fullmatch("[0-9a-f]{64}", parameters[COUNTS]):
+        raise ParameterError(f"{COUNTS} must be 64 hexadecimal digits; got {parameters[COUNTS]!r}.")
+    return evaluation_receipt(
+        plan, evaluated=evaluated, event=plan.event, seeded=receipt.seeded, counts=parameters[COUNTS]
+    )
 
 
 def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
@@ -252,16 +276,6 @@ def _local(parameters: Mapping[str, Any]) -> Guarantee:
     )
 
 
-def _bernstein(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
-    from sottovoce.published.bernstein.aggregator import guarantee
-    from sottovoce.published.bernstein.protocol import BernsteinProtocol
-
-    names = ("loss", "n_features", "degree", "beta", "noise", "data_norm")
-    given = {name: parameters[name] for name in names} | {"order": parameters.get("order", 1)}
-    protocol = BernsteinProtocol(epsilon=parameters["claimed epsilon"], delta=receipt.delta, **given)
-    return guarantee(protocol, parameters["reports"])
-
-
 def _to_nine_digits(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: _to_nine_digits(value) for key, value in data.items()}
@@ -277,7 +291,7 @@ def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _steps(parameters: Mapping[str, Any]) -> list[str]:
-    return [str(step) for step in parameters.get(_STEPS, ())]
+    return checked_steps(parameters.get(_STEPS, []))
 
 
 def releases(event: Event) -> Counter[str]:

@@ -47,7 +47,8 @@ def verdict_of(guarantee: Guarantee) -> Verdict:
             "seeded",
             "Private only against people without the seed",
             "The noise was drawn from a seed that somebody chose (random_state). Whoever knows or guesses the seed can "
-            "take the noise away again: against them there is no protection at all.",
+            "take the noise away again: against them there is no protection at all, nor against anybody else if the "
+            "seed is used for a second run.",
         )
     n = number_of_people(guarantee)
     many = n is not None and is_large_delta(guarantee.delta, n)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce._plain_data import digest, plain
+from sottovoce._shown import in_one_line
 from sottovoce._version import __version__
 from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
 from sottovoce.privacy.accounting import accountant_for
@@ -18,6 +20,9 @@ from sottovoce.report.model_file import compared_with_model
 from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
 from sottovoce.report.signing import checked_signature
+
+if TYPE_CHECKING:
+    from sottovoce.central.solver import Solver
 
 __all__ = ["Check", "Verification", "verify_receipt"]
 
@@ -31,12 +36,14 @@ _NOT_CHECKABLE: Final = (
     "what else was released about the same people: budgets add up over releases",
     "the proof, and the program it is about: read both",
 )
+_NO_FIGURES: Final = "the figures: they are not in the receipt. Verify the evaluation's own file or page"
 _NO_MODEL: Final = "which model it belongs to: no model was given to compare"
 _FREE: Final = "day and ledger entry: they follow from nothing else in the file; compare them with the ledger"
 _OLD: Final = (
     "to which model, schema, day and ledger it belongs, and whether event and words are those of the run: a receipt of "
     "version 1 does not say"
 )
+_NEAR: Final = 1e-6  # figures are shown with four digits
 _NOT_CHECKABLE_CARD: Final = "the model card: it is stated by the author"
 
 
@@ -46,7 +53,7 @@ class Verification:
 
     Attributes
     ----------
-    kind : {"receipt", "model", "page"}
+    kind : {"receipt", "model", "evaluation", "page"}
     guarantee : Guarantee or None
         None where the file gives none that holds.
     checks : tuple of Check
@@ -82,17 +89,24 @@ class Verification:
         verdict = "passed" if self.passed else "FAILED: do not rely on this file"
         if self.passed and self.guarantee is not None and self.guarantee.format == 1:
             verdict = "passed, as far as an old receipt (version 1) can be checked"
-        checks = [(check.name, f"{'ok' if check.passed else 'WRONG'}: {check.detail}") for check in self.checks]
+        checks = [
+            (check.name, in_one_line(f"{'ok' if check.passed else 'WRONG'}: {check.detail}")) for check in self.checks
+        ]
         promise = [] if self.guarantee is None else [
-            ("statement", self.guarantee.statement()), ("fingerprint (SHA-256)", fingerprint(self.guarantee))
+            ("statement", self.guarantee.statement()),
+            ("fingerprint (SHA-256)", fingerprint(self.guarantee)),
         ]  # fmt: skip
         return [("verdict", verdict), *promise, *checks, ("cannot be checked", "\n".join(self.not_checkable))]
 
 
 def verify_receipt(
-    path: str | Path, *, model: str | Path | None = None, public_key: str | Path | None = None
+    path: str | Path,
+    *,
+    model: str | Path | None = None,
+    public_key: str | Path | None = None,
+    solvers: Sequence[type[Solver]] = (),
 ) -> Verification:
-    """Check a receipt, the receipt in a model file, or a page.
+    """Check a receipt, the receipt in a model file, an evaluation, or a page.
 
     Parameters
     ----------
@@ -101,13 +115,17 @@ def verify_receipt(
         A model file that the receipt should belong to. A model file in ``path`` is compared with its own receipt.
     public_key : str, Path or None, default=None
         File with the public key of whoever should have signed. Then a receipt without a signature fails.
+    solvers : sequence of classes, default=()
+        Classes of solver objects, such as ``sottovoce.papers.dp_scd.SOLVERS``. The receipt of a fit with an object of
+        another class fails, in words: nobody here can tell what its run costs.
 
     Returns
     -------
     Verification
         The event is accounted again and compared with the promise. The run is planned again from the parameters, and
         event, words and promise are compared with what such a run has. What the file says in words is compared with
-        what its data mean; a page is made again from its own data and compared letter by letter.
+        what its data mean; a page is made again from its own data and compared letter by letter. The figures of an
+        evaluation are computed again from its counts, which must be those that its receipt is about.
 
     Raises
     ------
@@ -121,7 +139,7 @@ def verify_receipt(
     if beside is not None and beside.model is None:
         raise ModelFormatError(f"{model}: this is a {beside.kind}, not a model file.")
     try:
-        checks, guarantee = _checked(opened)
+        checks, guarantee = _checked(opened, solvers)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from None
     if guarantee is not None and beside is not None:
@@ -147,12 +165,13 @@ def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: boo
         *(() if signed else (_ANYBODY,)),
         *(() if old or signed else (_FREE,)),
         *(() if old or with_model or opened.model is not None else (_NO_MODEL,)),
+        *((_NO_FIGURES,) if opened.evaluation is None and guarantee and "evaluation" in guarantee.parameters else ()),
         *_NOT_CHECKABLE,
         *((_NOT_CHECKABLE_CARD,) if opened.model_card else ()),
     )
 
 
-def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
+def _checked(opened: ReceiptFile, solvers: Sequence[type[Solver]]) -> tuple[list[Check], Guarantee | None]:
     checks = [Check("file", True, f"a {opened.kind} of readable size and depth, no name given twice")]
     try:
         guarantee = Guarantee.from_dict(opened.data)
@@ -171,13 +190,15 @@ def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
         from sottovoce.report.comparison import compared_with_run, same_schema  # loads the solvers
 
         checks.append(_same_checksum(opened.data))
-        checks += compared_with_run(guarantee)
+        checks += compared_with_run(guarantee, solvers)
         if guarantee.schema is not None:
             checks.append(same_schema(guarantee, opened.data["schema"]))
     if opened.model is not None:
         checks += compared_with_model(guarantee, opened, own=True)
-    if opened.page is not None:
-        checks.append(_same_page(opened, guarantee))
+    if opened.evaluation is not None:
+        checks += _figures(opened.evaluation, opened)
+    elif opened.page is not None:
+        checks.append(_same_page(opened, receipt_page(guarantee, model_card=opened.model_card, title=opened.title)))
     return checks, guarantee
 
 
@@ -214,8 +235,42 @@ def _accountant(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
     return Check("accountant", True, f"accounted again by: {now}; the receipt names: {guarantee.accountant}")
 
 
-def _same_page(opened: ReceiptFile, guarantee: Guarantee) -> Check:
-    again = receipt_page(guarantee, model_card=opened.model_card, title=opened.title)
+def _figures(data: Mapping[str, Any], opened: ReceiptFile) -> list[Check]:
+    """Compute the figures of an evaluation again from its counts, and its page."""
+    from sottovoce.evaluation.evaluation import Evaluation  # loads what they are computed with
+
+    try:
+        found = Evaluation.from_dict(data)
+        again = found.to_dict()
+        page = None if opened.page is None else found.to_html(title=opened.title)
+    except ModelFormatError as error:
+        return [Check("figures", False, str(error))]
+    except Exception as error:  # a stranger's numbers may lead anywhere
+        return [Check("figures", False, f"no figures follow from the counts: {error or type(error).__name__}")]
+    wrong = sorted(
+        name for name in {*data, *again} if not _equal(data.get(name), again.get(name), near=name == "measures")
+    )
+    figures = compared(
+        "figures",
+        not wrong,
+        "all measures and intervals follow from the released counts that the receipt is about",
+        f"what the file says is not what follows from its released counts: {', '.join(map(repr, wrong))}",
+    )
+    return [figures] if page is None else [figures, _same_page(opened, page)]
+
+
+def _equal(found: Any, wanted: Any, *, near: bool) -> bool:
+    """Compare plain data; where ``near``, other machines may round numbers otherwise."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return set(found) == set(wanted) and all(_equal(found[name], wanted[name], near=near) for name in wanted)
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(_equal(*pair, near=near) for pair in zip(found, wanted, strict=True))
+    if near and type(found) is type(wanted) is float:
+        return math.isclose(found, wanted, rel_tol=_NEAR, abs_tol=_NEAR)
+    return type(found) is type(wanted) and bool(found == wanted)
+
+
+def _same_page(opened: ReceiptFile, again: str) -> Check:
     return compared(
         "page",
         again == opened.page,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
 from sottovoce._version import __version__
+from sottovoce.evaluation.plan import COUNTS
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
 from sottovoce.report.pages._markup import Markup, data_block, element
 from sottovoce.report.pages.figures import Axes, axes_for
@@ -67,7 +68,7 @@ def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
         title=heading,
         lead=(element("p", "Private evaluation", class_="kicker"), element("h1", heading), _verdict(found)),
         first=parts,
-        data=(data_block("evaluation", found.to_dict()),),
+        data=(data_block("evaluation", found.to_dict()), data_block("page", {"title": title})),
         foot=f"Page made by sottovoce {__version__}. Fingerprint of the receipt: {fingerprint(found.guarantee_)}.",
     )
 
@@ -215,6 +216,7 @@ def _privacy(found: Evaluation) -> Markup:
             "Noise in a count",
             ", ".join(f"{one.noise_std:.3g} rows ({name})" for name, one in found.plan.mechanisms.items()),
         ),
+        ("Released counts (SHA-256)", str(receipt.parameters[COUNTS])),
         *[(name[0].upper() + name[1:], text) for name, text in receipt.ties()],
         ("Proof", "\n".join(where_to_read(receipt.proof))),
     ]
