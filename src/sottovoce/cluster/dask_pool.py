@@ -90,7 +90,6 @@ class DaskPool(Pool):
         return alive
 
     def start(self, worker: str) -> str:
-        """Start a keeper on a worker."""
         keeper = f"sottovoce-{uuid4().hex}"
         future = self.client.submit(
             Actor, key=keeper, actor=True, workers=[worker], allow_other_workers=False, pure=False, retries=0
@@ -104,7 +103,6 @@ class DaskPool(Pool):
         return keeper
 
     def call(self, calls: Mapping[str, Call]) -> dict[str, Answer | Lost]:
-        """Call several keepers at once."""
         return self._sync(self._called(calls)) if calls else {}
 
     def forget(self, keeper: str) -> None:

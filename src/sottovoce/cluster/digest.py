@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowsDigest"]
+__all__ = ["RowsDigest", "digest_of"]
 
 
 class RowsDigest:
@@ -37,3 +37,12 @@ class RowsDigest:
     def value(self) -> str:
         """The fingerprint of what was taken so far."""
         return self._hash.hexdigest()
+
+
+def digest_of(raw: Any, labels: NDArray[Any] | None, names: tuple[str, ...]) -> str:
+    """Return the fingerprint of rows in memory, dense or CSR, and of their labels."""
+    digest = RowsDigest(names, raw.shape, raw.dtype)
+    for piece in [raw.data, raw.indices, raw.indptr] if hasattr(raw, "indptr") else [raw]:
+        digest.add(piece)
+    digest.add_labels(labels)
+    return digest.value

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from sottovoce._optional import pa
 from sottovoce._validation import choice, whole_number
-from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.digest import RowsDigest
-from sottovoce.cluster.parquet import A_WORKER, refuse_unreached, storage_for
+from sottovoce.cluster.parquet import A_WORKER, RowsOnScratch, refuse_unreached, storage_for
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.cluster.table import DaskTable
 from sottovoce.tables import Encoder, Table
@@ -79,7 +78,7 @@ class EncodedRows(Source):
 
         raw: Any
         if self.storage == "scratch":
-            raw = _Scratch.write(((block, None) for block in blocks()), encoder.n_features, _DTYPE, scratch)
+            raw = RowsOnScratch.write(((block, None) for block in blocks()), encoder.n_features, _DTYPE, scratch)
         elif encoder.sparse:
             raw = sp.csr_array(sp.vstack(list(blocks()), format="csr"))
         else:
@@ -153,19 +152,19 @@ class EncodedTable(DaskTable):
         table.encoder = encoder
         return table
 
+    def _about(self) -> dict[str, object]:
+        return {**super()._about(), "schema": self.encoder.schema.to_toml()}
+
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of features."""
         return sum(source.n_rows or 0 for source in self.partitions.sources), self.encoder.n_features
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
         return _DTYPE
 
     @property
     def has_labels(self) -> bool:
-        """Whether the table names its target."""
         return True
 
     @property
@@ -203,14 +202,6 @@ def encoded_sources(
         sources.append(EncodedRows(some, encoder, chosen, first))
         first += sources[-1].size
     return sources
-
-
-class _Scratch(ScratchTable):
-    """Encoded rows on scratch disk, whose labels are beside them."""
-
-    @property
-    def has_labels(self) -> bool:
-        return False
 
 
 def _names(encoder: Encoder) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cluster.dask_pool import check_client
-from sottovoce.cluster.inline import digest_of
+from sottovoce.cluster.digest import digest_of
 from sottovoce.cluster.partitions import Prepare
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import DataError, ParameterError
@@ -59,7 +59,7 @@ class FrameSource(Source):
         raw = np.empty((len(frame), len(self.features)), self.dtype)
         for k, name in enumerate(self.features):
             with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
-                raw[:, k] = frame[name].to_numpy(np.float64 if raw.dtype == np.float64 else None, na_value=np.nan)
+                raw[:, k] = frame[name].to_numpy(np.float64, na_value=np.nan)
         labels = None if self.target is None else self._labels(frame[self.target])
         return LoadedRows(raw, labels, digest_of(raw, labels, self.features), len(frame))
 

@@ -2,7 +2,7 @@
 
 import copy
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from sottovoce._numerics import Vector
 from sottovoce._version import __version__
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Effect, Operation, Ticks
-from sottovoce.cluster.keeper import Answer
+from sottovoce.cluster.keeper import Answer, runs
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
@@ -37,6 +37,8 @@ class ClusterHolder(Holder):
         Gets each released value before it is used.
     told : callable or None
         Called with the holder after each operation.
+    facts : mapping or None
+        Public: by these the log knows which fit it is of, beside sizes and files.
 
     Attributes
     ----------
@@ -51,7 +53,11 @@ class ClusterHolder(Holder):
     on_cluster = True
 
     def __init__(
-        self, partitions: Partitions, log: Log | None = None, told: Callable[["ClusterHolder"], None] | None = None
+        self,
+        partitions: Partitions,
+        log: Log | None = None,
+        told: Callable[["ClusterHolder"], None] | None = None,
+        facts: Mapping[str, object] | None = None,
     ) -> None:
         partitions.settle()
         self.partitions = partitions
@@ -65,7 +71,7 @@ class ClusterHolder(Holder):
         self.history: list[Operation[Any]] = []
         self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
         self._log = NoLog() if log is None else log
-        self._log.begin(self._about())
+        self._log.begin({**self._about(), **(facts or {})})
         self._told = told
 
     def status(self) -> str:
@@ -87,9 +93,8 @@ class ClusterHolder(Holder):
             raise error
         if self._told is not None:
             self._told(self)
-        self.constant = answers[0].constant
-        runs = {first: value for answer in answers for first, value in answer.value.items()}
-        return operation.merged([runs[first] for first in sorted(runs)])
+        sums = {first: value for answer in answers for first, value in answer.value.items()}
+        return operation.merged([sums[first] for first in sorted(sums)])
 
     def release(
         self,
@@ -140,12 +145,27 @@ class ClusterHolder(Holder):
             for places, answer in answers.items():
                 if isinstance(answer, Lost):
                     continue
-                if (answer.session, answer.number, answer.places) != (self.session, self.number, places):
-                    raise RuntimeError(f"a worker answered {answer.number} when it was asked {self.number}")  # a bug
+                if not self._is_possible(answer, operation, places):
+                    keeper, name = str(self.partitions.home(places[0])), type(operation).__name__
+                    raise self.partitions.fault(keeper, f"{name} with what its rows cannot give, whatever they are")
                 owed.difference_update(places)
                 taken.append(answer)
                 self.partitions.answered(places)
         return taken
+
+    def _is_possible(self, answer: Answer, operation: Operation[Any], places: tuple[int, ...]) -> bool:
+        """Return whether some rows could have made an answer: it is looked at before it is added to those of others."""
+        if (answer.session, answer.number, answer.places) != (self.session, self.number, places):
+            return False
+        if answer.error is not None:
+            return answer.error_at in places
+        facts = self.partitions.facts
+        n_rows = {run[0]: sum(facts[place].n_rows for place in run) for run, _ in runs(places)}
+        return (
+            type(answer.value) is dict
+            and answer.value.keys() == n_rows.keys()
+            and all(operation.allows(answer.value[first], n, self) for first, n in n_rows.items())
+        )
 
     def _catch_up(self, owed: set[int]) -> bool:
         """Bring partitions that were rebuilt, or are new to the fit, where the others are; return whether all are."""
@@ -174,6 +194,8 @@ class ClusterHolder(Holder):
 
     def _done(self, operation: Operation[Any]) -> None:
         self.number += 1
+        if operation.entry is not None:
+            self.constant = operation.entry
         if operation.effect is Effect.NONE:
             return
         if operation.effect is Effect.FIRST:

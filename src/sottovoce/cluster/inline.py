@@ -1,6 +1,5 @@
 """InlineSource: rows that are sent to their worker as they are."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce.cluster.digest import digest_of
 from sottovoce.cluster.sources import LoadedRows, Source
 
-__all__ = ["InlineSource", "digest_of"]
+__all__ = ["InlineSource"]
 
 
 class InlineSource(Source):
@@ -37,19 +37,5 @@ class InlineSource(Source):
         return f"{self.n_rows} rows from {self.first_row} on"
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        """Return the rows."""
         raw = self.raw if sp.issparse(self.raw) else np.ascontiguousarray(self.raw)
         return LoadedRows(raw, self.labels, digest_of(raw, self.labels, self.names), self.raw.shape[0])
-
-
-def digest_of(raw: Any, labels: NDArray[Any] | None, names: tuple[str, ...]) -> str:
-    """Return a fingerprint of rows in memory, of their labels, and of the names and the type of the columns."""
-    hashed = hashlib.blake2b(repr((names, raw.shape, str(raw.dtype))).encode(), digest_size=16)
-    pieces: list[Any] = [raw.data, raw.indices, raw.indptr] if hasattr(raw, "indptr") else [raw]
-    for piece in pieces:
-        hashed.update(np.ascontiguousarray(piece).view(np.uint8).data)
-    if labels is not None:
-        hashed.update(str(labels.dtype).encode())
-        plain = labels if labels.dtype != object else np.array([repr(label) for label in labels])
-        hashed.update(np.ascontiguousarray(plain).view(np.uint8).data)
-    return hashed.hexdigest()

@@ -18,7 +18,7 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
-__all__ = ["Answer", "Facts", "Keeper"]
+__all__ = ["Answer", "Facts", "Keeper", "runs"]
 
 Places = tuple[int, ...]
 
@@ -50,8 +50,6 @@ class Answer:
     value : object
         Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise
         what the method says.
-    constant : float
-        Entry of the intercept's column in a scaled row, after the operation.
     error : Exception or None
         What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
         what goes wrong with a worker or on the way is never told in this way.
@@ -65,7 +63,6 @@ class Answer:
     value: Any = None
     error: Exception | None = None
     error_at: int = -1
-    constant: float = 0.0
 
 
 @dataclass
@@ -195,21 +192,20 @@ class Keeper:
             return Answer("", 0, ())
 
     def _done(self, session: str, number: int, operation: Operation[Any], places: Places) -> Answer:
-        values, error, error_at, constant = list[Any](), None, -1, 0.0
+        values, error, error_at = list[Any](), None, -1
         for place in places:
             held = self._held[place]
             assert held.part is not None
             held.done = number + 1
             try:
                 values.append(operation.on(held.part))
-                constant = held.part.constant
             except Exception as failure:
                 if error is None:
                     error, error_at = _portable(failure), place
         if error is not None:
             return Answer(session, number, places, None, error, error_at)
-        merged = {run[0]: operation.merged([values[k] for k in own]) for run, own in _runs(places)}
-        return Answer(session, number, places, merged, constant=constant)
+        merged = {run[0]: operation.merged([values[k] for k in own]) for run, own in runs(places)}
+        return Answer(session, number, places, merged)
 
     def _part(self, loaded: LoadedRows, first_row: int) -> Part:
         memory = loaded.raw.row_memory(loaded.n_rows) if isinstance(loaded.raw, StreamedTable) else None
@@ -227,18 +223,18 @@ class Keeper:
             held.loaded.close()
 
 
-def _runs(places: Places) -> list[tuple[Places, list[int]]]:
+def runs(places: Places) -> list[tuple[Places, list[int]]]:
     """Return runs of consecutive places, each with where its places are among the given ones.
 
     Answers are merged in the order of rows only.
     """
-    runs: list[tuple[list[int], list[int]]] = []
+    found: list[tuple[list[int], list[int]]] = []
     for k, place in enumerate(places):
-        if not runs or place != runs[-1][0][-1] + 1:
-            runs.append(([], []))
-        runs[-1][0].append(place)
-        runs[-1][1].append(k)
-    return [(tuple(run), own) for run, own in runs]
+        if not found or place != found[-1][0][-1] + 1:
+            found.append(([], []))
+        found[-1][0].append(place)
+        found[-1][1].append(k)
+    return [(tuple(run), own) for run, own in found]
 
 
 def _facts(loaded: LoadedRows) -> Facts:

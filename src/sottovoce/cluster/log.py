@@ -10,17 +10,23 @@ folder is for the driver's eyes until the fit has ended, and a copy of an unfini
 Statement and proof: ``docs/privacy/cluster.md``.
 """
 
+import hashlib
 import json
+import os
+import re
+import reprlib
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from sottovoce._files import write_whole
-from sottovoce._kept import PrivateFolder, RecordFile
+from sottovoce._kept import PrivateFolder
 from sottovoce._numerics import Vector
+from sottovoce._plain_data import canonical_text
 from sottovoce.central.data.operation import Operation
 from sottovoce.cluster.questions import question_digest
 from sottovoce.exceptions import ParameterError, StorageError
@@ -29,7 +35,10 @@ from sottovoce.randomness import is_repeatable
 
 __all__ = ["FolderLog", "Log", "NoLog", "open_log"]
 
-_RELEASE: Final = 1
+_FACTS: Final = "facts.json"
+_NEW: Final = "new-"  # what a file is called before it is there
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # as `Path` leaves it, too
+_ANEW: Final = "The fit cannot be taken up again: give it a new folder."
 _REMEDY: Final = "Go on with what it was begun with, or give this fit a new folder."
 
 
@@ -108,7 +117,11 @@ class NoLog(Log):
 
 
 class FolderLog(Log):
-    """A log in a private folder that one driver has at a time.
+    """A log in a private folder of this machine, for one driver at a time.
+
+    Each release is a file that is made whole and once, by a hard link: the file system itself lets one driver alone
+    have a number, also where two of them are at work because the file ``lock`` was removed. The other one's value is
+    not used.
 
     Parameters
     ----------
@@ -117,59 +130,53 @@ class FolderLog(Log):
 
     Attributes
     ----------
-    is_resumed : bool
-        Whether the fit had been begun before.
     n_kept : int
         Releases that are on disk.
 
     Raises
     ------
     StorageError
-        If another process has the folder, or what is in it is damaged.
+        If another process has the folder, its file system cannot make a file once, or what is in it is damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = PrivateFolder(folder, "the log")
         try:
-            self.is_resumed = (self._folder.path / "releases").exists()
-            self._records = RecordFile(self._folder.path / "releases")
-            self._folder.sync()
-            self._places = [at for _, at in self._records.places()]
+            for left in self._folder.path.glob(f"{_NEW}*"):  # drawn by a driver that died, and used by nobody
+                left.unlink(missing_ok=True)
+            self._refuse_other_stores()
+            names = sorted(file.name for file in self._folder.path.glob("release-*"))
+            self.n_kept = len(names)
+            if names != [_name(number) for number in range(self.n_kept)]:
+                raise StorageError(f"the log {self._folder.path} lacks a release before {names[-1]}. {_ANEW}")
         except BaseException:
             self._folder.close()
             raise
 
-    @property
-    def n_kept(self) -> int:
-        """Releases that are on disk."""
-        return len(self._places)
-
     def begin(self, facts: Mapping[str, object]) -> None:
         """Keep the facts, or compare them with those that are kept."""
         self._check_held()
-        path, plain = self._folder.path / "facts.json", json.loads(json.dumps(dict(facts)))
-        if path.exists():
-            before = json.loads(path.read_text())
-            for name in sorted({*before, *plain}):
-                if before.get(name) != plain.get(name):
-                    raise ParameterError(
-                        f"{name} is {plain.get(name)!r}, and the fit in the log {self._folder.path} was begun with "
-                        f"{before.get(name)!r}. {_REMEDY}"
-                    )
-        elif self._places:
-            raise StorageError(f"{path} is missing: the fit cannot be taken up again. Give it a new folder.")
-        else:
-            write_whole(path, json.dumps(plain, indent=2, sort_keys=True))
-            self._folder.sync()
+        path, plain = self._folder.path / _FACTS, json.loads(json.dumps(dict(facts)))
+        if not path.exists() and self.n_kept:
+            raise StorageError(f"{path} is missing. {_ANEW}")
+        with suppress(FileExistsError):
+            self._make(_FACTS, json.dumps(plain, indent=2, sort_keys=True).encode())
+        before = json.loads(path.read_text())
+        for name in sorted({*before, *plain}):
+            if canonical_text(before.get(name)) != canonical_text(plain.get(name)):
+                raise ParameterError(
+                    f"{name} is {reprlib.repr(plain.get(name))}, and the fit in the log {self._folder.path} was begun "
+                    f"with {reprlib.repr(before.get(name))}. {_REMEDY}"
+                )
 
     def stored(
         self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
     ) -> Vector | None:
-        """Return what was released under this number from disk, or None where the log ends."""
+        """Return what was released under this number from disk, or None where the log ended when it was opened."""
         self._check_held()
-        if number >= len(self._places):
+        if number >= self.n_kept:
             return None
-        head, values = self._read(self._places[number])
+        head, values = self._read(self._folder.path / _name(number))
         for name, now in _head(number, operation, mechanism, noise, values).items():
             if head.get(name) != now:
                 raise ParameterError(
@@ -187,43 +194,87 @@ class FolderLog(Log):
         noise: np.random.Generator,
         values: Vector,
     ) -> None:
-        """Write a release, and bring it to the disk."""
+        """Write a release, and bring it to the disk; refuse one that another driver has made meanwhile."""
         self._check_held()
-        if number != len(self._places):
+        if number != self.n_kept:
             raise StorageError(
-                f"the log {self._folder.path} holds {len(self._places)} releases, so release {number} cannot be the "
+                f"the log {self._folder.path} holds {self.n_kept} releases, so release {number} cannot be the "
                 f"next one. {_REMEDY}"
             )
         head = json.dumps(_head(number, operation, mechanism, noise, values)).encode()
-        whole = np.ascontiguousarray(values, "<f8")
+        body = len(head).to_bytes(4, "little") + head + np.ascontiguousarray(values, "<f8").tobytes()
         try:
-            at = self._records.append(_RELEASE, [len(head).to_bytes(4, "little"), head, whole.tobytes()])
-            self._records.sync()
-        except OSError as error:
-            self.close()  # what is on disk is known when it is opened again
+            self._make(_name(number), hashlib.sha256(body).digest() + body)
+        except FileExistsError:
+            self.close()
             raise StorageError(
-                f"the log {self._folder.path} cannot be written: {error.strerror}. Release {number} was not used. Make "
-                "room, and start the fit again with this log: it goes on from there."
-            ) from error
-        self._places.append(at)
+                f"another driver has made release {number} of the fit in the log {self._folder.path} meanwhile. What "
+                "was drawn here was not used. Let one driver go on alone."
+            ) from None
+        except StorageError:
+            self.close()  # what is on disk is known when it is opened again
+            raise
+        self.n_kept += 1
 
     def close(self) -> None:
         """Let another driver go on; what is kept stays."""
-        if self._folder.is_held:
-            self._records.close()
-            self._folder.close()
+        self._folder.close()
 
     def _check_held(self) -> None:
         if not self._folder.is_held:
             raise StorageError(f"the log {self._folder.path} is closed, or another process's.")
 
-    def _read(self, at: int) -> tuple[dict[str, Any], Vector]:
-        kind, body = self._records.read(at)
-        if kind != _RELEASE:
-            raise StorageError(f"{self._records.path} holds a record of kind {kind}: it is another version's.")
-        start = 4 + int.from_bytes(body[:4], "little")
-        head: dict[str, Any] = json.loads(body[4:start])
-        return head, np.frombuffer(body, "<f8", offset=start).reshape(head["shape"]).astype(np.float64)
+    def _refuse_other_stores(self) -> None:
+        """Refuse a file system on which two can make the same file."""
+        name = f"{_NEW}{secrets.token_hex(8)}"
+        self._make(name, b"")
+        try:
+            self._make(name, b"")
+        except FileExistsError:
+            return
+        finally:
+            (self._folder.path / name).unlink(missing_ok=True)
+        raise StorageError(
+            f"the log {self._folder.path} cannot be used: its file system lets two drivers make the same file. Give a "
+            "folder on a disk of this machine."
+        )
+
+    def _make(self, name: str, body: bytes) -> None:
+        """Make a file, whole and on the disk.
+
+        Raises
+        ------
+        FileExistsError
+            If there is one of this name, whoever has made it.
+        StorageError
+            If it cannot be made.
+        """
+        new = self._folder.path / f"{_NEW}{secrets.token_hex(8)}"
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(new, self._folder.path / name)
+            self._folder.sync()
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"the log {self._folder.path} cannot be written: {error.strerror}. What was drawn for {name} was not "
+                "used. Make room, on a disk with hard links (by these one driver alone can make a file), and start the "
+                "fit again with this log: it goes on from there."
+            ) from error
+        finally:
+            new.unlink(missing_ok=True)
+
+    def _read(self, path: Path) -> tuple[dict[str, Any], Vector]:
+        whole = path.read_bytes()
+        if hashlib.sha256(whole[32:]).digest() != whole[:32]:
+            raise StorageError(f"{path} was damaged. {_ANEW}")
+        start = 36 + int.from_bytes(whole[32:36], "little")
+        head: dict[str, Any] = json.loads(whole[36:start])
+        return head, np.frombuffer(whole, "<f8", offset=start).reshape(head["shape"]).astype(np.float64)
 
 
 def open_log(log: Log | str | Path | None) -> Log:
@@ -240,9 +291,15 @@ def open_log(log: Log | str | Path | None) -> Log:
         return NoLog()
     if isinstance(log, Log):
         return log
-    if not isinstance(log, (str, Path)):
-        raise ParameterError(f"log must be the path of a folder, which is made where it is missing; got {log!r}.")
+    if not isinstance(log, (str, Path)) or _ADDRESS.match(str(log)):
+        raise ParameterError(
+            f"log must be the path of a folder of this machine, which is made where it is missing; got {log!r}."
+        )
     return FolderLog(log)
+
+
+def _name(number: int) -> str:
+    return f"release-{number:09d}"
 
 
 def _head(

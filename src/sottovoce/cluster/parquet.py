@@ -50,7 +50,6 @@ class ParquetSource(Source):
         return self.table.written
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        """Read the row groups once."""
         table = self._reached()
         labels = table.labels() if table.has_labels else None
         digest = RowsDigest(table.feature_names, table.shape, table.dtype)
@@ -61,7 +60,7 @@ class ParquetSource(Source):
                 raw[place] = block
         elif self.storage == "scratch":
             blocks = ((block, None) for _, block in self._blocks(table, digest))
-            raw = _Scratch.write(blocks, table.shape[1], table.dtype, scratch)
+            raw = RowsOnScratch.write(blocks, table.shape[1], table.dtype, scratch)
             raw.names, raw.first_row = table.feature_names, table.first_row
         else:
             raw = table.with_rows_on_disk(scratch)
@@ -102,8 +101,8 @@ def refuse_unreached(files: Iterable[str]) -> None:
             )
 
 
-class _Scratch(ScratchTable):
-    """Rows on scratch disk whose columns have names."""
+class RowsOnScratch(ScratchTable):
+    """Rows on scratch disk, whose labels are beside them; columns of a table have names, encoded ones have none."""
 
     names: tuple[str, ...] = ()
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
+from types import NoneType
 from typing import Any
 
 from sottovoce.cluster.keeper import Answer, Facts
@@ -115,7 +116,7 @@ class Partitions:
         at: dict[str, list[int]] = {}
         for place in sorted(places):
             at.setdefault(self._homes[place], []).append(place)
-        answers = self.pool.call({keeper: make(tuple(own)) for keeper, own in at.items()})
+        answers = self._called({keeper: make(tuple(own)) for keeper, own in at.items()})
         for keeper, answer in answers.items():
             if isinstance(answer, Lost):
                 self.lost(keeper, answer)
@@ -156,6 +157,13 @@ class Partitions:
     def answered(self, places: Iterable[int]) -> None:
         """Take note that partitions work."""
         self._losses.update(dict.fromkeys(places, 0))
+
+    def fault(self, keeper: str, what: str) -> ClusterError:
+        """Return the error about an answer that a worker cannot have from its rows."""
+        return ClusterError(
+            f"the worker {self._keepers[keeper]} answered {what}. None of it was used. Its memory or its software is "
+            "at fault, or whoever runs it: take it out of the cluster, and fit again. What was charged stays charged."
+        )
 
     def lost(self, keeper: str, why: Lost) -> None:
         """Take note that a keeper is lost, with all that it had."""
@@ -248,7 +256,7 @@ class Partitions:
 
     def _load(self, placed: Mapping[str, list[int]]) -> dict[int, tuple[str, Answer | Lost]]:
         sources = self._prepare({place: self._keepers[keeper] for keeper, own in placed.items() for place in own})
-        answers = self.pool.call(
+        answers = self._called(
             {keeper: Call("load", ({place: sources[place] for place in own},)) for keeper, own in placed.items()}
         )
         failed = [a for a in answers.values() if isinstance(a, Answer) and a.error is not None]
@@ -258,8 +266,30 @@ class Partitions:
             raise first.error
         return {place: (keeper, answers[keeper]) for keeper, own in placed.items() for place in own}
 
+    def _called(self, calls: Mapping[str, Call]) -> dict[str, Answer | Lost]:
+        answers = self.pool.call(calls)
+        for keeper, answer in answers.items():
+            whole = isinstance(answer, Answer) and isinstance(answer.error, (Exception, NoneType))
+            if not (whole or isinstance(answer, Lost)):
+                raise self.fault(keeper, f"{calls[keeper].method!r} with no answer of a keeper")
+        return answers
+
+    def _facts(self, place: int, keeper: str, answer: Answer) -> Facts:
+        """Return what a worker says of a partition, if it can have read that: the rows of a file are known here too."""
+        facts = answer.value.get(place) if type(answer.value) is dict else None
+        known = self.sources[place].n_rows
+        if (
+            not isinstance(facts, Facts)
+            or not type(facts.n_rows) is type(facts.n_features) is int
+            or facts.n_rows < 0
+            or known not in (None, facts.n_rows)
+            or facts.dtype not in ("float32", "float64")
+        ):
+            raise self.fault(keeper, f"with sizes that {self.sources[place]!r} does not have")
+        return facts
+
     def _take(self, place: int, keeper: str, answer: Answer) -> None:
-        facts: Facts = answer.value[place]
+        facts = self._facts(place, keeper, answer)
         before = self._known.setdefault(place, facts)
         if before != facts:
             raise DataError(

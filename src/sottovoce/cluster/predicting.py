@@ -56,27 +56,22 @@ class PartTable(StreamedTable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of columns."""
         return self._loaded.n_rows, int(self._loaded.raw.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
         dtype: np.dtype[Any] = np.dtype(self._loaded.raw.dtype)
         return dtype
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns."""
         return self._names
 
     @property
     def whole_rows(self) -> int:
-        """Number of rows of the whole table."""
         return self._whole_rows
 
     def labels(self) -> NDArray[Any]:
-        """Return the labels."""
         assert self._loaded.labels is not None
         return self._loaded.labels
 
@@ -136,7 +131,6 @@ class Count:
     whole_rows: int
 
     def __call__(self, place: int, loaded: LoadedRows) -> Any:
-        """Return it of one partition."""
         table = PartTable(loaded, self.names, self.first_rows[place], self.whole_rows)
         return getattr(self.model, self.method)(table, table.labels())
 

@@ -118,7 +118,6 @@ class HeldRows(Source):
         return self._shown
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        """Say that they are not here."""
         raise ClusterError(
             f"this worker does not hold {self!r}: it went to another one meanwhile, or the DaskTable was closed. Make "
             "the array again."

@@ -246,13 +246,15 @@ class DaskTable(RemoteTable):
         return all(facts.has_labels for facts in self.partitions.facts)
 
     @contextmanager
-    def opened(self) -> Iterator[Holder]:
+    def opened(self, fit: Mapping[str, object]) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""
         self._refuse_closed()
         if not self._busy.acquire(blocking=False):
             raise ParameterError("the DaskTable is in use by another fit: wait for it, or make a second table.")
         try:
-            holder = ClusterHolder(self.partitions, self.log, self.told)
+            self.partitions.settle()
+            self._check_facts()
+            holder = ClusterHolder(self.partitions, self.log, self.told, {**self._about(), **fit})
             try:
                 yield holder
             finally:
@@ -289,6 +291,10 @@ class DaskTable(RemoteTable):
         count = Count(model, method, self._features, tuple(parts.first_rows), self.shape[0])
         said = parts.looked(count)
         return [said[place] for place in parts.places]
+
+    def _about(self) -> dict[str, object]:
+        """Return what the columns are, by which a log knows its table."""
+        return {"features": list(self._features), "target": self._target}
 
     def _kept(self) -> str:
         """Return where workers keep the rows, in words."""
