@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sottovoce.vertical.party.helper import Helper
     from sottovoce.vertical.party.party import Part, Party
     from sottovoce.vertical.party.splitting import split_columns
-    from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 
 __all__ = [
     "AlignedParties",
@@ -32,7 +31,6 @@ __all__ = [
     "VerticalSparseLogisticRegression",
     "align",
     "split_columns",
-    "theorem_1_conditions",
 ]
 
 __getattr__ = lazy_names(
@@ -53,6 +51,5 @@ __getattr__ = lazy_names(
         "VerticalSparseLogisticRegression": "estimators.sparse",
         "align": "alignment.aligned",
         "split_columns": "party.splitting",
-        "theorem_1_conditions": "protocols.exact.conditions",
     },
 )

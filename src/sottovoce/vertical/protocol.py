@@ -76,11 +76,14 @@ class Part:
         0 where the intercept is with another party.
     feature_names : tuple of str or None
         Of the table it was trained on, where that had names.
+    exact : bool
+        It was made without noise from rows that a budget protects. Scores by it could tell these: there are none.
     """
 
     coef: Vector
     intercept: float
     feature_names: tuple[str, ...] | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class PartyFacts:
         Its owner allows joint computations.
     computing : ComputeSite or None
         Where it computes with others; None for those of its own process alone.
+    whole_rows : int
+        Of its whole table, from which an alignment takes people.
     """
 
     n_rows: int
@@ -118,6 +123,7 @@ class PartyFacts:
     is_helper: bool = False
     joins: bool = False
     computing: ComputeSite | None = None
+    whole_rows: int = 0
 
     @property
     def row_bound(self) -> float:
@@ -150,14 +156,13 @@ class Training:
     intercept : bool
         Whether the last coefficient is that of a column of ones.
     worker : object
-        The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. One
-        that has ``close`` is closed when the session ends, or when another one takes its place.
+        The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. They
+        are exact unless it says, by ``released = True``, that they follow from released values alone. One that has
+        ``close`` is closed when the session ends, or when another one takes its place.
     problem : object
         What several workers of one training share.
     noise : numpy.random.Generator or None
         Of a training that takes several requests.
-    make_worker : callable or None
-        A protocol that changes another one's party says here how.
     """
 
     penalty: Penalty = field(default_factory=Penalty)
@@ -165,7 +170,6 @@ class Training:
     worker: Any = None
     problem: Any = None
     noise: np.random.Generator | None = None
-    make_worker: Callable[..., Any] | None = None
 
     def open(self, kind: type[Worker], request: Message) -> Worker:
         """Return the worker, where it is of that kind; else ``request`` came without its start."""
@@ -200,6 +204,10 @@ class Desk:
         Tells why the budget does not cover an event; empty if it does.
     people : People
         Who the rows are; only of a party with identifiers.
+    guarded : bool
+        A budget protects the rows from who asks.
+    most_models : int or None
+        Models that the party keeps at most; None for any number.
     session : bytes
         Name of the session; the same at all parties of a training.
     workers : callable
@@ -219,6 +227,8 @@ class Desk:
     streams: Callable[[], Streams]
     shortage: Callable[[Event], str]
     people: Any
+    guarded: bool = True
+    most_models: int | None = None
     session: bytes = b""
     workers: Callable[[], list[Any]] = list
     ended: bool = False
@@ -232,9 +242,11 @@ class Desk:
         """Return the table as columns, with one of ones behind them where asked for."""
         return Columns(self.table, intercept=intercept)
 
-    def keep(self, model: str, coef: Vector, intercept: float) -> None:
-        """Keep a part of a model."""
-        self.models[model] = Part(coef, intercept, self.feature_names)
+    def keep(self, model: str, coef: Vector, intercept: float, *, released: bool) -> None:
+        """Keep a part of a model; ``released`` says that it follows from released values, and from requests, alone."""
+        if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
+            raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
+        self.models[model] = Part(coef, intercept, self.feature_names, exact=self.guarded and not released)
 
 
 @dataclass(frozen=True)

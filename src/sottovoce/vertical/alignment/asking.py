@@ -20,6 +20,11 @@ class Server(Protocol):
         """Of the party."""
         ...
 
+    @property
+    def most(self) -> int:
+        """Rows of its whole table, as it said."""
+        ...
+
     def setup(self) -> bytes:
         """Return its set as encrypted points."""
         ...
@@ -30,17 +35,19 @@ class Server(Protocol):
 
 
 def held_by_all(
-    identifiers: list[str], servers: Iterable[Server]
+    identifiers: list[str], servers: Iterable[Server], least: int = 1
 ) -> tuple[npt.NDArray[np.int64], list[tuple[int, int]]]:
     """Find the client's identifiers that all servers hold.
 
-    Each server is asked about those that are left, under new keys; once none is left, the others are not asked.
+    Each server is asked about those that are left, under new keys; once fewer than ``least`` are left, or a server
+    holds fewer, nobody is asked about them any more.
 
     Parameters
     ----------
     identifiers : list of str
         Private. The client's set in canonical form, without repetitions.
     servers : iterable of Server
+    least : int
 
     Returns
     -------
@@ -48,18 +55,24 @@ def held_by_all(
         Of the common identifiers, in the order of their texts.
     sizes : list of (int, int)
         For each server that was asked the size of its set, and how many identifiers were left after it.
+
+    Raises
+    ------
+    PartyError
+        If a server does not follow the protocol, as far as that can be seen; it was told of nobody.
     """
     common = np.arange(len(identifiers))
     sizes = []
     for server in servers:
+        if common.size < least:
+            break
         client = PsiClient([identifiers[place] for place in common])
         setup = server.setup()
-        response = server.respond(client.request())
         try:
-            common = common[client.intersect(setup, response)]
+            client.read_setup(setup, server.most)
+            enough = client.n_server >= least
+            common = common[client.intersect(setup, server.respond(client.request()))] if enough else common[:0]
         except DataError as error:
             raise PartyError(f"party {server.name!r} sent what is no part of an intersection: {error}") from None
         sizes.append((client.n_server, len(common)))
-        if common.size == 0:
-            break
     return np.array(sorted(common, key=lambda place: identifiers[place]), np.int64), sizes

@@ -242,7 +242,7 @@ class _Played:
     """A server that is played here; counts the bytes between it and the client."""
 
     def __init__(self, name: str, party: UsableIdentifiers) -> None:
-        self.name, self._party = name, party
+        self.name, self._party, self.most = name, party, party.n_rows
         self.down = self.up = 0
 
     def setup(self) -> bytes:

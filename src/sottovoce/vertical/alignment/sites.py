@@ -1,6 +1,6 @@
 """Alignment of parties in different places: private set intersection over the messages of `protocols.alignment`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from sottovoce.exceptions import DataError, ParameterError
@@ -61,16 +61,16 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
         If there is no client with identifiers, nobody else, or the client keeps no such alignment.
     """
     home = _client(parties, client)
-    others = [name for name in _with_tables(parties) if name != home.name]
+    others = {name: rows for name, rows in _with_tables(parties).items() if name != home.name}
     if not others:
         raise ParameterError(f"an alignment needs at least two parties; there is {home.name!r} alone.")
     if digest is not None:
         return _again(parties, home, others, digest)
     assert home.people is not None
     held = home.people.identifiers
-    with _lines(parties, home.name, others) as lines:
+    with _lines(parties, others) as lines:
         texts = held.texts.to_pylist()
-        places, sizes = held_by_all(texts, lines)
+        places, sizes = held_by_all(texts, lines, home.least_people)
         asked = tuple(AskedParty(name, *size) for name, size in zip(others, sizes, strict=False))
         if len(places) < home.least_people:
             raise _too_few(home, len(places), asked)
@@ -102,12 +102,12 @@ def all_rows_over(parties: Parties) -> None:
                 talk.ask(name, AllRows(), Done)
 
 
-def _again(parties: Parties, home: Party, others: list[str], digest: str) -> AlignmentReport:
+def _again(parties: Parties, home: Party, others: Mapping[str, int], digest: str) -> AlignmentReport:
     assert home.people is not None
     people = home.people.kept(digest)
     if people is None:
         raise ParameterError(f"digest: party {home.name!r} keeps no alignment {digest!r}. Leave it out to align anew.")
-    with _lines(parties, home.name, others) as lines:
+    with _lines(parties, others) as lines:
         for line in lines:
             line.tell(AlignAgain(bytes.fromhex(digest)))
         home.align(people)
@@ -124,10 +124,12 @@ class _Line:
     talk : Parties
         A session.
     name : str
+    most : int
+        Rows of its whole table, as it said.
     """
 
-    def __init__(self, talk: Parties, name: str) -> None:
-        self._talk, self.name = talk, name
+    def __init__(self, talk: Parties, name: str, most: int) -> None:
+        self._talk, self.name, self.most = talk, name, most
         self.down = self.up = 0
 
     def setup(self) -> bytes:
@@ -154,10 +156,10 @@ class _Line:
 
 
 @contextmanager
-def _lines(parties: Parties, home: str, others: list[str]) -> Iterator[list[_Line]]:
+def _lines(parties: Parties, others: Mapping[str, int]) -> Iterator[list[_Line]]:
     """Open a session with the other parties."""
     with parties.session() as talk:
-        yield [_Line(talk, name) for name in others]
+        yield [_Line(talk, name, rows) for name, rows in others.items()]
 
 
 def _bytes(home: Party, lines: list[_Line]) -> dict[tuple[str, str], int]:
@@ -167,11 +169,12 @@ def _bytes(home: Party, lines: list[_Line]) -> dict[tuple[str, str], int]:
     return sent
 
 
-def _with_tables(parties: Parties) -> tuple[str, ...]:
-    """Return all parties but the helpers, who have no people."""
+def _with_tables(parties: Parties) -> dict[str, int]:
+    """Return all parties but the helpers, who have no people, with the rows of their whole tables, as they say."""
     with parties.session() as talk:
-        helpers = helpers_among(read_public_facts(talk))
-    return tuple(name for name in parties.names if name not in helpers)
+        facts = read_public_facts(talk)
+    helpers = helpers_among(facts)
+    return {name: facts[name].n_rows + facts[name].other_rows for name in parties.names if name not in helpers}
 
 
 def _client(parties: Parties, name: str | None) -> Party:
@@ -191,6 +194,7 @@ def _client(parties: Parties, name: str | None) -> Party:
 
 def _too_few(home: Party, n_common: int, asked: tuple[AskedParty, ...]) -> DataError:
     steps = ", ".join(f"{each.left:,} after {each.name!r} with {each.identifiers:,} identifiers" for each in asked)
+    steps = steps or f"{home.name!r} itself has no more that are there and do not repeat, and asked nobody"
     if n_common == 0:
         what = "nobody is in common"
     else:

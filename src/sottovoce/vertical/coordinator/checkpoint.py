@@ -10,13 +10,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
-from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError, StorageError
+from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.vertical.coordinator.run import Run
 from sottovoce.vertical.frames import SESSION_BYTES, Frame
 from sottovoce.vertical.wire import Refused, decode
@@ -26,7 +27,6 @@ __all__ = ["Checkpoint"]
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
 _SYNC_EVERY: Final = 1.0  # seconds
-_AWAY: Final = b""  # in the place of an answer, where none came: every message has bytes
 
 _Place = tuple[str, int, str]
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
@@ -41,6 +41,8 @@ class Checkpoint:
         Of this run alone; made where it is missing. It holds the answers of the other parties: nobody else may read it.
     facts : dict or None
         What the run is: program, parameters, parties; plain JSON. Kept at the beginning, and compared ever after.
+    begun : bool
+        Whether the run was begun before, by `begin`: a folder without its key is then an error.
 
     Attributes
     ----------
@@ -56,15 +58,21 @@ class Checkpoint:
     ParameterError
         If the run was begun with other facts; the message names them.
     StorageError
-        If another process has the run, or the folder cannot be used.
+        If the run has ended, another process has it, or the folder cannot be used.
     """
 
-    def __init__(self, folder: str | Path, facts: Mapping[str, object] | None = None) -> None:
+    def __init__(self, folder: str | Path, facts: Mapping[str, object] | None = None, *, begun: bool = False) -> None:
         self._folder = PrivateFolder(folder, "the checkpoint")
         try:
             self.is_resumed = (self._folder.path / "exchanges").exists()
-            self._check_facts(dict(facts or {}))
+            known = begun or (self._folder.path / "facts.json").exists()
+            if known and not (self._folder.path / "key").exists():  # a new one would train and charge anew
+                raise StorageError(
+                    f"{self._folder.path} has no key any more: the run has ended, or its checkpoint was removed. "
+                    "Nothing is done again under its name; begin a new run."
+                )
             self._key = self._folder.key()
+            self._check_facts(dict(facts or {}))
             self._exchanges = RecordFile(self._folder.path / "exchanges")
             self._folder.sync()
             self._places: dict[bytes, int] = {}  # of an exchange, by digest of what was asked
@@ -72,16 +80,21 @@ class Checkpoint:
             for kind, at in self._exchanges.places():
                 if kind == _EXCHANGE:
                     exchange = self._read(at)
-                    self._know(at, exchange["asked"], exchange.get("times", ""))
+                    self._know(at, exchange["asked"])
         except BaseException:
             self._folder.close()
             raise
-        self._latest: dict[bytes, tuple[dict[str, _Place], dict[str, bytes], str]] = {}  # by session; not kept yet
-        self._sent: dict[tuple[str, bytes, int], int] = {}  # how often in this execution, where parties may be away
+        self._latest: dict[bytes, tuple[dict[str, _Place], dict[str, bytes]]] = {}  # by session; not kept yet
         self.n_taken = 0
         self._n_sessions = self._n_runs = 0
         self._synced = 0.0
         self._lock = Lock()
+
+    @staticmethod
+    def begin(folder: str | Path) -> None:
+        """Draw the key of a new run before its first execution, so that none can take its loss for a beginning."""
+        with closing(PrivateFolder(folder, "the checkpoint")) as made:
+            made.key()
 
     @property
     def n_kept(self) -> int:
@@ -125,15 +138,6 @@ class Checkpoint:
         DataError
             If the run asks something else than it did before.
         """
-        return self._answered(requests, carry, here, "")
-
-    def _answered(
-        self,
-        requests: Mapping[str, bytes],
-        carry: Callable[[Mapping[str, bytes]], dict[str, bytes]],
-        here: Collection[str],
-        times: str,
-    ) -> dict[str, bytes]:
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
         frames = {name: Frame.read(raw) for name, raw in requests.items()}
@@ -142,7 +146,7 @@ class Checkpoint:
             if session in self._latest:
                 self._keep(*self._latest.pop(session))
             self._check_same(frames)
-            at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()], times))
+            at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()]))
             kept = None if at is None else self._kept(at)
         if kept is not None:
             self.n_taken += 1
@@ -150,58 +154,13 @@ class Checkpoint:
             fresh = carry(own) if own else {}
             return {name: kept[name] if name in kept else fresh[name] for name in requests}
         answers = carry(requests)
-        if all(
-            isinstance(answers.get(name), bytes) and (times or not _is_refusal(answers[name])) for name in requests
-        ):  # where parties may be away the run goes on after a refusal
+        if all(isinstance(answers.get(name), bytes) and not _is_refusal(answers[name]) for name in requests):
             with self._lock:
                 self._latest[session] = (
                     {name: _place(frame) for name, frame in frames.items()},
                     {name: answers[name] for name in requests if name not in here},
-                    times,
                 )
         return answers
-
-    def answered_by_some(
-        self,
-        requests: Mapping[str, bytes],
-        carry: Callable[[Mapping[str, bytes]], dict[str, bytes | PartyError]],
-        here: Collection[str] = (),
-    ) -> dict[str, bytes | PartyError]:
-        """Do as `answered` does where parties may be away: that one did not answer is kept too.
-
-        The same request may then be sent more than once, and what came of it is kept for each time. ``carry`` returns
-        an answer or how it failed, for each party.
-        """
-        times = [
-            (name, frame.session.hex(), frame.step, self._count(name, frame))
-            for name, frame in ((name, Frame.read(raw)) for name, raw in requests.items())
-        ]
-        label = json.dumps(sorted(times))
-        failed: dict[str, PartyError] = {}
-
-        def carried(some: Mapping[str, bytes]) -> dict[str, bytes]:
-            answers: dict[str, bytes] = {}
-            for name, answer in carry(some).items():
-                if isinstance(answer, PartyError):
-                    failed[name], answers[name] = answer, _AWAY
-                else:
-                    answers[name] = answer
-            return answers
-
-        answers = self._answered(requests, carried, here, label)
-        return {
-            name: failed.get(name, PartyError(f"party {name!r} gave no answer before the run was resumed."))
-            if answer == _AWAY
-            else answer
-            for name, answer in answers.items()
-        }
-
-    def _count(self, name: str, frame: Frame) -> int:
-        """Return how often this request has been sent in this execution."""
-        with self._lock:
-            key = name, frame.session, frame.step
-            self._sent[key] = self._sent.get(key, 0) + 1
-            return self._sent[key]
 
     def close(self) -> None:
         """Let another process go on with the run; what is kept stays."""
@@ -209,12 +168,11 @@ class Checkpoint:
             self._exchanges.close()
             self._folder.close()
 
-    def remove(self) -> None:
-        """Forget what the parties answered, and the key: for a run whose results are on disk."""
+    def end(self) -> None:
+        """Forget the key and what the parties answered, but not that there was a run: its results are on disk."""
         if self._folder.is_held:
+            (self._folder.path / "key").unlink(missing_ok=True)
             self._exchanges.remove()
-            for name in ("key", "facts.json"):
-                (self._folder.path / name).unlink(missing_ok=True)
             self._folder.close()
 
     # ------------------------------------------------------------------ on disk
@@ -225,8 +183,7 @@ class Checkpoint:
         if not path.exists():
             if self.is_resumed:
                 raise StorageError(f"{path} is missing: the run cannot be resumed. Begin a new run.")
-            write_whole(path, json.dumps(facts, indent=2, sort_keys=True))
-            path.chmod(0o600)
+            write_whole(path, json.dumps(facts, indent=2, sort_keys=True), private=True)
             return
         before = json.loads(path.read_text())
         for name in sorted({*before, *plain}):
@@ -245,21 +202,20 @@ class Checkpoint:
                     f"its parameters, its tables or labels, or the software's version are others now. {_REMEDY}"
                 )
 
-    def _keep(self, asked: "Mapping[str, _Place]", answers: Mapping[str, bytes], times: str) -> None:
+    def _keep(self, asked: "Mapping[str, _Place]", answers: Mapping[str, bytes]) -> None:
         exchange = {
             "asked": asked,
             "answers": {name: len(answer) for name, answer in answers.items()},
             "at": self._exchanges.append(_ANSWERS, list(answers.values())),
-            **({"times": times} if times else {}),
         }
         at = self._exchanges.append(_EXCHANGE, [json.dumps(exchange).encode()])
-        self._know(at, asked, times)
+        self._know(at, asked)
         if time.monotonic() - self._synced >= _SYNC_EVERY:  # a power cut costs a second of the run's memory
             self._exchanges.sync()
             self._synced = time.monotonic()
 
-    def _know(self, at: int, asked: Any, times: str) -> None:
-        self._places[_digest([(name, *place) for name, place in asked.items()], times)] = at
+    def _know(self, at: int, asked: Any) -> None:
+        self._places[_digest([(name, *place) for name, place in asked.items()])] = at
         for name, (session, step, digest) in asked.items():
             self._asked[name, bytes.fromhex(session), step] = bytes.fromhex(digest)
 
@@ -282,9 +238,9 @@ def _place(frame: Frame) -> _Place:
     return frame.session.hex(), frame.step, frame.digest.hex()
 
 
-def _digest(asked: list[tuple[str, str, int, str]], times: str) -> bytes:
-    """Return a digest of all requests of an exchange, and of how often each had been sent where that matters."""
-    return hashlib.sha256((json.dumps(sorted(asked)) + times).encode()).digest()
+def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
+    """Return a digest of all requests of an exchange."""
+    return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
 
 
 def _is_refusal(answer: bytes) -> bool:

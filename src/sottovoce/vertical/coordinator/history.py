@@ -39,5 +39,4 @@ class History:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds that were run."""
         return len(self.objective)

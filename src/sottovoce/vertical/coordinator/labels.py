@@ -62,7 +62,7 @@ class LabelsOncePlan(VerticalPlan):
 
     @property
     def label_release(self) -> tuple[str, ...]:
-        """The release of the labels, for the receipt."""
+        """What is released of the labels before the training, in words for the receipt; empty where they stay."""
         return () if self.response is None else ("to the other parties: every label, by randomised response",)
 
     def label_details(self) -> dict[str, object]:

@@ -26,7 +26,7 @@ from sottovoce.vertical.wire import Done, Message, Refused, decode
 __all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
-_OWN: Final = frozenset({"checkpoint", "session_name", "_process", "_steps", "_holding", "_due"})  # not for copies
+_OWN: Final = frozenset({"checkpoint", "session_name", "_process", "_steps", "_holding"})  # not for copies
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -108,7 +108,6 @@ class Parties(ABC):
         self.session_name, self._process = self._new_session(), os.getpid()
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
-        self._due: dict[str, bytes] = {}  # requests of `reach` that no answer has come to
 
     def _new_session(self) -> bytes:
         """Return the name of a new session; a run that is resumed names them as it did before."""
@@ -135,33 +134,11 @@ class Parties(ABC):
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one framed request to each named party and return its answers; one that fails is a `PartyError`."""
 
-    def _send_each(self, requests: Mapping[str, bytes]) -> dict[str, bytes | PartyError]:
-        """Carry one framed request to each named party; return its answer, or how it failed.
-
-        A carrier may do better than this: send to all, and where one failed to each of them once more. Who has answered
-        answers with the same bytes.
-        """
-        with suppress(PartyError):
-            return {**self._send(requests)}
-        came: dict[str, bytes | PartyError] = {}
-        for name, raw in requests.items():
-            try:
-                came |= self._send({name: raw})
-            except PartyError as error:
-                came[name] = error
-        return came
-
     def _ask(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the answers, from the checkpoint where it has them."""
         if self.checkpoint is None:
             return self._send(requests)
         return self.checkpoint.answered(requests, self._send, self.here)
-
-    def _ask_each(self, requests: Mapping[str, bytes]) -> dict[str, bytes | PartyError]:
-        """Return the answers of those who answer, from the checkpoint where it knows."""
-        if self.checkpoint is None:
-            return self._send_each(requests)
-        return self.checkpoint.answered_by_some(requests, self._send_each, self.here)
 
     def exchange(self, request: Message | Mapping[str, Message], expected: type[Reply]) -> dict[str, Reply]:
         """Send one request to all parties, or to each the one of its name, and return their replies, by name.
@@ -183,60 +160,13 @@ class Parties(ABC):
             replies[name] = reply
         return replies
 
-    def reach(
-        self, requests: Mapping[str, Message], expected: type[Reply]
-    ) -> tuple[dict[str, Reply], dict[str, PartyError], dict[str, PartyError]]:
-        """Send a request to each party named, where some may be away.
-
-        Nobody knows whether a party that gave no answer has got the request, so that it stays due: the next request to
-        that party must be the same, and goes out as the same step, to which the party answers once.
-
-        Returns
-        -------
-        replies : dict
-            By party.
-        away : dict
-            How the request to a party failed; it is due.
-        refusals : dict
-            What a party said no to.
-
-        Raises
-        ------
-        PartyError
-            If a party answers with something else than ``expected``.
-        """
-        away: dict[str, PartyError] = {}
-        replies: dict[str, Reply] = {}
-        refusals: dict[str, PartyError] = {}
-        asked = {name: requests[name] for name in self.names if name in requests}
-        for name, reply in self._carry(asked, expected, away):
-            if isinstance(reply, Refused):
-                asked_for = type(requests[name]).__name__
-                refusals[name] = PartyError(f"party {name!r} refused {asked_for}: {reply.reason}")
-                continue
-            assert isinstance(reply, expected)
-            replies[name] = reply
-        return replies, away, refusals
-
     def _framed(self, name: str, request: Message) -> bytes:
-        """Return a request in its place: a new step, or the one that is due."""
-        body = request.encode()
-        if name in self._due:
-            if Frame.read(self._due[name]).body != body:
-                raise PartyError(
-                    f"party {name!r} has not answered the request before {type(request).__name__}: that one is first."
-                )
-            return self._due[name]
+        """Return a request as the next step of the session."""
         self._steps[name] += 1
-        return Frame(self.session_name, self._steps[name], body).encode()
+        return Frame(self.session_name, self._steps[name], request.encode()).encode()
 
-    def _carry(
-        self, requests: Mapping[str, Message], expected: type[Message], away: dict[str, PartyError] | None = None
-    ) -> list[tuple[str, Message]]:
-        """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run.
-
-        With ``away`` a party that does not answer is put there, and is no error.
-        """
+    def _carry(self, requests: Mapping[str, Message], expected: type[Message]) -> list[tuple[str, Message]]:
+        """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run."""
         with self._talking.lock:  # the steps of a session follow each other
             if self._process != os.getpid():  # after a fork the parent goes on with it
                 self._begin()
@@ -248,11 +178,10 @@ class Parties(ABC):
                 seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
                 self._count(Crossing(name, False, seen, len(sent[name])))
             try:
-                answers = self._ask(sent) if away is None else self._of_some(sent, away)
+                answers = self._ask(sent)
             except BaseException:
                 self._lost()
                 raise
-            sent = {name: raw for name, raw in sent.items() if name in answers}
         came: list[tuple[str, Message]] = []
         fault: PartyError | None = None
         for name in sent:
@@ -268,18 +197,6 @@ class Parties(ABC):
         if fault is not None:
             raise fault
         return came
-
-    def _of_some(self, sent: Mapping[str, bytes], away: dict[str, PartyError]) -> dict[str, bytes]:
-        """Return the answers of those who answer; note who did not, and what is due to them."""
-        answers = {}
-        for name, answer in (self._ask_each(sent) if sent else {}).items():
-            if isinstance(answer, PartyError):
-                away[name] = answer
-                self._due[name] = sent[name]
-            else:
-                answers[name] = answer
-                self._due.pop(name, None)
-        return answers
 
     @property
     def _is_recorded(self) -> bool:
@@ -327,10 +244,9 @@ class Parties(ABC):
 
     def close(self) -> None:
         """End the session at every party that holds something for it, so that it is forgotten."""
-        listening = self._holding - set(self._due)  # who is away, or does not answer, ends it when others come
-        if listening:
-            with suppress(PartyError):
-                self.exchange(dict.fromkeys(listening, Close()), Done)
+        if self._holding:
+            with suppress(PartyError):  # who does not answer ends it when others come
+                self.exchange(dict.fromkeys(self._holding, Close()), Done)
         self._begin()
 
     def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:
@@ -380,9 +296,6 @@ class _Conversation(Parties):
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         return self._carrier._ask(requests)
-
-    def _send_each(self, requests: Mapping[str, bytes]) -> dict[str, bytes | PartyError]:
-        return self._carrier._ask_each(requests)
 
     @property
     def _is_resumable(self) -> bool:
@@ -450,16 +363,6 @@ class InProcessParties(Parties):
         with ThreadPoolExecutor(min(_THREADS, len(requests))) as pool:
             futures = {name: pool.submit(self._answer, name, raw) for name, raw in requests.items()}
             return {name: future.result() for name, future in futures.items()}
-
-    def _send_each(self, requests: Mapping[str, bytes]) -> dict[str, bytes | PartyError]:
-        def answer(name: str) -> bytes | PartyError:
-            try:
-                return self._answer(name, requests[name])
-            except PartyError as error:
-                return error
-
-        with ThreadPoolExecutor(min(_THREADS, len(requests))) as pool:
-            return dict(zip(requests, pool.map(answer, requests), strict=True))
 
     def _answer(self, name: str, raw: bytes) -> bytes:
         try:

@@ -14,11 +14,11 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce._version import RELEASE, release_name
 from sottovoce.exceptions import DataError, PartyError
 from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.attendance import Absences
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import checked
@@ -81,8 +81,21 @@ class PublicFacts:
 
 
 def read_public_facts(parties: Parties) -> dict[str, Description]:
-    """Ask every party for its public facts."""
+    """Ask every party for its public facts; all must run the version that runs here.
+
+    Raises
+    ------
+    PartyError
+        If one does not, or says what no table is like.
+    """
     descriptions = parties.exchange(Describe(), Description)
+    others = {name: facts.version for name, facts in descriptions.items() if facts.version != RELEASE}
+    if others:  # they may draw other noise, or count it otherwise
+        theirs = ", ".join(f"party {name!r} runs {release_name(version)}" for name, version in others.items())
+        raise PartyError(
+            f"the coordinator runs sottovoce {release_name(RELEASE)}, and {theirs}: bring all sites to one version. "
+            "Nothing was asked of anybody yet."
+        )
     for name, facts in descriptions.items():
         _check_possible(name, facts)
     return descriptions
@@ -164,7 +177,6 @@ class SumOfScores(Scorer):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """All parties but the optional ones."""
         return tuple(name for name in self.terms if name not in self.optional)
 
 
@@ -187,8 +199,6 @@ class VerticalSolution:
         Public numbers that the training chose, for the receipt.
     weights : dict or None
         Coefficients and intercept by party, of a model that is made of released values only.
-    absences : Absences or None
-        Who did not answer, where that does not end a training.
     """
 
     scorer: Scorer
@@ -198,7 +208,6 @@ class VerticalSolution:
     history: History | None = None
     chosen: Mapping[str, object] = field(default_factory=dict)
     weights: Mapping[str, tuple[Vector, float]] | None = None
-    absences: Absences | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +308,6 @@ class VerticalPlan(ABC):
 
     @property
     def promised_epsilon(self) -> float:
-        """Epsilon of the receipt."""
         return self.epsilon
 
     @property

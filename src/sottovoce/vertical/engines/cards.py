@@ -10,16 +10,17 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sottovoce.vertical.engines.available import IN_PROCESS
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate
 from sottovoce.vertical.engines.site import ComputeSite
 
-__all__ = ["SessionCard", "check_cards", "on_this_machine"]
+__all__ = ["SessionCard", "canonical", "check_cards", "on_this_machine", "read_canonical"]
 
 _MOST: Final = 20_000  # characters of a card
+_Read = TypeVar("_Read")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
@@ -61,14 +62,14 @@ class SessionCard:
     @property
     def text(self) -> str:
         """The card as JSON: keys sorted, no spaces."""
-        return _canonical(asdict(self))
+        return canonical(asdict(self))
 
     @property
     def signed_bytes(self) -> bytes:
         """All of it but the signature."""
         content = asdict(self)
         del content["signature"]
-        return _canonical(content).encode()
+        return canonical(content).encode()
 
     @property
     def address(self) -> str:
@@ -78,25 +79,28 @@ class SessionCard:
     @classmethod
     def from_text(cls, whose: str, text: str) -> "SessionCard":
         """Read a card; anything that is not exactly one is refused."""
-        problem = EngineError(f"what came as the card of {whose} is not a card: the parties' versions may differ.")
-        if len(text) > _MOST:
-            raise problem
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
-            raise problem from None
-        kinds = {each.name: each.type for each in fields(cls)}
-        if not isinstance(content, dict) or content.keys() != kinds.keys():
-            raise problem
-        if any(type(content[name]) is not kind for name, kind in kinds.items()):
-            raise problem
-        card = cls(**content)
-        if card.text != text:  # one way of writing a card: what is compared is what was signed
-            raise problem
+        card = read_canonical(cls, text)
+        if card is None:
+            raise EngineError(f"what came as the card of {whose} is not a card: the parties' versions may differ.")
         return card
 
 
-def _canonical(content: dict[str, Any]) -> str:
+def read_canonical(kind: type[_Read], text: str) -> _Read | None:
+    """Return the dataclass that a text is of, or None: there is one way to write it, and what is read was signed."""
+    if len(text) > _MOST:
+        return None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    kinds = {each.name: each.type for each in fields(kind)}  # type: ignore[arg-type]
+    if not isinstance(content, dict) or content.keys() != kinds.keys() or canonical(content) != text:
+        return None
+    return kind(**content) if all(type(content[name]) is each for name, each in kinds.items()) else None
+
+
+def canonical(content: dict[str, Any]) -> str:
+    """Return JSON with sorted keys and no spaces."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 

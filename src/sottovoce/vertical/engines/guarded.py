@@ -49,7 +49,6 @@ class Guarded(Engine):
         self._over = False
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Run a program on secret variables."""
         self._go_on()
         self._variables.run(program, inputs, outputs)
         self._compare()
@@ -70,14 +69,12 @@ class Guarded(Engine):
         return opened
 
     def drop(self, *names: str) -> None:
-        """Forget variables."""
         self._go_on()
         self._variables.drop(names)
         self._engine.drop(*names)
         self._over = False
 
     def close(self) -> None:
-        """End the session here."""
         self._over = True
         self._engine.close()
 

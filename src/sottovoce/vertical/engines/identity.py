@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hmac
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.padding import AsymmetricPadding
     from cryptography.x509 import Certificate
 
-__all__ = ["Identity", "session_certificate", "check_session_certificate"]
+__all__ = ["CARD", "Identity", "session_certificate", "check_session_certificate"]
 
-_PURPOSE: Final = b"sottovoce: card of a joint computation\n"  # a key that signs other things signs no card by that
+CARD: Final = "card of a joint computation"
 _LEAST_BITS: Final = 2048  # of an RSA key
 _BEFORE, _AFTER = datetime.timedelta(hours=1), datetime.timedelta(days=2)
 
@@ -35,7 +36,8 @@ class Identity:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         self.certificate = _read(folder, "certificate.pem").decode("ascii", "replace")
-        self._authority = _certificate("authority.pem of this party's identity", _read(folder, "authority.pem"))
+        self._authority = _read(folder, "authority.pem")
+        _certificate("authority.pem of this party's identity", self._authority)
         own = _certificate("certificate.pem of this party's identity", self.certificate.encode())
         try:
             key = load_pem_private_key(_read(folder, "key.pem"), password=None)
@@ -47,18 +49,20 @@ class Identity:
             raise EngineError("key.pem of this party's identity does not belong to its certificate.pem.")
         self._key = key
 
-    def sign(self, content: bytes) -> str:
-        """Return the signature of ``content``, in hexadecimal digits."""
+    def sign(self, content: bytes, what: str = CARD) -> str:
+        """Return the signature of ``content``, in hexadecimal digits; as ``what`` it is signed, and as nothing else."""
         from cryptography.hazmat.primitives.asymmetric import ec, rsa
         from cryptography.hazmat.primitives.hashes import SHA256
 
         if isinstance(self._key, rsa.RSAPrivateKey):
-            return self._key.sign(_PURPOSE + content, _padding(), SHA256()).hex()
+            return self._key.sign(_purpose(what) + content, _padding(), SHA256()).hex()
         assert isinstance(self._key, ec.EllipticCurvePrivateKey)
-        return self._key.sign(_PURPOSE + content, ec.ECDSA(SHA256())).hex()
+        return self._key.sign(_purpose(what) + content, ec.ECDSA(SHA256())).hex()
 
-    def check(self, name: str, certificate: str, fingerprint: str | None, content: bytes, signature: str) -> None:
-        """Refuse content that the party of that name has not signed.
+    def check(
+        self, name: str, certificate: str, fingerprint: str | None, content: bytes, signature: str, what: str = CARD
+    ) -> None:
+        """Refuse content that the party of that name has not signed as ``what``.
 
         Parameters
         ----------
@@ -71,6 +75,8 @@ class Identity:
         content : bytes
         signature : str
             In hexadecimal digits.
+        what : str
+            Its first word names it in messages.
 
         Raises
         ------
@@ -82,16 +88,9 @@ class Identity:
         from cryptography.x509.oid import NameOID
 
         whose = repr(name)
-        shown = _certificate(f"the certificate of {whose}", certificate.encode())
-        try:
-            shown.verify_directly_issued_by(self._authority)
-        except (InvalidSignature, ValueError, TypeError):
-            raise EngineError(
-                f"the certificate of {whose} was not issued by the authority that this party trusts: all parties need "
-                "certificates of one authority."
-            ) from None
+        shown, authority = _issued(whose, certificate, self._authority)
         _in_time(f"the certificate of {whose}", shown)
-        _in_time("the authority's certificate", self._authority)
+        _in_time("the authority's certificate", authority)
         names = [each.value for each in shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         if names != [name]:
             raise EngineError(f"the certificate of {whose} is another one's: its common name must be the party's.")
@@ -106,15 +105,31 @@ class Identity:
         try:
             made = bytes.fromhex(signature)
             if isinstance(key, rsa.RSAPublicKey) and key.key_size >= _LEAST_BITS:
-                key.verify(made, _PURPOSE + content, _padding(), SHA256())
+                key.verify(made, _purpose(what) + content, _padding(), SHA256())
             elif isinstance(key, ec.EllipticCurvePublicKey):
-                key.verify(made, _PURPOSE + content, ec.ECDSA(SHA256()))
+                key.verify(made, _purpose(what) + content, ec.ECDSA(SHA256()))
             else:
                 raise EngineError(f"the key of {whose} must be RSA of 2048 bits or more, or of an elliptic curve.")
         except (InvalidSignature, ValueError):
             raise EngineError(
-                f"the card of {whose} was not signed with its key: it was changed on its way, or is another one's."
+                f"the {what.split()[0]} of {whose} was not signed with its key: it was changed on its way, or is "
+                "another one's."
             ) from None
+
+
+@lru_cache(64)  # a run shows the same certificates with each of its messages
+def _issued(whose: str, certificate: str, authority: bytes) -> tuple[Certificate, Certificate]:
+    """Return a certificate and that of the authority, which issued it."""
+    shown = _certificate(f"the certificate of {whose}", certificate.encode())
+    trusted = _certificate("the authority's certificate", authority)
+    try:
+        shown.verify_directly_issued_by(trusted)
+    except Exception:
+        raise EngineError(
+            f"the certificate of {whose} was not issued by the authority that this party trusts: all parties need "
+            "certificates of one authority."
+        ) from None
+    return shown, trusted
 
 
 def session_certificate(name: str) -> tuple[bytes, bytes]:
@@ -168,6 +183,10 @@ def check_session_certificate(whose: str, certificate: str) -> None:
     _in_time(words, shown)
 
 
+def _purpose(what: str) -> bytes:
+    return f"sottovoce: {what}\n".encode()  # a key that signs other things signs nothing of ours by that
+
+
 def _padding() -> AsymmetricPadding:
     from cryptography.hazmat.primitives.asymmetric import padding
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -195,7 +214,7 @@ def _certificate(words: str, text: bytes) -> Certificate:
 
     try:
         return load_pem_x509_certificate(text)
-    except ValueError:
+    except Exception:  # one that was damaged is wrong in more ways than the library has a common error for
         raise EngineError(f"{words} is not a certificate in PEM.") from None
 
 

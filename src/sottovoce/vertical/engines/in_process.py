@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from sottovoce.vertical.engines.programs import Program, digest_of
 from sottovoce.vertical.engines.variables import Variables
 
 __all__ = ["InProcessEngine"]
+
+_OVER: Final = "this joint computation has not been started, or is over; begin a new one"
 
 
 class _Room:
@@ -105,11 +108,13 @@ class InProcessEngine(Engine):
         self.rank, self.n_parties = rank, n_parties
         self._session, self._timeout = session, timeout
         self._room: _Room | None = None
+        self._is_over = False
         self._variables = Variables(n_parties)
 
     def start(self) -> None:
-        """Wait for the others."""
         with _rooms_lock:
+            if self._is_over:  # closed before its thread came to start it: nobody would come
+                raise EngineError(_OVER)
             room = _rooms.get(self._session)
             if room is None:
                 room = _rooms[self._session] = _Room(self.n_parties)
@@ -133,7 +138,6 @@ class InProcessEngine(Engine):
         self._meet(["put", name, owner, shape], act)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Run a program."""
         room = self._entered()
         self._checked(lambda: self._variables.run(program, inputs, outputs))
 
@@ -151,7 +155,6 @@ class InProcessEngine(Engine):
         return taken[0]
 
     def drop(self, *names: str) -> None:
-        """Forget variables."""
         room = self._entered()
         self._checked(lambda: self._variables.drop(names))
 
@@ -163,13 +166,14 @@ class InProcessEngine(Engine):
 
     def close(self) -> None:
         """Leave; partners that wait are told."""
-        if self._room is not None:
-            self._room.fail(f"party {self.rank} has left the joint computation")
-            self._room = None
+        with _rooms_lock:
+            room, self._room, self._is_over = self._room, None, True
+        if room is not None:
+            room.fail(f"party {self.rank} has left the joint computation")
 
     def _entered(self) -> _Room:
         if self._room is None:
-            raise EngineError("this joint computation has not been started, or is over; begin a new one")
+            raise EngineError(_OVER)
         return self._room
 
     def _meet(self, command: Sequence[object], act: Callable[[], None] | None) -> None:

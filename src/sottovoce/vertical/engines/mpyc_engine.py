@@ -102,7 +102,6 @@ class MpycEngine(Engine):
         return self._links.sent
 
     def start(self) -> None:
-        """Connect to the partners."""
         self._links.open()
 
     def exchange(self, message: bytes) -> list[bytes]:
@@ -161,14 +160,12 @@ class MpycEngine(Engine):
         return from_field(combine(shares[:least], places))
 
     def drop(self, *names: str) -> None:
-        """Forget variables."""
         for name in names:
             self._variable(name)
             del self._variables[name]
             self._opens.discard(name)
 
     def close(self) -> None:
-        """End the session here."""
         self._links.close()
         self._variables.clear()
 

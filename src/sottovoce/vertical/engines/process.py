@@ -106,7 +106,6 @@ class EngineProcess(Engine):
         self._do({"do": "put", "name": name, "owner": owner, "shape": shape}, () if value is None else (value,))
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Run a program on secret variables."""
         self._do({"do": "run", "program": program_text(program), "inputs": list(inputs), "outputs": list(outputs)})
 
     def reveal(self, name: str) -> Whole:
@@ -114,7 +113,6 @@ class EngineProcess(Engine):
         return self._do({"do": "reveal", "name": name})[0]
 
     def drop(self, *names: str) -> None:
-        """Forget variables."""
         self._do({"do": "drop", "names": list(names)})
 
     def close(self) -> None:

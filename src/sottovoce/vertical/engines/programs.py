@@ -69,7 +69,6 @@ class Add(Program):
         return (np.sum(inputs, axis=0, dtype=np.int64),)
 
     def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return the one shape."""
         _fits(bool(inputs) and len(set(inputs)) == 1, "arrays of one shape", inputs)
         return (inputs[0],)
 

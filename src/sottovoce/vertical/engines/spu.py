@@ -70,7 +70,6 @@ class SpuEngine(Engine):
         self._compiled: dict[Any, bytes] = {}
 
     def start(self) -> None:
-        """Connect."""
         os.environ["JAX_PLATFORMS"] = "cpu"
         import jax
         import spu
@@ -119,17 +118,14 @@ class SpuEngine(Engine):
         return [message if rank == self.rank else told[rank] for rank in range(self.n_parties)]
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        """Share what the owner knows."""
         self._set(name, owner, shape, value)
         self._execute("share", lambda a, zero: (a + zero,), [name, _ZERO], [name])
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Run a program."""
         self._execute(program, self._function(program), inputs, outputs)
         self._shapes.update(zip(outputs, program.shapes(*(self._shapes[name] for name in inputs)), strict=True))
 
     def reveal(self, name: str) -> Whole:
-        """Open a variable to all."""
         from spu.experimental.reveal_impl import reveal
 
         self._execute("reveal", lambda a: (reveal(a),), [name], ["opened"])
@@ -139,7 +135,6 @@ class SpuEngine(Engine):
         return opened
 
     def drop(self, *names: str) -> None:
-        """Forget variables."""
         for name in names:
             self._runtime.del_var(name)
             del self._shapes[name]

@@ -29,7 +29,6 @@ class Variables:
         return self._told.digest()
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a variable."""
         if name not in self._shapes:
             raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
         return self._shapes[name]
@@ -45,7 +44,6 @@ class Variables:
         self._tell("put", name, owner, list(shape))
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Note a run and the variables that it makes."""
         kind = type(program).__name__
         try:
             shapes = program.shapes(*(self.shape(name) for name in inputs))

@@ -22,7 +22,7 @@ from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
 from sottovoce.vertical.estimators.structure import balls_by_party, groups_by_party
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
-from sottovoce.vertical.mechanisms import MECHANISMS
+from sottovoce.vertical.mechanisms import MECHANISMS, plan_class
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
@@ -38,7 +38,7 @@ def _mechanism_text() -> str:
     listed = " ".join(f'``"{name}"``: {plan.about}.' for name, plan in MECHANISMS.items())
     return f"""With a finite epsilon. {listed} ``"auto"``: ``"secure"`` where every party has an engine of secure
     computation and the people are enough for the columns, else ``"local-models"``; by public facts alone, and the
-    receipt says why."""
+    receipt says why. A class: a form for study, which the parties must have been given too, ``protocols=[...]``."""
 
 
 def _options_text() -> str:
@@ -55,8 +55,8 @@ def _options_text() -> str:
 class _PenalisedEstimator(VerticalEstimator):
     """Base of all three: a penalty, solvers without noise, mechanisms with noise."""
 
-    mechanism: str = parameter(
-        "{" + ", ".join(f'"{name}"' for name in (*MECHANISMS, _AUTO)) + "}",
+    mechanism: str | type[VerticalPlan] = parameter(
+        "{" + ", ".join(f'"{name}"' for name in (*MECHANISMS, _AUTO)) + "} or subclass of VerticalPlan",
         default="local-models",
         text=_mechanism_text(),
     )
@@ -110,7 +110,8 @@ class _PenalisedEstimator(VerticalEstimator):
     )
 
     def _check_parameters(self) -> None:
-        choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
+        if plan_class(self.mechanism) is None:
+            choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
         choice("engine", self.engine, CHOICES)
         super()._check_parameters()
         number("l1_ratio", self.l1_ratio, at_least=0.0, at_most=1.0)
@@ -121,7 +122,10 @@ class _PenalisedEstimator(VerticalEstimator):
         return {"alpha": magnitude("alpha", self.alpha, remedy="Or give 'auto', which is 1 / n_samples.")}
 
     def _make_plan(self, **facts: Any) -> VerticalPlan:
+        form = plan_class(self.mechanism)
         if math.isinf(facts["epsilon"]):
+            if form is not None:
+                raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
             return self._exact_plan(facts)
         if self.l1_ratio != 0.0 or self.coef_bounds is not None or given_options("solver_options", self.solver_options):
             raise ParameterError(
@@ -134,7 +138,8 @@ class _PenalisedEstimator(VerticalEstimator):
                 "penalty. VerticalLasso and VerticalSparseLogisticRegression train in an l1 ball."
             )
         mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
-        kind, place = MECHANISMS[mechanism], f" for mechanism={self.mechanism!r}"
+        kind = plan_class(self.mechanism) or MECHANISMS[mechanism]
+        place = f" for mechanism={(_AUTO if self.mechanism == _AUTO else mechanism)!r}"
         known = kind.options
         if self.mechanism == _AUTO:
             known = (*MECHANISMS["local-models"].options, *SecurePlan.options)
@@ -155,8 +160,11 @@ class _PenalisedEstimator(VerticalEstimator):
 
     def _chosen(self, facts: PublicFacts, epsilon: float, delta: float) -> tuple[str, str]:
         """Return the mechanism, and why where nobody named it."""
+        given = plan_class(self.mechanism)
+        if given is not None:
+            return given.name, ""
         if self.mechanism != _AUTO:
-            return self.mechanism, ""
+            return str(self.mechanism), ""
         if self.engine != "auto":
             return SecurePlan.name, f"engine={self.engine!r} was named"
         unbounded = [name for name, each in facts.descriptions.items() if math.isinf(each.data_norm)]

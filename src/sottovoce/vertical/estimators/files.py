@@ -9,14 +9,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import ModelFormatError
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.protocols.noisy_features.plan import HeldCoefficients
 
 __all__ = ["COORDINATOR", "GUARANTEE", "HISTORY", "result_names", "result_texts", "scorer_from"]
 
@@ -88,14 +85,8 @@ def _sum_of_scores(content: Mapping[str, Any]) -> Scorer:
     return SumOfScores(terms, frozenset(content["optional"]), float(content["constant"]))
 
 
-def _held_coefficients(content: Mapping[str, Any]) -> Scorer:
-    by_party = {name: np.array(numbers, dtype=np.float64) for name, numbers in content["coefficients"].items()}
-    return HeldCoefficients(content["label_holder"], by_party)
-
-
 _SCORERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Scorer]]] = {
     SumOfScores.__name__: _sum_of_scores,
-    HeldCoefficients.__name__: _held_coefficients,
 }
 
 

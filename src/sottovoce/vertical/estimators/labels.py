@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sottovoce._entries import entries
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
@@ -41,8 +42,8 @@ def labels_of(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any
     """Return the labels, given or held; where they are both, they must be the same."""
     own = own_labels(parties, holder, y)
     if own is None or y is None:
-        return np.asarray(own if y is None else y)
-    given = np.asarray(y)
+        return entries(own if y is None else y)
+    given = entries(y)
     if not np.array_equal(given, own):
         raise DataError(
             f"y is given twice, and is not the same: party {holder!r} was made with y=... too. Give it once; aligned "

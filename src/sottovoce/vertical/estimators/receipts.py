@@ -1,12 +1,12 @@
 """What is told of a vertical training: to the ledger before it, in receipts after it."""
 
 import math
-from dataclasses import fields
 from typing import Any, Final
 
 from sklearn.base import BaseEstimator
 
 from sottovoce._plain_data import encode
+from sottovoce._shown import quoted
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
@@ -18,6 +18,7 @@ from sottovoce.vertical.party.party import Part
 
 __all__ = ["NOT_COVERED", "WithReceipts"]
 
+_DESCRIBED: Final = ("n_rows", "n_features", "data_norm", "nonnegative", "data_bound")  # that plans are made from
 NOT_COVERED: Final = (
     "timing, memory and other side channels of the machines that train, the network between them, and whether the "
     "training failed",
@@ -73,7 +74,7 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
         unit, parts = plan.unit, getattr(self, "parts_", {})
         if party is not None:
             what = plan.given_away_by_holder if party == plan.facts.label_holder else "row of its columns"
-            unit = f"one person's {what} at {party}, replaced by any other, for what {party} gives away"
+            unit = f"one person's {what} at {quoted(party)}, replaced by any other, for what {quoted(party)} gives away"
             parts = {name: part for name, part in parts.items() if name == party}
         return make_receipt(
             epsilon=accountant_for(event).epsilon(event, plan.delta) if epsilon is None else epsilon,
@@ -85,7 +86,10 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
             event=event,
             assumptions=(
                 f"n_samples = {plan.facts.n_samples} and who the aligned people are",
-                *(f"{name}: n_features = {facts.n_features}" for name, facts in plan.facts.descriptions.items()),
+                *(
+                    f"{quoted(name)}: n_features = {facts.n_features}"
+                    for name, facts in plan.facts.descriptions.items()
+                ),
                 "all constructor parameters, chosen without looking at the data",
                 *self._assumptions(),
                 *plan.assumptions,
@@ -122,7 +126,7 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
     def _public_facts(self, plan: VerticalPlan) -> dict[str, Any]:
         """Return what the plan can be made from again."""
         described = {
-            name: {field.name: encode(getattr(facts, field.name)) for field in fields(facts)}
+            name: {field: encode(getattr(facts, field)) for field in _DESCRIBED}
             for name, facts in plan.facts.descriptions.items()
         }
         classes = getattr(self, "classes_", None)
@@ -131,7 +135,7 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
             **self._computing(plan),
             **({} if classes is None else {"classes": [str(name) for name in classes]}),
             "arguments": {
-                name: encode(value)
+                name: encode(plan.name if isinstance(value, type) else value)  # a mechanism that has no name in a list
                 for name, value in self.get_params(deep=False).items()
                 if name not in ("random_state", "ledger", "dataset")
             },

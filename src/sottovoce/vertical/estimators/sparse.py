@@ -10,10 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import choice, magnitude
-from sottovoce._warnings import warn_caller
-from sottovoce.exceptions import ParameterError, SottovoceWarning
-from sottovoce.published.vertical_frank_wolfe.plan import PublishedBallPlan
-from sottovoce.vertical.coordinator.attendance import ABSENT, Absences
+from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -23,6 +20,7 @@ from sottovoce.vertical.estimators.options import known_options
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.estimators.prediction import Vector
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
+from sottovoce.vertical.mechanisms import plan_class
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.joint import JointBallPlan
@@ -31,7 +29,7 @@ from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
-MECHANISMS: Final = ("frank-wolfe", "paper")
+MECHANISMS: Final = ("frank-wolfe",)
 
 
 # First among the bases of an estimator: the parameters that it declares again then go before those of its own base.
@@ -40,14 +38,13 @@ class _BallEstimator(VerticalEstimator):
     """Base of both: public facts to plan, solution to coefficients."""
 
     aggregation: str = parameter(
-        '{"local", "product", "global", "secure"}',
+        '{"local", "global", "secure"}',
         default="local",
         text="""``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but some
-        bytes of column numbers. ``"product"``: the same balls, all parties step in every round, and columns that are
-        stepped along are shared with noise. ``"global"``: one ball; one party steps in every round. ``"local"`` is best
-        for small budgets, ``"global"`` for large ones, many rows, and without noise. ``"secure"``: one ball, and the
-        column of a step is chosen inside secure computation: as good as one table, the labels stay secret, and every
-        party needs an engine.""",
+        bytes of column numbers. ``"global"``: one ball; one party steps in every round, and columns that are stepped
+        along are shared with noise. ``"local"`` is best for small budgets, ``"global"`` for large ones, many rows, and
+        without noise. ``"secure"``: one ball, and the column of a step is chosen inside secure computation: as good as
+        one table, the labels stay secret, and every party needs an engine.""",
     )
     engine: str = parameter(
         '{"auto", "spu", "in-process"}',
@@ -61,7 +58,7 @@ class _BallEstimator(VerticalEstimator):
         text="Bound on the l1 norm of the coefficients, in the unit of y divided by that of the columns.",
     )
     radius_shares: Mapping[str, float] | None = parameter(
-        "dict or None", default=None, text="""By party, for ``"local"`` and ``"product"``; None for equal shares."""
+        "dict or None", default=None, text="""By party, for ``"local"``; None for equal shares."""
     )
     label_share: float = parameter(
         "float, in (0, 1)",
@@ -76,42 +73,17 @@ class _BallEstimator(VerticalEstimator):
     sharing_options: Mapping[str, Any] | None = parameter(
         "dict or None",
         default=None,
-        text="""For ``"product"`` and ``"global"``: ``sharing_share`` (of the squared budget, for columns; 0.85),
-        ``sketch`` ("sparse-sign" or "gaussian": compress shared columns by a public map, for squared loss),
-        ``sketch_rows``, ``sketch_seed``.""",
+        text="""For ``"global"``: ``sharing_share`` (of the squared budget, for columns; 0.85).""",
     )
-    parties_per_round: int | None = parameter(
-        "int or None",
-        default=None,
-        text="""For ``"product"``: how many parties are asked in a round; None asks all. With noise every party still
-        takes ``n_steps`` steps, in rounds of small groups that hear each other's columns in between. Without noise they
-        are drawn in every round.""",
-    )
-    parties_seed: int = parameter(
-        "int",
-        default=0,
-        text="Public: the parties of a round are drawn from it. No privacy is claimed for that.",
-    )
-    absent: str = parameter(
-        '{"stop", "skip"}',
-        default="stop",
-        text="""What becomes of the training where a party does not answer. ``"stop"``: it ends. ``"skip"``: the party
-        misses the round and is asked again; one that stays away keeps the weights of the steps that it took,
-        `absences_` says who was away when, and what was planned is charged. The label holder's own party must
-        answer.""",
-    )
-    mechanism: str = parameter(
-        '{"frank-wolfe", "paper"}',
+    mechanism: str | type[VerticalPlan] = parameter(
+        '"frank-wolfe" or subclass of VerticalPlan',
         default="frank-wolfe",
-        text="""``"paper"``: Algorithm 2 of Lou and Cheung (2018) with the printed noise, for reproduction. Its claim
-        does not hold: the receipt says which epsilon does, in the hundreds and more. It needs
-        ``labels_public=True``.""",
+        text="""A class: a form for study, which the parties must have been given too, ``protocols=[...]``.""",
     )
     mechanism_options: Mapping[str, Any] | None = parameter(
         "dict or None",
         default=None,
-        text="""For ``"paper"``: ``jl_parameter`` (0.3), ``sampled_columns`` (all), ``sketch_rows``,
-        ``sketch_seed``.""",
+        text="Options of a form for study.",
     )
     fit_intercept: bool = parameter(
         "bool",
@@ -128,7 +100,6 @@ class _BallEstimator(VerticalEstimator):
     coef_: Vector = attribute("ndarray", "Of all parties' columns, in the order of the parties.")
     intercept_: float = attribute("float")
     n_nonzero_: int = attribute("int", "Coefficients that are not zero.")
-    absences_: Absences | None = attribute("Absences or None", 'Who was away when, for ``absent="skip"``.')
 
     def _residual_bound(self) -> float | None:
         return None
@@ -141,14 +112,8 @@ class _BallEstimator(VerticalEstimator):
                 f"engine={self.engine!r} is for aggregation='secure'; the aggregation is {self.aggregation!r}. Leave "
                 "it out."
             )
-        choice("mechanism", self.mechanism, MECHANISMS)
-        choice("absent", self.absent, ABSENT)
-        everybody = self.mechanism == "paper" or self.aggregation == SecureBallPlan.name
-        if everybody and (self.absent != ABSENT[0] or self.parties_per_round is not None):
-            raise ParameterError(
-                "absent and parties_per_round are for mechanism='frank-wolfe' with aggregation='local', 'product' or "
-                "'global': in the others all parties must answer. Leave them out."
-            )
+        if plan_class(self.mechanism) is None:
+            choice("mechanism", self.mechanism, MECHANISMS)
         super()._check_parameters()
         self._radius()
         self._published()
@@ -169,23 +134,16 @@ class _BallEstimator(VerticalEstimator):
         if math.isinf(facts["epsilon"]):
             # without noise there is nothing to hide: the joint problem is that of "global"
             aggregation = "global" if is_secure else self.aggregation
-            facts |= self._attendance()
             return ExactBallPlan(**facts, aggregation=aggregation, max_iter=self.max_iter, tol=self.tol)
         facts |= {"n_steps_given": self.n_steps, "residual_bound": self._residual_bound()}
         if is_secure:
             return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
         facts["label_share"] = self.label_share
-        if self.mechanism == "paper":
-            return PublishedBallPlan(**facts, **self._published())
-        facts |= self._attendance()
+        if self._form is not None:
+            return self._form(**facts, **self._published())
         if self.aggregation == "local":
             return LocalBallPlan(**facts)
-        return JointBallPlan(**facts, aggregation=self.aggregation, **self._sharing())
-
-    def _attendance(self) -> dict[str, Any]:
-        return {
-            "parties_per_round": self.parties_per_round, "parties_seed": self.parties_seed, "absent": self.absent,
-        }  # fmt: skip
+        return JointBallPlan(**facts, **self._sharing())
 
     def _engines(self, parties: Parties, epsilon: float) -> dict[str, dict[str, str]]:
         if math.isinf(epsilon) or self.aggregation != SecureBallPlan.name:
@@ -197,24 +155,30 @@ class _BallEstimator(VerticalEstimator):
         options = known_options("sharing_options", self.sharing_options, JointBallPlan.options)
         if options and (self.aggregation in ("local", SecureBallPlan.name) or math.isinf(self.epsilon or 0.0)):
             raise ParameterError(
-                "sharing_options are for private columns that are shared: aggregation='product' or 'global', with a "
-                "finite epsilon."
+                "sharing_options are for private columns that are shared: aggregation='global', with a finite epsilon."
             )
         return options
 
+    @property
+    def _form(self) -> type[VerticalPlan] | None:
+        """The form for study that was asked for."""
+        return plan_class(self.mechanism)
+
     def _published(self) -> dict[str, Any]:
-        """Return the options of the published algorithm, or refuse what does not go with it."""
-        if self.mechanism == "paper":
+        """Return the options of the form for study that was asked for, or refuse what does not go with it."""
+        if self._form is not None:
             if math.isinf(self.epsilon or 0.0):
-                raise ParameterError("mechanism='paper' is about noise: give a finite epsilon, or leave it out.")
+                raise ParameterError(
+                    f"mechanism={self._form.name!r} is about noise: give a finite epsilon, or leave it out."
+                )
             if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
                 raise ParameterError(
-                    "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe': the published "
-                    "algorithm adds up the vertices of all parties. Leave them out."
+                    "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe'. Leave them out."
                 )
         elif self.mechanism_options is not None:
-            raise ParameterError("mechanism_options are for mechanism='paper'; there are none for 'frank-wolfe'.")
-        return known_options("mechanism_options", self.mechanism_options, PublishedBallPlan.options)
+            raise ParameterError("mechanism_options are for forms for study; there are none for 'frank-wolfe'.")
+        options = () if self._form is None else self._form.options
+        return known_options("mechanism_options", self.mechanism_options, options)
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:
         super()._take(plan, solution, model)
@@ -224,9 +188,6 @@ class _BallEstimator(VerticalEstimator):
         self.coef_ = np.concatenate([coefficients for coefficients, _ in parts])
         self.intercept_ = plan.middle + math.fsum(intercept for _, intercept in parts)
         self.n_nonzero_ = int(np.count_nonzero(self.coef_))
-        self.absences_ = solution.absences
-        if self.absences_ is not None and self.absences_.warning():
-            warn_caller(f"parties were away in this training: {self.absences_.warning()}.", SottovoceWarning)
 
     def local_decision_function(self, parties: Any) -> Vector:
         """Not offered: this training makes no exact model of the label holder's own columns.
@@ -329,8 +290,7 @@ class VerticalSparseLogisticRegression(_BallEstimator, VerticalLogisticModel):
     r"""Logistic regression with few coefficients, over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1n \sum_i \log(1 + e^{-y_i (\sum_k x_{i,k}^\top w_k + b)})` over
-    :math:`\|w\|_1 + |b| / B \le` ``radius``, as `VerticalLasso` does. Slopes need the prediction of every record, so
-    shared columns cannot be compressed: ``sketch`` is refused.
+    :math:`\|w\|_1 + |b| / B \le` ``radius``, as `VerticalLasso` does.
 
     Examples
     --------

@@ -12,9 +12,12 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 
+from sottovoce._entries import listed, numbers_of, places_in
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
+from sottovoce._shown import quoted
 from sottovoce._validation import bounds
+from sottovoce.central.data.labels import found_classes
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothLoss, Squared
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -45,23 +48,23 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
                     "classes is missing: a private training needs the public list of the two classes, because one that "
                     "is read from y would tell about y. Give classes=[negative, positive], or labels_public=True."
                 )
-            try:
-                known = np.unique(y)
-            except TypeError:
-                raise DataError("y must hold labels of one type, numbers or text, and none may be missing.") from None
+            known = found_classes(y)
         else:
             if not isinstance(self.classes, (Sequence, np.ndarray)) or isinstance(self.classes, (str, bytes)):
                 raise ParameterError(f"classes must be a list, [negative, positive]; got {self.classes!r}.")
             try:
-                known = np.atleast_1d(np.asarray(self.classes))
-            except ValueError:
-                raise ParameterError(f"classes must be a list, [negative, positive]; got {self.classes!r}.") from None
+                known = listed(self.classes)
+            except (TypeError, ValueError):
+                raise ParameterError(
+                    "there must be two classes, and they must differ: two numbers or two texts, none missing; got "
+                    f"{self.classes!r}."
+                ) from None
         if known.shape != (2,) or not known[0] != known[1] or any(label != label for label in known):
             raise ParameterError(f"there must be two classes, and they must differ; got {list(known)!r}.")
         return known
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"the classes: {', '.join(str(name) for name in self.classes_)}",)
+        return (f"the classes: {', '.join(map(quoted, self.classes_))}",)
 
     def predict(self, parties: Any) -> NDArray[Any]:
         """Predict the class of each row; see `decision_function`."""
@@ -93,7 +96,7 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
 
 def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Vector:
     """Return -1 for the first class and +1 for the second; anything else is refused."""
-    signs = np.where(y == classes[1], 1.0, np.where(y == classes[0], -1.0, 0.0))
+    signs = np.array([-1.0, 1.0, 0.0])[places_in(classes.tolist(), y)]
     bad = np.flatnonzero(signs == 0.0)
     if bad.size:
         raise DataError(
@@ -138,10 +141,7 @@ class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc
         return bounds("label_bounds", self.label_bounds, remedy=remedy)
 
     def _targets(self, y: NDArray[Any]) -> tuple[Vector, dict[str, Any]]:
-        try:
-            numbers = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError("y must hold numbers.") from None
+        numbers = numbers_of(y)
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
             raise DataError(f"y must hold finite numbers; row {int(bad[0])} does not ({bad.size} row(s) in all).")
@@ -164,5 +164,5 @@ class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc
         return float(r2_score(np.asarray(y, dtype=np.float64), self.predict(parties)))
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        numbers = np.asarray(y, dtype=np.float64)
+        numbers = numbers_of(y)
         return {"mean squared error": float(np.mean((numbers - scores) ** 2)), "R^2": float(r2_score(numbers, scores))}

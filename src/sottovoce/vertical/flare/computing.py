@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sottovoce._validation import number
+from sottovoce._validation import nearest, number
 from sottovoce.exceptions import ParameterError
-from sottovoce.tables._entries import nearest
 from sottovoce.vertical.engines.site import ENGINES, ComputeSite
 
 __all__ = ["computing_from"]

@@ -41,8 +41,9 @@ class CoordinatorSite:
         context = collab.context
         proxies = {proxy.name: proxy for proxy in collab.clients}
         phase = execute(
-            kit, self._run, carrier(proxies), alive=prober(proxies), stopped=lambda: bool(context.is_aborted())
-        )
+            kit, self._run, str(collab.fl_ctx.get_job_id()), carrier(proxies), alive=prober(proxies),
+            stopped=lambda: bool(context.is_aborted()),
+        )  # fmt: skip
         if phase == "failed":
             raise RuntimeError(f"run {self._run} failed; see its status")
 

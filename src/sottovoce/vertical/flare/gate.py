@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import DataError, MessageError, SottovoceError
+from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.flare.envelope import PartyEnd
 from sottovoce.vertical.flare.leftovers import clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.party import Party
+from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.wire import Refused, decode
@@ -29,12 +32,16 @@ from sottovoce.vertical.wire import Refused, decode
 __all__ = ["Gate", "fault_of_job"]
 
 _LOG: Final = logging.getLogger(__name__)
-_SERVER: Final = "server"  # what FLARE calls the coordinator, whatever its name
 _KINDS: Final = {kind.code: kind.__name__ for kind in HANDLERS}
 _FAILED: Final = "it failed there; the party's own log says more"
 _NOT_OPEN: Final = "its site could not be opened; the party's own log says why"
 _BUSY: Final = "another run is under way there, and a party is in one at a time. Wait until it has ended"
 _NOBODY: Final = "its owner named no people to be scored: [scoring] in its site.toml"
+_FORGOTTEN: Final = (
+    "its ledger lacks an entry that the coordinator was told of: it is an old copy, or another one, or the kit is in "
+    "use twice. Put the right ledger in its place; if that is lost, settle what was spent, then at the coordinator: "
+    "sottovoce vertical coordinator KIT --accept-ledger PARTY"
+)
 _MOST_LOGGED: Final = 20  # refusals at the door that one process writes to its log
 
 
@@ -55,6 +62,7 @@ class Gate:
         self._closed = "the run has not begun there"  # why nothing is answered
         self._site: Site | None = None
         self._party: Party | None = None
+        self._line: PartyEnd | None = None
         self._register: Register | None = None
         self._journal: Journal | None = None
         self._stored: dict[str, Part] = {}
@@ -105,6 +113,7 @@ class Gate:
         state = Path(kit.state)
         self._coordinator = kit.federation.coordinator
         self._register = Register(state / "register.db")
+        self._line = PartyEnd(Identity(kit.identity), kit.name, self._coordinator, self._run)
         if self._forbidden:
             raise _ClosedError(
                 f"a job chooses its purpose and nothing else; this one gives {', '.join(map(_quoted, self._forbidden))}"
@@ -158,25 +167,45 @@ class Gate:
     # ------------------------------------------------------------------ requests
 
     def answer(self, raw: object, *, caller: object) -> bytes:
-        """Answer one request of the coordinator; a refusal for everything else."""
+        """Answer one request in a signed envelope; a refusal for whatever the coordinator has not signed."""
+        number = 0
         try:
-            return self._answer(raw, caller)
+            number, answer = self._opened(raw, caller)
         except Exception as error:  # FLARE would send its text and traceback to the coordinator
             _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
-            return Refused(_FAILED).encode()
+            answer = Refused(_FAILED).encode()
+        if self._line is None:
+            return answer
+        return self._line.answer(raw, number, answer, self._budget.head if self._budget is not None else "")
 
-    def _answer(self, raw: object, caller: object) -> bytes:
-        if caller != _SERVER:
-            return self._refused(f"it answers the coordinator alone; {_quoted(caller)} is somebody else", caller, raw)
+    def _opened(self, raw: object, caller: object) -> tuple[int, bytes]:
+        """Return the number of a request and its answer; 0 for one that is not the coordinator's."""
+        if self._line is None:
+            return 0, self._refused(self._closed, caller, raw)
+        try:
+            envelope, request = self._line.open(raw)
+        except MessageError as error:
+            came = f"the engine has it from {_quoted(caller)}"  # which may be wrong
+            return 0, self._refused(f"it answers the coordinator alone: {error}; {came}", caller, raw)
+        begins = not envelope.there
+        known = envelope.ledger if begins and self._purpose == "train" and not self._closed else ""
+        if known and (self._budget is None or not self._budget.holds(known)):
+            self._closed = _FORGOTTEN
         if self._closed:
-            return self._refused(self._closed, caller, raw)
-        if not isinstance(raw, bytes):
-            return self._refused(f"a request is bytes; this is {type(raw).__name__}", caller, raw)
+            return envelope.number, self._refused(self._closed, caller, raw)
+        return envelope.number, b"" if begins else self._answer(request, caller)
+
+    @property
+    def _budget(self) -> LedgerBudget | None:
+        budget = None if self._party is None else self._party.budget
+        return budget if isinstance(budget, LedgerBudget) else None
+
+    def _answer(self, raw: bytes, caller: object) -> bytes:
         assert self._register is not None and self._party is not None and self._site is not None
         session, step, kind = _seen(raw)
         with self._register.entered(
             caps=self._site.caps, run=self._run, coordinator=self._coordinator, purpose=str(self._purpose),
-            caller=_SERVER, session=session, step=step, kind=kind, n_bytes=len(raw),
+            caller=_plain(caller), session=session, step=step, kind=kind, n_bytes=len(raw),
         ) as line:  # fmt: skip
             if line.shortage:
                 self._log(line.shortage)

@@ -8,7 +8,7 @@ deleted by a job of that name. So a site's processes are started through this mo
 follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
 
 At all sites FLARE reads its settings from the kit alone (not from files that a run brought), and tells of connections
-that were refused.
+that were refused, and of a party that is there twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from typing import Any, Final
 
 from sottovoce.vertical.flare.deployed import why_not_deployed
 
-__all__ = ["guard", "main"]
+__all__ = ["TWICE", "guard", "main"]
+
+TWICE: Final = "another process of this site has registered with the coordinator: its kit is in use twice"
+"""What a party's process is told, and its owner by its command, where a later process took its place."""
 
 _LOGGER: Final = logging.getLogger("sottovoce.guard")
 
@@ -220,14 +223,56 @@ def tell_refused_connections() -> None:
     protocol._fatal_error = told
 
 
+def notice_second_processes(state: Path) -> None:
+    """At the coordinator: tell the earlier of two living processes of a party, and keep in ``state`` when that was.
+
+    FLARE lets the later one register and drops the first, which goes on and is told nothing. A process that has ended
+    sends no signs of life: to begin again is no second process.
+    """
+    from nvflare.apis.fl_constant import FLContextKey
+    from nvflare.private.fed.server.client_manager import ClientManager
+
+    honest = ClientManager.heartbeat
+
+    def heartbeat(self: Any, token: str, client_name: str, client_fqcn: str, fl_ctx: Any) -> Any:
+        fresh = honest(self, token, client_name, client_fqcn, fl_ctx)
+        if token not in self.clients and any(client.name == client_name for client in self.clients.values()):
+            _LOGGER.error("refused: party %.100r: %s", client_name, TWICE)
+            fl_ctx.set_prop(FLContextKey.UNAUTHENTICATED, TWICE, sticky=False)
+            (state / "twice").mkdir(mode=0o700, exist_ok=True)
+            (state / "twice" / client_name).touch(mode=0o600)
+        return fresh
+
+    ClientManager.heartbeat = heartbeat
+
+
+def tell_second_process() -> None:
+    """At a party: log that the coordinator knows of a later process; FLARE logs the class of an error."""
+    from nvflare.private.fed.client import communicator
+
+    honest = communicator.FLCommunicationError
+
+    def error(message: str, *more: Any) -> Exception:
+        if TWICE in message:
+            _LOGGER.error("%s. Stop all processes but one", TWICE)
+        told: Exception = honest(message, *more)
+        return told
+
+    communicator.FLCommunicationError = error
+
+
 def main() -> None:
     """Run FLARE's module of the command line, guarded."""
     del sys.argv[0]
-    read_settings_of_the_kit_alone(Path(sys.argv[sys.argv.index("-m") + 1]))
+    kit = Path(sys.argv[sys.argv.index("-m") + 1])
+    read_settings_of_the_kit_alone(kit)
     tell_refused_connections()
     refuse_diagnostics()
-    if sys.argv[0] not in _OF_COORDINATOR:
+    if sys.argv[0] in _OF_COORDINATOR:
+        notice_second_processes(kit / "state")
+    else:
         guard()
+        tell_second_process()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 

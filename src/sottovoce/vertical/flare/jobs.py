@@ -28,9 +28,11 @@ __all__ = ["Office", "follow", "job_files", "open_office"]
 _SILENCE_SECONDS: Final = 15.0  # without a word of the coordinator's process, after which it is taken for gone
 _SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _CONNECT_SECONDS: Final = 20.0
+_TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run
 _LOOK_SECONDS: Final = 2.0
 _ENDED: Final = ("done", "failed", "stopped")
 _OVER: Final = "FINISHED"
+_WAITING: Final = ("SUBMITTED", "APPROVED")
 _EVERY: Final = 1.0  # seconds between two lines of progress
 
 
@@ -51,13 +53,17 @@ def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dic
         }}}],
         "components": [{"id": "party", "path": PARTY_SITE, "args": {"purpose": spec.purpose}}],
     }  # fmt: skip
-    meta = {"name": f"{spec.purpose}-{spec.run}", "resource_spec": {}, "min_clients": n_parties,
+    meta = {"name": _job_name(spec), "resource_spec": {}, "min_clients": n_parties,
             "deploy_map": {"app": ["server", *sites] if sites else ["@ALL"]}}  # fmt: skip
     return {
         "meta.json": json.dumps(meta),
         "app/config/config_fed_server.json": json.dumps(server),
         "app/config/config_fed_client.json": json.dumps(client),
     }
+
+
+def _job_name(spec: RunSpec) -> str:
+    return f"{spec.purpose}-{spec.run}"
 
 
 class Office:
@@ -81,8 +87,9 @@ class Office:
         Raises
         ------
         PartyError
-            If one is not by then; it names all that are missing.
+            If one is not by then; it names all that are missing. If one was there twice within the last minutes.
         """
+        self._refuse_twice(wanted or self._kit.federation.parties)
         until, told = time.monotonic() + seconds, ""
         while True:
             there = self.connected()
@@ -101,6 +108,16 @@ class Office:
                 told = names
             time.sleep(0.5)
 
+    def _refuse_twice(self, names: Sequence[str]) -> None:
+        for name in names:
+            with suppress(FileNotFoundError):
+                ago = time.time() - (self._kit.state / "twice" / name).stat().st_mtime
+                if ago < _TWICE_SECONDS:
+                    raise PartyError(
+                        f"two processes of party {name!r} were connected {ago:.0f} s ago: its kit is in use twice. See "
+                        f"that all but one are stopped there, and try again in {_TWICE_SECONDS - ago:.0f} s."
+                    )
+
     def submit(self, spec: RunSpec) -> str:
         """Submit the job of a run and return its name at FLARE."""
         with tempfile.TemporaryDirectory(prefix="sottovoce-job-") as folder:
@@ -115,6 +132,33 @@ class Office:
                     return str(self._session.submit_job(str(job)))
             except Exception as error:
                 raise PartyError(f"the coordinator did not take the run: {_first_line(error)}") from None
+
+    def wait_for_no_job(self, spec: RunSpec, seconds: float) -> None:
+        """Return when no job of a run is under way: one that has failed needs a moment to end at all sites.
+
+        Raises
+        ------
+        PartyError
+            If one still is, or the coordinator's process does not say.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                with _silent():
+                    jobs = self._session.list_jobs(name_prefix=_job_name(spec))
+                    running = {job.job_id for job in self._session.get_system_info().job_info}
+            except Exception as error:
+                raise PartyError(f"the coordinator does not say what is under way: {_first_line(error)}") from None
+            # one that was under way when the coordinator's process was killed is called RUNNING for ever
+            alive = [job for job in jobs if job["status"] in _WAITING or job["job_id"] in running]
+            if not alive:
+                return
+            if time.monotonic() >= until:
+                raise PartyError(
+                    f"run {spec.run}: a job of it is under way at the coordinator ({alive[0]['status']}), and a second "
+                    f"one would do the same. Wait for its end: sottovoce vertical status {self._kit.folder}"
+                )
+            time.sleep(0.5)
 
     def state(self, job: str) -> tuple[str, Mapping[str, Any]]:
         """Return what FLARE says of a job: its status, and all that is known."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.flare.closed import AUTHORIZATION, COMMUNICATION, LOGGING, resources
+from sottovoce.vertical.flare.engine import LEAD
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.leftovers import temporary
 
@@ -118,7 +119,7 @@ class Kit:
             )
 
     def check_closed(self) -> None:
-        """Refuse a kit that could do more than it was made for, or whose certificates have ended.
+        """Refuse a kit that could do more than it was made for, or whose certificates are not its own or not valid now.
 
         Raises
         ------
@@ -134,6 +135,7 @@ class Kit:
         for name, expected in _settings(self.kind, self._stores()).items():
             _check_same(self.folder / "local" / name, expected)
         self._check_connection()
+        self._check_certificates()
         self._check_expiry()
 
     def settle(self) -> None:
@@ -205,6 +207,50 @@ class Kit:
                 f'{path}: connection_security is {security!r} and must be "mtls": certificates on both sides. '
                 "Take the file from the kit that you were given."
             )
+
+    def _check_certificates(self) -> None:
+        """Refuse a certificate of another site or federation, one without its key, and one of the future."""
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        from cryptography.x509 import load_pem_x509_certificate
+        from cryptography.x509.oid import NameOID
+
+        remedy = "Take all of the kit from the one that you were given."
+        places = {"startup/client": self.name, "identity/certificate": self.name}
+        if self.kind == "coordinator":
+            places = {
+                "startup/server": self.federation.host, "lead/startup/client": LEAD, "identity/certificate": self.name
+            }  # fmt: skip
+        authority = load_pem_x509_certificate((self.folder / "startup" / "rootCA.pem").read_bytes())
+        for place, name in places.items():
+            path, key_path = self.folder / f"{place}.crt", self.folder / f"{place}.key"
+            if place.startswith("identity/"):
+                path, key_path = self.identity / "certificate.pem", self.identity / "key.pem"
+                if not path.is_file():
+                    continue
+            try:
+                certificate = load_pem_x509_certificate(path.read_bytes())
+                key = load_pem_private_key(key_path.read_bytes(), None)
+            except (OSError, ValueError, TypeError):
+                raise ParameterError(f"{path}: certificate or key cannot be read. {remedy}") from None
+            shown = [entry.value for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            if shown != [name]:
+                raise ParameterError(
+                    f"{path}: it is the certificate of {', '.join(map(str, shown))!r}, and this is the kit of "
+                    f"{self.name!r}, where {name!r} belongs: files of two sites are mixed. {remedy}"
+                )
+            try:
+                certificate.verify_directly_issued_by(authority)
+            except Exception:  # the signature is wrong, or of another kind of key
+                raise ParameterError(
+                    f"{path}: the authority in {self.folder / 'startup' / 'rootCA.pem'} has not signed it. {remedy}"
+                ) from None
+            if key.public_key() != certificate.public_key():
+                raise ParameterError(f"{key_path}: this is not the key of {path}. {remedy}")
+            if certificate.not_valid_before_utc > datetime.datetime.now(datetime.UTC):
+                raise ParameterError(
+                    f"{path}: it is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, which is in "
+                    "the future. Set the clock of this machine."
+                )
 
     def _check_expiry(self) -> None:
         left = self.expires - datetime.datetime.now(datetime.UTC)

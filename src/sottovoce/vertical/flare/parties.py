@@ -88,7 +88,6 @@ class FlareParties(Parties):
         self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])
         self._joint = JointNotes()
-        self._hanging: dict[str, Future[bytes]] = {}
         # two for each party: one that hangs in a call leaves room for the farewell
         self._pool = ThreadPoolExecutor(2 + 2 * len(others), thread_name_prefix="party")
         super().__init__([home.name, *others])
@@ -106,14 +105,7 @@ class FlareParties(Parties):
             yield own
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        return self._carried_to(requests, None)
-
-    def _send_each(self, requests: Mapping[str, bytes]) -> dict[str, bytes | PartyError]:
-        failed: dict[str, PartyError] = {}
-        return {**self._carried_to(requests, failed), **failed}
-
-    def _carried_to(self, requests: Mapping[str, bytes], failed: dict[str, PartyError] | None) -> dict[str, bytes]:
-        """Ask all at the same time; who fails is an error, or put into ``failed``."""
+        """Ask all at the same time."""
         self._check_running()
         began = monotonic()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
@@ -122,10 +114,10 @@ class FlareParties(Parties):
         # the one here works while the others do
         own = {name: self._pool.submit(self._here, name, raw) for name, raw in requests.items() if name in self.here}
         away = {name: raw for name, raw in requests.items() if name not in self.here}
-        answers = self._fetch(away, failed) if away else {}
+        answers = self._fetch(away) if away else {}
         answers |= {name: future.result() for name, future in own.items()}
         self._progress.answered(monotonic() - began)
-        return {name: answers[name] for name in requests if name in answers}
+        return {name: answers[name] for name in requests}
 
     def _here(self, name: str, raw: bytes) -> bytes:
         try:
@@ -135,50 +127,33 @@ class FlareParties(Parties):
         self._progress.heard(name, len(answer))
         return answer
 
-    def _fetch(self, requests: Mapping[str, bytes], failed: dict[str, PartyError] | None) -> dict[str, bytes]:
+    def _fetch(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Ask parties at other places, all at the same time, and wait for all of them, but not for ever."""
         farewell = all(code_of(raw[FRAME_BYTES:]) == Close.code for raw in requests.values())
         until = monotonic() + (min(self.timeout, _FAREWELL) if farewell else self.timeout)
-        free = [name for name in requests if failed is None or name not in self._hanging or self._hanging[name].done()]
-        futures = {name: self._pool.submit(self._ask_one, name, requests[name], until) for name in free}
+        futures = {name: self._pool.submit(self._ask_one, name, raw, until) for name, raw in requests.items()}
         pending: set[Future[bytes]] = set(futures.values())
-
-        def fail(name: str, error: PartyError) -> None:
-            if failed is None:
-                raise error
-            failed[name] = error
-            pending.discard(futures[name])
-            self._hanging[name] = futures[name]  # not asked again before it returns: threads are few
-
-        for name in set(requests) - set(free):
-            assert failed is not None
-            failed[name] = self._silent(name, requests[name])
         look_again, misses = monotonic() + _LATE, dict.fromkeys(futures, 0)
         while pending:
             done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
             if self._stopped() or any(isinstance(future.exception(), RunStopped) for future in done):
                 raise self._stop(requests, [name for name in futures if not _has_answer(futures[name])])
-            for name in [name for name, future in futures.items() if future in done]:
-                try:
-                    futures[name].result()
-                except PartyError as error:
-                    fail(name, error)
+            for future in futures.values():
+                if future in done:
+                    future.result()
             late = [name for name, future in futures.items() if future in pending]
             if late and monotonic() > until + _GRACE:
-                for name in late:
-                    fail(name, self._silent(name, requests[name]))
-                continue
+                raise self._silent(late[0], requests[late[0]])
             if late and monotonic() > look_again:
                 for name in late:
                     misses[name] = 0 if self._alive(name) else misses[name] + 1
                     if misses[name] >= _MISSES and not futures[name].done():
-                        gone = PartyError(
+                        raise PartyError(
                             f"party {name!r} is gone since it was asked {_asked(requests[name])}: its process has "
                             f"ended or its line is cut. See to it there, {_RESUME}"
                         )
-                        fail(name, gone)
                 look_again = monotonic() + _LATE
-        return {name: future.result() for name, future in futures.items() if not failed or name not in failed}
+        return {name: future.result() for name, future in futures.items()}
 
     def _ask_one(self, name: str, raw: bytes, until: float) -> bytes:
         answer = self._carried(name, raw, until)
@@ -200,7 +175,7 @@ class FlareParties(Parties):
         for last in (False, True):
             try:
                 return self._call(name, raw, max(until - monotonic(), _LOOK))
-            except RunStopped:
+            except (RunStopped, PartyError):
                 raise
             except TimeoutError:
                 raise self._silent(name, raw) from None

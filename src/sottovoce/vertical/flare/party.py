@@ -37,5 +37,4 @@ class PartySite:
 
     @collab.final  # type: ignore[untyped-decorator]
     def end(self) -> None:
-        """End the run here."""
         self._gate.close()

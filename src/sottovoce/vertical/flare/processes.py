@@ -17,6 +17,7 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.connection import why_not_connected
 from sottovoce.vertical.flare.engine import require_engine
+from sottovoce.vertical.flare.guard import TWICE
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.leftovers import temporary
 
@@ -119,14 +120,20 @@ def _run(kit: Kit, say: Callable[[str], object]) -> int:
 def _watch(
     kit: Kit, child: subprocess.Popen[bytes], log: Path, begin: int, stopped: list[int], say: Callable[[str], object]
 ) -> None:
-    """Wait for the end; tell once when the site is up, and until then what keeps a party from it."""
+    """Wait for the end; tell once when the site is up, and until then what keeps a party from it.
+
+    A site that is there twice ends: its owner would go on reading that it is connected.
+    """
     up, tail, told = False, b"", ""
     next_try = time.monotonic() + _FIRST_TRY_SECONDS
     with log.open("rb") as lines:
         lines.seek(begin)
         while not stopped and child.poll() is None:
+            tail = tail[-len(TWICE) :] + lines.read(1 << 20)
+            if TWICE.encode() in tail and kit.kind == "party":
+                say(f"{kit.name}: {TWICE}. Stop all processes but one, and see where the other one runs")
+                return
             if not up:
-                tail = tail[-100:] + lines.read(1 << 20)
                 if _UP_LINE[kit.kind] in tail:
                     up = True
                     say(_up(kit))

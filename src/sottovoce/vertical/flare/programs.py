@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import logging
+import math
 import traceback
 from collections.abc import Callable
 from contextlib import closing
@@ -20,6 +21,9 @@ from scipy.special import expit
 
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import DataError, MessageError, ParameterError, SottovoceError
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.events import NonPrivateEvent
+from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
@@ -27,21 +31,21 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
+from sottovoce.vertical.flare.envelope import signed
 from sottovoce.vertical.flare.leftovers import clear_leftovers
 from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
-from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.flare.runs import RunSpec, write_private
+from sottovoce.vertical.flare.progress import Progress, read_progress
+from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, write_private
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
-__all__ = ["ALIGNMENT", "COMPARISON", "PREDICTIONS", "execute", "open_home", "score_run", "train_run"]
+__all__ = ["ALIGNMENT", "COMPARISON", "PREDICTIONS", "execute", "open_home", "refuse_exact", "score_run", "train_run"]
 
 ALIGNMENT: Final = "alignment.json"
 PREDICTIONS: Final = "predictions.csv"
 COMPARISON: Final = "comparison.json"
-CHECKPOINT: Final = "checkpoint"
 _LOG: Final = logging.getLogger(__name__)
 _ALIGNING_SECONDS: Final = 600.0  # that a party has at least for an answer of the alignment
 
@@ -50,7 +54,9 @@ PartiesOf = Callable[..., Parties]
 ``helpers=True`` those without a table too."""
 
 
-def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None) -> str:
+def execute(
+    kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None
+) -> str:
     """Do a run with the parties of the kit's federation and say how it ended; it never raises.
 
     Parameters
@@ -59,8 +65,10 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], aliv
         The coordinator's.
     run : str
         Name of a folder among the kit's runs.
+    job : str
+        What the engine calls this execution of it.
     call : callable
-        Carries requests to the other parties.
+        Carries bytes to the other parties, which take none but those that are signed here.
     stopped : callable
         Tells whether the run was aborted.
     alive : callable or None
@@ -72,6 +80,8 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], aliv
         The last phase: "done", "failed" or "stopped".
     """
     folder = Path(kit.runs) / run
+    if (read_progress(folder) or {}).get("phase") == "done":  # a second job of it, which waited behind the first
+        return "done"
     spec = RunSpec.read(folder)
     facts = {"run": run, "purpose": spec.purpose, "model": spec.model}
     progress = Progress(folder, kit.federation.names, facts)
@@ -79,12 +89,13 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], aliv
 
     def parties_of(home: Party, *, helpers: bool = False, **more: Any) -> Parties:
         others = kit.federation.parties if helpers else kit.federation.with_tables
-        made.append(FlareParties(home, others, call, stopped=stopped, alive=alive, **more))
+        made.append(FlareParties(home, others, carry, stopped=stopped, alive=alive, **more))
         return made[-1]
 
     try:
         progress.phase("starting")
         site = Site.read(kit)
+        carry = signed(kit, job, call)
         (train_run if spec.purpose == "train" else score_run)(spec, site, parties_of, folder, progress)
     except RunStopped as reason:
         progress.phase("stopped", error=str(reason))
@@ -140,13 +151,17 @@ def _train(
     spec: RunSpec, site: Site, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress
 ) -> VerticalEstimator:
     estimator = make_estimator(spec, site)
-    _align(spec, home, parties_of, folder, progress)
     facts = {
         "estimator": type(estimator).__name__,
         "parameters": {name: repr(value) for name, value in sorted(estimator.get_params().items())},
         "parties": list(site.kit.federation.names),
     }
-    with closing(Checkpoint(folder / CHECKPOINT, facts)) as checkpoint:
+    with closing(Checkpoint(folder / CHECKPOINT, facts, begun=True)) as checkpoint:
+        if estimator.epsilon == math.inf:  # who will not pay says so before anybody learns who is in common
+            refuse_exact(site)
+            parties = parties_of(home, timeout=spec.timeout, progress=progress)
+            check_affordable(parties, dict.fromkeys(site.kit.federation.with_tables, NonPrivateEvent()))
+        _align(spec, home, parties_of, folder, progress)
         progress.phase("training", resumed=checkpoint.is_resumed)
         parties = parties_of(
             home, helpers=spec.with_helpers, timeout=spec.timeout, checkpoint=checkpoint, progress=progress
@@ -156,9 +171,10 @@ def _train(
             site.keep(name, part)
         features = {home.name: home.feature_names or tuple(map(str, range(home.n_features)))}
         for name, text in result_texts(estimator, features).items():
-            write_private(folder / name, text)
+            if not (folder / name).exists():  # else it was written just before the run was cut off, of the same model
+                write_private(folder / name, text)
         progress.phase("done", **_told(estimator))
-        checkpoint.remove()
+        checkpoint.end()
     return estimator
 
 
@@ -184,6 +200,23 @@ def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
         more |= {"ledger": site.budget.ledger, "dataset": site.budget.dataset}
     kind.set_params(label_holder=site.kit.name, **more)
     return kind
+
+
+def refuse_exact(site: Site) -> None:
+    """Refuse a training without noise where the coordinator's own account covers none.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if site.budget is None:
+        return
+    known = Ledger(site.budget.ledger).datasets().get(site.budget.dataset)
+    if known is not None and not known.allow_nonprivate:
+        raise ParameterError(
+            f"--epsilon inf: dataset {known.name!r} of {site.kit.site_file} has a budget of epsilon={known.epsilon!r}, "
+            "and no budget covers a training without noise. Train with a finite epsilon, or leave [budget] out."
+        )
 
 
 def _told(estimator: VerticalEstimator) -> dict[str, Any]:

@@ -15,13 +15,15 @@ from time import time
 from typing import Any, Final
 
 from sottovoce._files import write_whole
+from sottovoce._kept import sync_folder
 
-__all__ = ["JOINED", "PHASES", "STATUS", "Progress", "read_progress"]
+__all__ = ["ENDED", "JOINED", "PHASES", "STATUS", "Progress", "read_progress"]
 
 PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 _REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"
+ENDED: Final = "ended.json"  # the last status of a run whose results are on disk: it stays, and nothing replaces it
 INVITED, JOINED = "invited", "joined"  # how far a joint computation came: parties are charged when they join
 _JOINT: Final = {"Invite": INVITED, "Join": JOINED}
 
@@ -62,13 +64,24 @@ class Progress:
         }
 
     def phase(self, phase: str, **more: object) -> None:
-        """Say what the run is doing now, with facts that are known from here on."""
+        """Say what the run is doing now, with facts that are known from here on.
+
+        "done" is said once and for all: nobody does the run again.
+
+        Raises
+        ------
+        OSError
+            If that cannot be written: the run has not ended then, and can be resumed.
+        """
         with self._lock:
             for party in self._state["parties"].values():
                 party["waiting_since"] = None
             self._state |= {"phase": phase, "asking": None, "note": None, **more}
             if self._seconds:
                 self._state["median_round"] = median(self._seconds)
+            if phase == "done" and self._folder is not None:
+                self._put(self._folder / ENDED)
+                sync_folder(self._folder)
             self._write(always=True)
 
     def asked(self, what: str, n_bytes: Mapping[str, int], *, note: str | None = None) -> None:
@@ -116,15 +129,18 @@ class Progress:
             return
         self._written = now
         with suppress(OSError):  # a full disk must not end the training; its results will tell
-            path = self._folder / STATUS
-            path.touch(mode=0o600)  # and so it stays
-            write_whole(path, json.dumps(self._state))
+            self._put(self._folder / STATUS)
+
+    def _put(self, path: Path) -> None:
+        path.touch(mode=0o600)  # and so it stays
+        write_whole(path, json.dumps(self._state))
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
-    """Return what the file of a run says, or None where there is none."""
-    try:
-        content = json.loads((folder / STATUS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
+    """Return what the file of a run says, of one that has ended its last; None where there is none."""
+    for name in (ENDED, STATUS):
+        with suppress(OSError, ValueError):
+            content = json.loads((folder / name).read_text(encoding="utf-8"))
+            if isinstance(content, dict):
+                return content
+    return None

@@ -180,7 +180,6 @@ class Register:
             self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     # ------------------------------------------------------------------ caps

@@ -17,12 +17,14 @@ from sottovoce._files import write_whole
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import choice, number
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
 
 __all__ = [
     "ALIGNMENTS",
+    "CHECKPOINT",
     "RunSpec",
     "find_run",
     "list_runs",
@@ -32,6 +34,7 @@ __all__ = [
     "write_private",
 ]
 
+CHECKPOINT: Final = "checkpoint"
 ALIGNMENTS: Final = ("auto", "psi", "none")
 _PURPOSES: Final = ("train", "score")
 _NAME: Final = re.compile(r"[0-9a-f]{12}")
@@ -106,11 +109,22 @@ class RunSpec:
         folder = runs / self.run
         runs.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)
+        if self.purpose == "train":
+            Checkpoint.begin(folder / CHECKPOINT)
         self._write(folder)
         return folder
 
     def begin_again(self, folder: Path) -> None:
-        """Write it into its folder once more; the run has not begun, whatever it came to before."""
+        """Write it into its folder once more; the run has not begun, whatever it came to before.
+
+        Raises
+        ------
+        ParameterError
+            If it has ended, or cannot be taken up again.
+        """
+        lost = why_not_resumed(read_progress(folder))
+        if lost:
+            raise ParameterError(f"--resume {self.run}: {lost} Begin again, without --resume.")
         self._write(folder)
         (folder / STATUS).unlink(missing_ok=True)
 
@@ -167,8 +181,11 @@ def find_run(runs: Path, name: str) -> Path:
 def why_not_resumed(state: Mapping[str, Any] | None) -> str:
     """Return why a run cannot go on, in words; empty if it can.
 
-    What a joint computation has reached is in the memory of all sites' processes, and ends with them.
+    One that has ended stays as it is. What a joint computation has reached is in the memory of all sites' processes,
+    and ends with them.
     """
+    if state is not None and state["phase"] == "done":
+        return "this run has ended, and its results stay as they are."
     reached = (state or {}).get("joint")
     if reached is None:
         return ""

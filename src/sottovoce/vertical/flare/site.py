@@ -18,10 +18,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from sottovoce._validation import number
+from sottovoce._validation import nearest, number
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, Schema, Table, read_table
-from sottovoce.tables._entries import nearest
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.computing import computing_from
 from sottovoce.vertical.mechanisms import ANSWERS
@@ -30,9 +29,10 @@ from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
 
-__all__ = ["PURPOSES", "BudgetEntry", "Caps", "Site", "TableFacts"]
+__all__ = ["MOST_MODELS", "PURPOSES", "BudgetEntry", "Caps", "Site", "TableFacts"]
 
 PURPOSES: Final = ("train", "score")
+MOST_MODELS: Final = 32  # that the requests of one run may leave at a site; a training leaves one, or two
 _SCORING: Final = frozenset({"score", "columns", "foreign-weights"})  # answers about people who are scored
 _ALWAYS: Final = frozenset({"alignment"}) & frozenset(ANSWERS)
 _HELP: Final = frozenset({"secure"}) & frozenset(ANSWERS)  # all that a helper does
@@ -227,7 +227,7 @@ class Site:
     def allowed(self, purpose: str = "train") -> frozenset[str]:
         """Return the names of what is answered in runs of one purpose.
 
-        Without a list a party answers the private mechanisms and alignment, and scores in scoring runs; the coordinator
+        Without a list a party answers private mechanisms and alignment, and scores in scoring runs; the coordinator
         asks itself what it likes.
         """
         if self.is_helper:
@@ -279,6 +279,7 @@ class Site:
             nonnegative=encoder.nonnegative, answers=self.allowed(purpose), **more,
         )  # fmt: skip
         party.feature_names = encoder.feature_names
+        party.most_models = MOST_MODELS
         if self.random_state is not None:
             party.seed(self.random_state)
         if purpose == "score":
@@ -358,7 +359,7 @@ class Site:
         path = folder / f"{model if _NAME.fullmatch(model) else sha256(model.encode()).hexdigest()}.json"
         text = json.dumps({
             "model": model, "feature_names": part.feature_names, "coef": [float(entry) for entry in part.coef],
-            "intercept": float(part.intercept),
+            "intercept": float(part.intercept), "exact": part.exact,
         })  # fmt: skip
         fresh = path.with_suffix(".new")
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -382,7 +383,7 @@ class Site:
                 names = entries["feature_names"]
                 parts[str(entries["model"])] = Part(
                     np.array(entries["coef"], dtype=np.float64), float(entries["intercept"]),
-                    None if names is None else tuple(map(str, names)),
+                    None if names is None else tuple(map(str, names)), bool(entries.get("exact", True)),
                 )  # fmt: skip
             except (OSError, ValueError, KeyError, TypeError):
                 raise ParameterError(f"{path}: this is not a part of a model. Remove the file.") from None

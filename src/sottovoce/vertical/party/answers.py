@@ -4,7 +4,7 @@ The names are those of the protocols (`sottovoce.vertical.mechanisms.ANSWERS`). 
 budget covers a plan, and the end of a session are public and always answered.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AnySet
 from typing import Any, Final
 
@@ -19,8 +19,8 @@ PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.pr
 PUBLIC: Final = frozenset(name for name, answer in ANSWERS.items() if answer.public)
 
 
-def allowed_answers(answers: Any, *, limited: bool) -> frozenset[str]:
-    """Return the names that a party allows, given what its owner said and whether it has a budget.
+def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] = ANSWERS) -> frozenset[str]:
+    """Return the names that a party allows, given what its owner said, whether it has a budget, and what it knows.
 
     Raises
     ------
@@ -28,14 +28,14 @@ def allowed_answers(answers: Any, *, limited: bool) -> frozenset[str]:
         If a name is none, or is one that no budget can be charged for.
     """
     if answers is None:
-        return PRIVATE | PUBLIC if limited else frozenset(ANSWERS)
-    listed = ", ".join(map(repr, sorted(ANSWERS)))
+        return frozenset(name for name, each in known.items() if each.private or each.public or not limited)
+    listed = ", ".join(map(repr, sorted(known)))
     if isinstance(answers, (str, bytes)) or not isinstance(answers, (AnySet, Sequence)):
         raise ParameterError(f"answers must be a set of names out of {listed}; got {answers!r}.")
     for name in answers:
-        if not isinstance(name, str) or name not in ANSWERS:
+        if not isinstance(name, str) or name not in known:
             raise ParameterError(f"answers must be a set of names out of {listed}; got {name!r} among them.")
-    beyond = sorted(name for name in answers if not _covered(ANSWERS[name]))
+    beyond = sorted(name for name in answers if not _covered(known[name]))
     if limited and beyond:
         raise ParameterError(
             f"answers has {beyond[0]!r}, which has no noise, so that no budget can be charged for it. Leave it out, or "
@@ -55,10 +55,10 @@ def why_unanswered(request: type[Message], names: Sequence[Answer], answers: Col
     if limit is not None and names[0].beyond:
         return names[0].beyond
     allowed = ", ".join(map(repr, sorted(answers))) or "nothing"
-    what = f"{request.__name__}, which is part of {' and '.join(repr(each.name) for each in names)}"
+    why = f"it does not answer {request.__name__}, which is part of {' and '.join(repr(each.name) for each in names)}"
     if limit is not None and not _covered(names[0]):
-        return f"its budget is {limit}, and none covers {what}; its owner allows {allowed}"
-    return f"it does not answer {what}; its owner allows {allowed}: see Party(..., answers=...)"
+        why = f"its budget is {limit}, none covers {names[0].name!r}, and {why}"
+    return f"{why}; its owner allows {allowed}: see Party(..., answers=...)"
 
 
 def _covered(answer: Answer) -> bool:

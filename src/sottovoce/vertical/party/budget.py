@@ -9,6 +9,8 @@ import logging
 import math
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
@@ -20,12 +22,13 @@ from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.vertical.party.sessions import MachineError
 
 __all__ = ["Account", "LedgerBudget", "PartyBudget", "Place"]
 
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
-_NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"
+_NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,15 @@ class Place:
 
 
 class Account(Protocol):
-    """Who is asked before a party releases anything."""
+    """Who is asked before a party releases anything.
+
+    Attributes
+    ----------
+    takes_seeds : bool
+        Whether it charges noise that can be drawn again.
+    """
+
+    takes_seeds: bool
 
     @property
     def spent(self) -> Event:
@@ -74,7 +85,8 @@ class Account(Protocol):
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
         """Add ``event`` before anything is computed, or return why not.
 
-        ``seeded`` where the noise can be repeated. A release that is made again at its ``place`` is charged once.
+        ``seeded`` where the noise can be repeated. A release that is made again at its ``place`` is charged once. An
+        account that cannot be used now raises `MachineError`: nobody can tell whether it covers the event.
         """
         ...
 
@@ -91,6 +103,8 @@ class PartyBudget:
     limit : (epsilon, delta) or None
         None allows everything.
     """
+
+    takes_seeds = True
 
     def __init__(self, limit: Any = None) -> None:
         self.epsilon, self.delta = math.inf, 0.0
@@ -212,6 +226,11 @@ class LedgerBudget:
         If the ledger or the data set is not there.
     ParameterError
         If the data set was made for other neighbours, or a parameter is of the wrong kind.
+
+    Attributes
+    ----------
+    head : str
+        Hash of the last entry of the ledger that this object made, or found when it was made.
     """
 
     def __init__(
@@ -234,6 +253,8 @@ class LedgerBudget:
                 "charged for 'replace-one': create a data set with adjacency='replace-one'."
             )
         self.epsilon, self.delta = known[dataset].epsilon, known[dataset].delta
+        self.takes_seeds: bool = known[dataset].allow_nonprivate
+        self.head = self._ledger.head()
         if cap is not None and coordinator is None:
             raise ParameterError(f"cap={cap!r} is for one coordinator: give its name, coordinator=...")
         self._coordinator = coordinator
@@ -257,18 +278,19 @@ class LedgerBudget:
         """The budget in words."""
         return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
 
+    def holds(self, entry: str) -> bool:
+        """Tell whether the ledger still has an entry of this hash."""
+        return self._book.holds(entry)
+
     def shortage(self, event: Event) -> str:
         """Return why ``event`` is not covered on top of what was spent; empty if it is. Nothing is charged."""
         if isinstance(event, NothingReleased):
             return ""
         if NonPrivateEvent() in flatten(event):
             return f"its budget is {self.limit}, and this would release something without noise"
-        try:
+        with self._usable():
             rule = self._book.datasets()[self.dataset].filter
             charges = [charge for charge in self._book.history(self.dataset) if charge.counts]
-        except SottovoceError:
-            _LOG.exception("the ledger of party %r", self._name)
-            return _NO_LEDGER
         cost = rule.spent([*(Release(each.event, each.delta) for each in charges), Release(event, self._delta)])
         if not rule.covers(cost):
             return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
@@ -287,31 +309,38 @@ class LedgerBudget:
         """Charge ``event`` on disk, or return why not; of two requests at once, anywhere, one is first."""
         if isinstance(event, NothingReleased):
             return ""
-        try:
+        with self._usable():
             if place is not None and place.again and self._has(place.release):
                 return ""
-        except SottovoceError:
-            _LOG.exception("the ledger of party %r", self._name)
-            return _NO_LEDGER
         shortage = self.shortage(event)
         if shortage:
             return shortage
         book = self._book
         try:
-            charge = book.reserve(
-                self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
-                plan=self._record(place),
-            )  # fmt: skip
+            with self._usable():
+                charge = book.reserve(
+                    self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
+                    plan=self._record(place),
+                )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
-        except SottovoceError:
-            _LOG.exception("the ledger of party %r", self._name)
-            return _NO_LEDGER
         try:
-            book.commit(charge, event)  # it is final whatever happens now
+            self.head = charge.hash
+            self.head = book.commit(charge, event).hash  # it is final whatever happens now
         except SottovoceError:
             _LOG.exception("the ledger of party %r: charge %s is made, its end is not recorded", self._name, charge)
         return ""
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Tell a ledger that cannot be read or written apart from one that says no."""
+        try:
+            yield
+        except BudgetError:
+            raise
+        except SottovoceError:
+            _LOG.exception("the ledger of party %r", self._name)
+            raise MachineError(_NO_LEDGER) from None
 
     def _record(self, place: Place | None) -> dict[str, object]:
         """Return what is written down of a charge."""

@@ -197,6 +197,7 @@ class Journal:
         if self.asked_again or not self._folder.is_held:
             return
         with os.fdopen(os.open(self._ended, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+            file.truncate(file.tell() // SESSION_BYTES * SESSION_BYTES)  # a name that a full disk cut short
             file.write(name)
         self._remove(name)
 
@@ -293,12 +294,13 @@ class SessionLog:
         """Write a request down, before anything is done about it."""
         if history != self.pending:
             self.write(_ASKED, [_STEP.pack(step, history), b"" if self._journal.asked_again else body])
-        self.pending = b""
+            self.pending = history
 
     def answered(self, answer: bytes, *, ran: bool) -> None:
         """Write down what a request was answered with, before the answer leaves."""
         kept = b"" if ran or len(answer) > _MOST_ANSWER else answer
         self.write(_ANSWERED, [_ANSWER.pack(ran, hashlib.sha256(answer).digest()), kept])
+        self.pending = b""
 
     def sync(self) -> None:
         """Bring it to the disk, the first time its name too."""

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from sottovoce._entries import entries
 from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event
@@ -30,13 +31,13 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.mechanisms import ANSWERS_TO, HANDLERS
+from sottovoce.vertical.mechanisms import CLOSED, repertoire
 from sottovoce.vertical.party.answers import allowed_answers, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, Kept
 from sottovoce.vertical.party.people import People, alignment_digest
-from sottovoce.vertical.party.sessions import Session, SessionError, Sessions
-from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError, Training
+from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
+from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, Protocol, RefusalError, Training
 from sottovoce.vertical.wire import Message, Refused, code_of, decode
 
 __all__ = ["Part", "Party"]
@@ -49,7 +50,7 @@ _ENDED_WITH_PROCESS: Final = (
     "this session was a joint computation, which ended with the party's process; what was charged for it stays "
     "charged. Begin again"
 )
-_OF_ONE_PROCESS: Final = frozenset(kind.code for kind, handler in HANDLERS.items() if handler.ends_with_process)
+_OF_ONE_PROCESS: Final = frozenset(kind.code for kind, handler in CLOSED.handlers.items() if handler.ends_with_process)
 
 
 class Party:
@@ -83,8 +84,8 @@ class Party:
         Name of the data set in the ledger, created with ``adjacency="replace-one"``: the people of this table.
     answers : set of str or None
         What the owner allows a coordinator to ask, by the names of ``docs/messages.md``. None allows the
-        private mechanisms where there is a budget, and everything where there is none. For scoring alone:
-        ``answers={"score"}``.
+        private mechanisms but noisy ADMM where there is a budget, and everything where there is none. For scoring
+        alone: ``answers={"score"}``.
     journal : Journal or None
         Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
     least_people : int
@@ -94,6 +95,9 @@ class Party:
         with the same folder anew is aligned as it was, where its table still has these people.
     computing : ComputeSite or None
         Where and with whom it computes jointly, for ``mechanism="secure"``; None only with parties of its own process.
+    protocols : sequence of Protocol
+        Forms for study that it answers beside the closed list, `sottovoce.papers.admm.PROTOCOL` say; for parties within
+        one process. No organisation's own settings can name any.
 
     Raises
     ------
@@ -131,6 +135,7 @@ class Party:
         least_people: int = 1,
         alignments: str | Path | None = None,
         computing: ComputeSite | None = None,
+        protocols: Sequence[Protocol] = (),
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ParameterError(f"name must be a non-empty string; got {name!r}.")
@@ -160,7 +165,8 @@ class Party:
             self.budget = LedgerBudget(ledger, dataset, name=name)
         else:
             raise ParameterError("budget and ledger are two accounts of the same thing: give one of them.")
-        self.answers = allowed_answers(answers, limited=self.budget.is_limited)
+        self._knows = repertoire(protocols)
+        self.answers = allowed_answers(answers, limited=self.budget.is_limited, known=self._knows.answers)
         self._random_state: object = None
         self._session_seeds: dict[bytes, object] = {}
         self._at_home: set[int] = set()  # threads; a request that comes on another one is charged
@@ -173,6 +179,7 @@ class Party:
         self._sessions = Sessions(journal)
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
+        self.most_models: int | None = None
         self.least_people = whole_number("least_people", least_people, at_least=1)
         if computing is not None and not isinstance(computing, ComputeSite):
             raise ParameterError(f"computing must be a ComputeSite or None; got {computing!r}.")
@@ -227,6 +234,7 @@ class Party:
         )
         other.feature_names = self.feature_names
         other.budget, other.answers = self.budget, self.answers  # one organisation, one account
+        other._knows = self._knows
         return other
 
     def align(self, people: Sequence[str] | None) -> None:
@@ -276,7 +284,13 @@ class Party:
         """Make this party's noise repeatable inside the ``with`` block, for trials: a known seed undoes it.
 
         With ``session`` it is the noise of that session alone; others of the same time keep theirs.
+
+        Raises
+        ------
+        ParameterError
+            If the party's ledger takes no seeds.
         """
+        self._check_seed(random_state)
         if session is not None:
             self._session_seeds[session] = random_state
             try:
@@ -292,8 +306,16 @@ class Party:
 
     def seed(self, random_state: object) -> Self:
         """Make this party's noise repeatable from now on; see `seeded`. A generator gives every training a new seed."""
+        self._check_seed(random_state)
         self._random_state = random_state
         return self
+
+    def _check_seed(self, random_state: object) -> None:
+        if random_state is not None and not self.budget.takes_seeds:
+            raise ParameterError(
+                f"random_state={random_state!r}: the ledger of party {self.name!r} takes no noise that can be drawn "
+                "again. Leave it out, or create the data set with allow_nonprivate=True if that is meant."
+            )
 
     @property
     def is_seeded(self) -> bool:
@@ -349,6 +371,8 @@ class Party:
                 return self._next(session, frame)
             except (MessageError, SessionError) as refusal:
                 return Refused(f"{refusal}.").encode()
+            except MachineError as fault:
+                return Refused(str(fault)).encode()
             except (OSError, StorageError):  # of the journal: what is not on record must not leave
                 _LOG.exception("the journal of party %r", self.name)
                 return Refused(_FAILED).encode()
@@ -381,10 +405,12 @@ class Party:
             else:
                 for kept in session.log.steps():
                     self._repeat(session, Frame(name, kept.step, kept.body), kept)
-        except (OSError, StorageError, SessionError) as error:
+        except (OSError, StorageError, SessionError, MachineError) as error:
             _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
             if session.log is not None:
                 session.log.close()
+            if isinstance(error, MachineError):
+                raise
             raise SessionError(_why_lost(error)) from None
         self._sessions.add(session)
 
@@ -392,15 +418,19 @@ class Party:
         """Answer the next request of a session."""
         if session.due:
             try:
-                return self._repeat(session, frame, session.due.popleft())
+                answer = self._repeat(session, frame, session.due[0])
             except SessionError as error:
                 _LOG.exception("session %s of party %r cannot be taken up again", session.name.hex(), self.name)
                 self._sessions.end(session.name)
                 raise SessionError(_why_lost(error)) from None
+            session.due.popleft()
+            return answer
         log, again = session.log, False
         if log is not None:
             again = log.pending == session.after(frame)
             log.asked(frame.step, session.after(frame), frame.body)
+            if self.budget.is_limited:
+                log.sync()  # before it is charged
         session.take(frame, Refused(_FAILED).encode())
         try:
             answer = self._answer(session, frame, again=again)
@@ -408,6 +438,8 @@ class Party:
                 session.log.answered(answer, ran=session.ran)
                 if self.budget.is_limited:
                     session.log.sync()
+        except MachineError:
+            raise
         except BaseException:
             if session.log is not None:
                 self._sessions.leave(session)
@@ -434,23 +466,26 @@ class Party:
     def _answer(self, session: Session, frame: Frame, *, again: bool = False) -> bytes:
         """Decode, ask what it costs, charge, run, encode: the only place where a party does any of these."""
         try:
-            request = decode(frame.body, HANDLERS)
+            request = decode(frame.body, self._knows.handlers)
         except MessageError as error:
             return Refused(f"not a valid message: {error}").encode()
         try:
             return self._run(session, request, again=again).encode()
         except RefusalError as refusal:
             return Refused(str(refusal)[:_MOST_REASON]).encode()
+        except MachineError:
+            session.give_back()
+            raise
         except Exception as error:  # its message could quote a row, and its class tell about one
             places = "".join(traceback.format_tb(error.__traceback__))
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
             return Refused(_FAILED).encode()
 
     def _run(self, session: Session, request: Message, *, again: bool) -> Message:
-        handler = HANDLERS[type(request)]()
+        handler = self._knows.handlers[type(request)]()
         facts, training = self._facts, session.training
         try:  # inside, nothing but public facts and the request is looked at
-            self._check_allowed(session, request, ANSWERS_TO[type(request)])
+            self._check_allowed(session, request, self._knows.answers_to[type(request)])
             if handler.reaches_others and session.at_home:
                 raise RefusalError("what reaches other parties is never an organisation's own")
             needed = handler.needs(facts, training, request)
@@ -461,12 +496,11 @@ class Party:
         seed = self._seed(session)
         place, streams = self._drawing(session, seed, again=again)
         if event is not None and not session.at_home:  # what stays at home costs nothing
-            if session.log is not None and self.budget.is_limited:
-                session.log.sync()
             _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
-            session=session.name, workers=self._sessions.workers,
+            guarded=self.budget.is_limited and not session.at_home, most_models=self.most_models, session=session.name,
+            workers=self._sessions.workers,
         )  # fmt: skip
         session.ran, before = handler.changes, training.worker
         try:
@@ -540,7 +574,7 @@ class Party:
         return PartyFacts(
             self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
             has_ids=self.people is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
-            joins="secure" in self.answers, computing=self.computing,
+            joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
         )  # fmt: skip
 
     def _seed(self, session: Session) -> object:
@@ -574,10 +608,8 @@ def _summed(table: Any) -> Any:
 
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError:  # lists of different lengths
-        raise DataError(f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows.") from None
+    shape = getattr(values, "shape", (0,))
+    array = entries(values) if len(shape) == 1 else np.empty(shape)
     if array.shape != (n_rows,):
         raise DataError(
             f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}."

@@ -71,8 +71,8 @@ class KeptAlignments:
         """Keep an alignment as the current one; the oldest go."""
         announcement = announce(people)
         digest = hashlib.sha256(announcement).hexdigest()
-        self._write(self._file(digest), announcement.decode())
-        self._write(self.folder / "current", digest)
+        write_whole(self._file(digest), announcement.decode(), private=True)
+        write_whole(self.folder / "current", digest, private=True)
         kept = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
         for path in kept[:-_MOST_KEPT]:
             if path != self._file(digest):
@@ -84,11 +84,6 @@ class KeptAlignments:
 
     def _file(self, digest: str) -> Path:
         return self.folder / f"{digest}.json"
-
-    @staticmethod
-    def _write(path: Path, text: str) -> None:
-        path.touch(mode=0o600)  # what is written in its place has its permissions
-        write_whole(path, text)
 
 
 class People:
@@ -123,7 +118,6 @@ class People:
         return usable_identifiers(f"ids of party {self._name!r}", self._ids)
 
     def kept(self, digest: str) -> list[str] | None:
-        """Return the people of an alignment that is kept."""
         return None if self._kept is None else self._kept.read(digest)
 
     def keep(self, people: Sequence[str] | None) -> None:

@@ -16,13 +16,20 @@ from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Kept, SessionLog
 from sottovoce.vertical.protocol import Training
 
-__all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions"]
+__all__ = ["MOST_OPEN", "MachineError", "Session", "SessionError", "Sessions"]
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
 
 
 class SessionError(Exception):
     """Why a request has no place in its session; the text may cross."""
+
+
+class MachineError(Exception):
+    """Why a request cannot be answered now, before anything of it was computed: its step is not used up.
+
+    A failure of the machine, and not of the request. The text may cross.
+    """
 
 
 class Session:
@@ -60,6 +67,7 @@ class Session:
         self.ran = False
         self._asked = b""
         self._answer = b""
+        self._before = self._place
         self._turning: TurningStreams | None = None
 
     def repeated(self, frame: Frame) -> bytes | None:
@@ -86,8 +94,21 @@ class Session:
 
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
-        self.history = self.after(frame)
-        self.step, self._asked, self._answer, self.ran = frame.step, frame.digest, answer, False
+        self._before = self._place
+        self._place = self.after(frame), frame.step, frame.digest, answer
+        self.ran = False
+
+    def give_back(self) -> None:
+        """Take the last step back, of which nothing was computed."""
+        self._place = self._before
+
+    @property
+    def _place(self) -> tuple[bytes, int, bytes, bytes]:
+        return self.history, self.step, self._asked, self._answer
+
+    @_place.setter
+    def _place(self, place: tuple[bytes, int, bytes, bytes]) -> None:
+        self.history, self.step, self._asked, self._answer = place
 
     def turn(self, key: StoredKey) -> None:
         """Draw from this key in this step: also what goes on with a stream that was opened before."""
@@ -131,7 +152,6 @@ class Sessions:
 
     @property
     def last(self) -> Session:
-        """The one that was used last."""
         return next(reversed(self._open.values()))
 
     def find(self, frame: Frame, *, at_home: bool) -> Session:
@@ -184,7 +204,6 @@ class Sessions:
             session.log.close()
 
     def workers(self) -> list[Any]:
-        """Return what the open sessions work with."""
         return [session.training.worker for session in self._open.values() if session.training.worker is not None]
 
     def has_ended(self, name: bytes) -> bool:

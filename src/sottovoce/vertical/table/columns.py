@@ -86,7 +86,6 @@ class Columns:
         return np.asarray(table @ table.T)
 
     def squares(self) -> Vector:
-        """Return the sum of squares of each column."""
         out = np.zeros(self.n_columns)
         if self._sparse:
             table = self._double()

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sottovoce._entries import entries, is_missing
 from sottovoce._optional import loaded, pa
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -88,7 +89,6 @@ class UsableIdentifiers:
     shared: int
 
     def rows_of(self, people: Sequence[str]) -> npt.NDArray[np.int64] | None:
-        """Return the row of each of these people, None if one of them is not there."""
         places = pa.compute.index_in(pa.array(people, _TEXT), value_set=self.texts)
         return None if places.null_count else self.rows[places.to_numpy(zero_copy_only=False)]
 
@@ -127,14 +127,9 @@ def _column(name: str, given: Any) -> Any:
     if isinstance(given, pa.ChunkedArray):
         return given.combine_chunks()
     pandas = loaded("pandas")
-    if pandas and isinstance(given, (pandas.Series, pandas.Index)):
-        given = given.array if pandas.api.types.is_extension_array_dtype(given.dtype) else given.to_numpy()
-    if isinstance(given, np.ndarray):
-        return _from_numpy(name, given)
-    if pandas and isinstance(given, pandas.api.extensions.ExtensionArray):
-        with suppress(TypeError, ValueError, pa.ArrowException):
-            return pa.array(given, from_pandas=True)
-        return _from_objects(name, given)  # one that Arrow does not know
+    own = () if pandas is None else (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
+    if isinstance(given, (np.ndarray, *own)):
+        return _from_numpy(name, entries(given))
     if hasattr(given, "__arrow_c_stream__"):
         with suppress(Exception):  # whatever the other library raises
             return pa.chunked_array(given).combine_chunks()
@@ -148,10 +143,8 @@ def _column(name: str, given: Any) -> Any:
 def _from_numpy(name: str, values: npt.NDArray[Any]) -> Any:
     kind, width = values.dtype.kind, values.dtype.itemsize
     if kind in "iuSU" or (kind == "f" and width <= 8):
-        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-        native = np.asarray(values).astype(values.dtype.newbyteorder("="), copy=False)
         with suppress(UnicodeError):  # the slow way tells the row
-            return pa.array(native, mask=mask, from_pandas=True)
+            return pa.array(values.astype(values.dtype.newbyteorder("="), copy=False), from_pandas=True)
     return _from_objects(name, values)
 
 
@@ -167,21 +160,10 @@ def _from_objects(name: str, values: Any) -> Any:
 
 
 def _is_of_one_kind(objects: npt.NDArray[np.object_]) -> bool:
-    kinds = {type(value) for value in objects if not _is_missing(value)}
+    kinds = {type(value) for value in objects if not is_missing(value)}
     if not kinds or bool in kinds:
         return False
     return any(all(issubclass(kind, one) for kind in kinds) for one in _ARROW_READS_WHOLE)
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or value is np.ma.masked:
-        return True
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
-    pandas = loaded("pandas")
-    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
 def _one_by_one(name: str, values: Iterable[object]) -> Any:
@@ -190,7 +172,7 @@ def _one_by_one(name: str, values: Iterable[object]) -> Any:
 
 def _text(name: str, row: int, value: Any) -> str | None:
     """Return the canonical form of one object, None for a missing one."""
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if isinstance(value, (str, bytes)):
         try:

@@ -13,13 +13,19 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
     AllRows,
 )
-from sottovoce.vertical.protocols.alignment.psi import PsiServer, library, read_announcement
+from sottovoce.vertical.protocols.alignment.psi import (
+    POINT_BYTES,
+    PsiServer,
+    decoys_for,
+    library,
+    n_asked,
+    read_announcement,
+)
 from sottovoce.vertical.wire import Done, Message
 
 __all__ = ["AlignAgainHandler", "AlignRespondHandler", "AlignSetupHandler", "AlignToHandler", "AllRowsHandler"]
 
 MOST_ASKED: Final = 5_000_000  # points of one request: each costs the party 0.1 ms
-_POINT_BYTES: Final = 35  # of a point in a message
 _LACKING: Final = "the announcement holds people whom it lacks. Run the alignment again"  # the same for one and for all
 
 Request = TypeVar("Request", bound=Message)
@@ -56,8 +62,15 @@ class AlignRespondHandler(_OfPeople[AlignRespond]):
     def plan(self, facts: PartyFacts, training: Training, request: AlignRespond) -> None:
         super().plan(facts, training, request)
         training.open(PsiServer, request)
-        if len(request.points) > MOST_ASKED * _POINT_BYTES:
+        if len(request.points) > MOST_ASKED * POINT_BYTES:
             raise RefusalError(f"it is asked about at most {MOST_ASKED:,} people at once; this is more")
+        least = facts.least_people + decoys_for(facts.least_people)
+        points = n_asked(request.points)
+        if points < least:
+            raise RefusalError(
+                f"it is asked about at least {facts.least_people:,} people at once, {least:,} points with the decoys; "
+                f"these are {points:,}"
+            )
 
     def run(self, desk: Desk, request: AlignRespond) -> AlignResponse:
         server = desk.training.open(PsiServer, request)

@@ -4,17 +4,23 @@ The client and the server each hold a set of identifiers. Both raise points of t
 the identifiers, to secret powers::
 
     server -> client   setup      H(y)^s for each y of the server, sorted (which shuffles them)
-    client -> server   request    H(x)^c for each x of the client, shuffled
+    client -> server   request    H(x)^c for each x of the client and for decoys, shuffled
     server -> client   response   H(x)^cs, in the order of the request
-    client             takes the power 1/c of the response and looks the H(x)^s up in the setup
+    client             takes the power 1/c of the response and looks the H(x)^s up in the setup; a decoy that is there
+                       shows that the server lies, and nothing is announced
     client -> server   announcement   the identifiers that shall be common, when all parties have been asked
 
 **Who learns what**, if both follow the protocol (decisional Diffie-Hellman on the curve, H as a random oracle): the
 client learns the intersection and the size of the server's set. The server learns the size of the client's set, and the
 announced identifiers. Neither learns anything else about the identifiers that the other holds.
 
+**A server that lies** can let a point of the request be found that it does not hold. Decoys are texts that the client
+made up for this request and nobody can guess: of m points that are found so, none is a decoy with a chance of at most
+(1 - m / points of the request)^decoys, and `decoys_for` makes the expected number of people whom a liar is told of
+falsely less than two.
+
 **Not covered**: a client that asks for identifiers it does not hold (it learns which of its guesses the server holds);
-a party that lies about what it holds; sizes; timing. Each object draws a new key from the operating system: make one
+sizes; timing. Each object draws a new key from the operating system: make one
 for each run and each pair of parties. Proof and limits: docs/privacy/alignment.md.
 
 The sets are compared as full points: there is no false-positive rate. Two identifiers are taken for one only if SHA-256
@@ -39,9 +45,20 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["PsiClient", "PsiServer", "announce", "library", "read_announcement"]
+__all__ = ["PsiClient", "PsiServer", "announce", "decoys_for", "library", "n_asked", "read_announcement"]
 
+POINT_BYTES: Final = 35  # of a point in a message
+_HEAD_BYTES: Final = 64  # of a message beside its points, at most
 _REMEDY: Final = "Run the alignment again; both sides need the same version of sottovoce."
+
+
+def decoys_for(n_people: int) -> int:
+    """Return how many decoys a request about so many people has; whoever answers it can tell neither from the other.
+
+    A liar that lets m points be found is caught but for a chance of (1 - m / (n + d))^d, so that it is told of at most
+    (n + d) / (d + 1) (1 + 1 / d)^-d people falsely, in expectation, whatever m: below 2 for every n.
+    """
+    return 128 + n_people // 4
 
 
 class PsiClient:
@@ -63,14 +80,32 @@ class PsiClient:
     def __init__(self, identifiers: Sequence[str]) -> None:
         self._psi = library()
         self._identifiers = _texts(identifiers)
-        self._order = list(range(len(self._identifiers)))
+        self._asked = [*self._identifiers, *(secrets.token_hex(32) for _ in range(decoys_for(len(self._identifiers))))]
+        self._order = list(range(len(self._asked)))
         secrets.SystemRandom().shuffle(self._order)  # or the order of the request would tell the order of the rows
         self._cipher = self._psi.client.CreateWithNewKey(True)
 
     def request(self) -> bytes:
         """Return the message that `PsiServer.respond` answers."""
-        message = self._cipher.CreateRequest([self._identifiers[place] for place in self._order])
+        message = self._cipher.CreateRequest([self._asked[place] for place in self._order])
         return bytes(message.SerializeToString())
+
+    def read_setup(self, setup: bytes, most: int | None = None) -> Any:
+        """Return the server's set; `n_server` is its size from then on.
+
+        Raises
+        ------
+        DataError
+            If it cannot be read, repeats a point, or has more points than ``most``.
+        """
+        if most is not None and len(setup) > most * POINT_BYTES + _HEAD_BYTES:
+            raise DataError(f"the setup message has {len(setup):,} bytes, more than {most:,} people need.")
+        server_set = _read("setup", setup, self._psi.ServerSetup)
+        if server_set.WhichOneof("data_structure") != "raw":
+            raise DataError(f"the setup message holds no full points, so it would admit false positives. {_REMEDY}")
+        self.n_server = len(server_set.raw.encrypted_elements)
+        _check_distinct("setup", server_set.raw.encrypted_elements)
+        return server_set
 
     def intersect(self, setup: bytes, response: bytes) -> npt.NDArray[np.int64]:
         """Return which of the client's identifiers the server holds.
@@ -90,23 +125,29 @@ class PsiClient:
         Raises
         ------
         DataError
-            If a message cannot be read or is not for this request.
+            If a message cannot be read or is not for this request, or the server says that it holds a decoy.
         """
-        server_set = _read("setup", setup, self._psi.ServerSetup)
-        if server_set.WhichOneof("data_structure") != "raw":
-            raise DataError(f"the setup message holds no full points, so it would admit false positives. {_REMEDY}")
-        self.n_server = len(server_set.raw.encrypted_elements)
+        server_set = self.read_setup(setup)
+        if isinstance(response, bytes) and len(response) > len(self._order) * POINT_BYTES + _HEAD_BYTES:
+            raise DataError(f"the response has {len(response):,} bytes, more than {len(self._order):,} points need.")
         answer = _read("response", response, self._psi.Response)
         if len(answer.encrypted_elements) != len(self._order):
             raise DataError(
-                f"the response is for {len(answer.encrypted_elements)} identifiers, the request was for "
-                f"{len(self._order)}. {_REMEDY}"
+                f"the response is for {len(answer.encrypted_elements)} points, the request had {len(self._order)}. "
+                f"{_REMEDY}"
             )
+        _check_distinct("response", answer.encrypted_elements)
         try:
             found = self._cipher.GetIntersection(server_set, answer)
         except RuntimeError:
             raise DataError(f"the response holds what is not a point of the curve. {_REMEDY}") from None
-        return np.sort(np.array(self._order, np.int64)[np.array(found, np.int64)])
+        places = np.sort(np.array(self._order, np.int64)[np.array(found, np.int64)])
+        if places.size and places[-1] >= len(self._identifiers):
+            raise DataError(
+                "it says that it holds people who were made up for this request and whom nobody knows, so it does not "
+                "follow the protocol. It was told of nobody; do not run the alignment again before you know why."
+            )
+        return places
 
 
 class PsiServer:
@@ -190,6 +231,22 @@ def read_announcement(announcement: bytes) -> list[str]:
     if not all(first < second for first, second in pairwise(common)):
         raise DataError(f"the announcement is not sorted, or repeats an identifier. {_REMEDY}")
     return common
+
+
+def n_asked(request: bytes) -> int:
+    """Return how many points `PsiServer.respond` is asked about; one that repeats counts once.
+
+    Raises
+    ------
+    DataError
+        If the request cannot be read.
+    """
+    return len(set(_read("request", request, library().Request).encrypted_elements))
+
+
+def _check_distinct(name: str, points: Sequence[bytes]) -> None:
+    if len(set(points)) < len(points):
+        raise DataError(f"the {name} message repeats a point. {_REMEDY}")
 
 
 def _texts(identifiers: Sequence[str]) -> list[str]:

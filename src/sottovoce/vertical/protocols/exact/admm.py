@@ -2,11 +2,10 @@ r"""ADMM sharing (Hu et al., Algorithm 1): each party fits its columns to what t
 
 .. math:: \min_x \; l\Big(\sum_m D_m x_m\Big) + \sum_m R_m(x_m), \qquad z = \sum_m D_m x_m,
 
-with the scaled dual variable u = y / rho. Three forms of the same exchange, one number a record each way and round:
+with the scaled dual variable u = y / rho. Two forms of the same exchange, one number a record each way and round:
 
-* ``"printed"``: eqs. (6) to (8). Party m receives c = u + sum_k D_k x_k - z and solves (6) exactly, as if the others
-  stood still. It converges slowly, or not at all, for many rho.
-* ``"proximal"``: the same with (rho tau / 2) |D_m (x - x_m)|^2 added, tau = M - 1, which makes room for the others.
+* ``"proximal"``: eqs. (6) to (8) with (rho tau / 2) |D_m (x - x_m)|^2 added to (6), tau = M - 1, which makes room for
+  the others, who move at the same time. Party m receives c = u + sum_k D_k x_k - z.
 * ``"sharing"``, the default: the averaged form [2]_ with over-relaxation (1.6). Party m keeps its own target z_m and
   the common u; the coordinator sends only how far the average of all targets moves. Without relaxation it equals the
   proximal form with rho / M in place of rho.
@@ -41,7 +40,7 @@ from sottovoce.vertical.wire import Done
 
 __all__ = ["FORMS", "AdmmWorker", "admm"]
 
-FORMS: Final = ("sharing", "proximal", "printed")
+FORMS: Final = ("sharing", "proximal")
 _DIVERGED: Final = 1e12  # times the first stopping measure
 
 
@@ -103,7 +102,7 @@ def admm(
         Loss and labels.
     rho : float, > 0
         Penalty parameter, for the sum of losses.
-    form : {"sharing", "proximal", "printed"}
+    form : {"sharing", "proximal"}
     relaxation : float, in (0, 2)
         Of the sharing form.
     max_iter : int
@@ -119,8 +118,7 @@ def admm(
     """
     M, n = len(parties.names), len(problem.y)
     sharing = form == "sharing"
-    proximal = float(M - 1) if form == "proximal" else 0.0
-    parties.exchange(AdmmStart(rho, proximal, relaxation, int(sharing)), Done)
+    parties.exchange(AdmmStart(rho, 0.0 if sharing else float(M - 1), relaxation, int(sharing)), Done)
     own_rho = rho / M if sharing else rho  # of the sum of all parties' scores
     total, dual = np.zeros(n), np.zeros(n)  # sum_m D_m x_m, and y
     target = np.zeros(n)  # sharing form: mean of the z_m

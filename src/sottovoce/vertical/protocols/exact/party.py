@@ -37,6 +37,7 @@ __all__ = [
     "LbfgsStartHandler",
     "SpectrumHandler",
     "StructureHandler",
+    "subproblem",
 ]
 
 EXACT = Answer("exact", "train without noise, and show spectra and slopes: whoever asks learns the columns")
@@ -93,12 +94,9 @@ class StructureHandler(Uncharged[Structure]):
 
 
 class AdmmStartHandler(Unprotected[AdmmStart]):
-    """ADMM's party, or what another protocol puts in its place (``training.make_worker``)."""
+    """ADMM's party."""
 
     request = AdmmStart
-
-    def needs(self, facts: PartyFacts, training: Training, request: AdmmStart) -> Answer | None:
-        return EXACT if training.make_worker is None else None
 
     def plan(self, facts: PartyFacts, training: Training, request: AdmmStart) -> Event:
         if not (request.rho > 0.0 and request.proximal >= 0.0 and 0.0 < request.relaxation < 2.0):
@@ -106,8 +104,7 @@ class AdmmStartHandler(Unprotected[AdmmStart]):
         return super().plan(facts, training, request)
 
     def run(self, desk: Desk, request: AdmmStart) -> Done:
-        make = desk.training.make_worker or (lambda problem, start, desk: AdmmWorker(problem, start))
-        desk.training.worker = make(subproblem(desk), request, desk)
+        desk.training.worker = AdmmWorker(subproblem(desk), request)
         return Done()
 
 

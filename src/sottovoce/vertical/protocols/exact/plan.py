@@ -109,10 +109,9 @@ class ExactPlan(VerticalPlan):
     balls : dict
         Norm (``"l1"`` or ``"l2"``) and radius of the ball in which the coefficients of a party stay.
     admm_penalty : float or None
-        rho; None follows `automatic_rho`, and for a loss that is not convex condition 2 (c) of Theorem 1
-        (`sottovoce.vertical.protocols.exact.conditions`): then rho, or rho / M in the sharing form, is above twice the
-        smoothness.
-    admm_form : {"sharing", "proximal", "printed"}
+        rho; None follows `automatic_rho`, and for a loss that is not convex condition 2 (c) of the paper's Theorem 1:
+        then rho, or rho / M in the sharing form, is above twice the smoothness.
+    admm_form : {"sharing", "proximal"}
     relaxation : float or None
         None is 1.6, and 1 for a loss that is not convex: over-relaxed it settles more slowly, and not evenly.
     memory : int

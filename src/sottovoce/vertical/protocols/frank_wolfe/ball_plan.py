@@ -8,22 +8,22 @@ gives party k the radius share_k * radius.
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import choice, magnitude, number, whole_number
+from sottovoce._shown import quoted
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.coordinator.attendance import ABSENT, Attendance
 from sottovoce.vertical.coordinator.labels import LabelsOncePlan
-from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
@@ -42,13 +42,7 @@ class BallPlan(VerticalPlan):
     radius : float, > 0
         In the unit of the labels over that of the columns.
     radius_shares : dict or None
-        Share of each party in the radius, for a product of balls; None for equal shares.
-    parties_per_round : int or None
-        For a product of balls: how many parties are asked in a round; None for all.
-    parties_seed : int
-        Public: from it they are drawn.
-    absent : {"stop", "skip"}
-        What a party that does not answer does: it ends the training, or misses a round.
+        Share of each party in the radius, where each has a ball of its own; None for equal shares.
     """
 
     proof: ClassVar[str] = "docs/privacy/vertical_frank_wolfe.md"
@@ -56,38 +50,6 @@ class BallPlan(VerticalPlan):
     alpha: float = 0.0
     radius: float
     radius_shares: Mapping[str, float] | None = None
-    parties_per_round: int | None = None
-    parties_seed: int = 0
-    absent: str = ABSENT[0]
-
-    def check_attendance(self, aggregation: str) -> None:
-        """Refuse a wrong choice of who is asked when."""
-        choice("absent", self.absent, ABSENT)
-        whole_number("parties_seed", self.parties_seed, at_least=0)
-        if self.parties_per_round is None:
-            return
-        whole_number("parties_per_round", self.parties_per_round, at_least=1, at_most=len(self.facts.names))
-        if aggregation != "product":
-            raise ParameterError(
-                f"parties_per_round={self.parties_per_round} is for aggregation='product', where every party steps in "
-                f"a ball of its own; the aggregation is {aggregation!r}. Leave it out."
-            )
-
-    @property
-    def parties_at_once(self) -> int:
-        """How many parties are asked in a round."""
-        return len(self.facts.names) if self.parties_per_round is None else self.parties_per_round
-
-    def attendance(self, parties: Parties) -> Attendance:
-        """Return who asks the parties, and keeps the list."""
-        return Attendance(parties, self.facts.label_holder, self.absent == "skip")
-
-    def attendance_details(self) -> dict[str, object]:
-        """Return who is asked when, for the receipt, where it is not everybody in every round."""
-        details: dict[str, object] = {}
-        if self.parties_per_round is not None:
-            details |= {"parties asked in a round": self.parties_per_round, "seed of that": self.parties_seed}
-        return details if self.absent == ABSENT[0] else {**details, "a party that does not answer": self.absent}
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -128,28 +90,10 @@ class BallPlan(VerticalPlan):
             raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
         return column, sign
 
-    def scorer(self, leave_out: Collection[str] = ()) -> SumOfScores:
-        """Return who adds up what; parties without a part of the model are left out."""
-        return SumOfScores({name: Term() for name in self.facts.names if name not in leave_out}, constant=self.middle)
-
-    def solution_over(
-        self,
-        attendance: Attendance,
-        weights: Mapping[str, tuple[Vector, float]],
-        without_model: Collection[str],
-        lacking: Mapping[str, int],
-        **more: Any,
-    ) -> VerticalSolution:
-        """Return a solution, with who was away; who has no weight is not needed for scores."""
-        none = [name for name in without_model if not weights[name][0].any() and not weights[name][1]]
-        return VerticalSolution(
-            scorer=self.scorer(none),
-            event=self.event,
-            chosen={**more.pop("chosen", {}), **attendance.said()},
-            weights=weights,
-            absences=attendance.absences(lacking=lacking, without_model=without_model),
-            **more,
-        )
+    @property
+    def scorer(self) -> SumOfScores:
+        """Who adds up what."""
+        return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property
     def given_away_by_holder(self) -> str:
@@ -198,7 +142,7 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
     def check_choice(self, selection: float) -> None:
         """Refuse a range of a choice that no party draws from."""
         remedy = "Give a larger epsilon, or fewer steps."
-        number("the bounded range of a choice", selection, at_least=1e-8, at_most=1e6, remedy=remedy)
+        number("the bounded range of a choice", selection, at_least=LEAST_EPSILON, at_most=MOST_EPSILON, remedy=remedy)
 
     @property
     @abstractmethod
@@ -258,7 +202,7 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
     def assumptions(self) -> tuple[str, ...]:
         """Facts taken as public, for the receipt."""
         rows = tuple(
-            f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
         )
         return (*rows, "the labels themselves") if self.labels_public else rows
@@ -280,7 +224,6 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
             **self.label_details(),
             **bounds,
             "steps": self.n_steps,
-            **self.attendance_details(),
         }
 
 

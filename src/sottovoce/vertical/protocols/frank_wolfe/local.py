@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
-import numpy as np
-
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError, PartyError
 from sottovoce.privacy.calibration import bounded_range, least_scale
@@ -30,7 +28,6 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 __all__ = ["LocalBallPlan"]
 
 _MOST: Final = 16
-_ATTEMPTS: Final = 3  # times that a party is asked where one that is away does not end the training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +38,6 @@ class LocalBallPlan(PrivateBallPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_attendance(self.name)
         self.check_choice(self.selection_range)
 
     @property
@@ -91,21 +87,13 @@ class LocalBallPlan(PrivateBallPlan):
             )
             for name in self.facts.names
         }
-        attendance, replies = self.attendance(parties), dict[str, Chosen]()
-        for attempt in range(_ATTEMPTS):
-            attendance.round = attempt + 1
-            late = {name: request for name, request in requests.items() if name not in replies}
-            if late:
-                replies |= attendance.ask(late, Chosen)
-        away = [name for name in self.facts.names if name not in replies]
-        weights = {name: self._weights(name, reply) for name, reply in replies.items()}
-        return self.solution_over(
-            attendance,
-            {name: weights.get(name, self.in_units(name, np.zeros(self.n_columns(name)))) for name in self.facts.names},
-            away,
-            dict.fromkeys(away, self.n_steps),
+        replies = parties.exchange(requests, Chosen)
+        return VerticalSolution(
+            scorer=self.scorer,
+            event=self.event,
             party_events=self.with_labels(dict.fromkeys(self.facts.names, planned)),
             n_rounds=1,
+            weights={name: self._weights(name, reply) for name, reply in replies.items()},
         )
 
     def _weights(self, name: str, reply: Chosen) -> tuple[Vector, float]:

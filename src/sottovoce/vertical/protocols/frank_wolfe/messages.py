@@ -42,12 +42,11 @@ class Chosen(Message, code=61):
     selection: float
 
 
-class BallStart(Message, code=62, unbounded=("score_noise",)):
+class BallStart(Message, code=62):
     """Open steps of Frank-Wolfe that are taken together with other parties.
 
-    ``score_noise`` and ``column_noise`` are noise multipliers; a choice has no score where the former is ``inf``, and
-    at most ``n_columns`` columns will be asked for. ``sketch`` is empty for raw columns, else the kind of a public
-    sketch with ``sketch_rows`` rows from the public ``sketch_seed``.
+    ``score_noise`` and ``column_noise`` are noise multipliers; at most ``n_columns`` columns will be asked for. Columns
+    are not sketched any more: ``sketch`` is empty, and what belongs to it 0.
     """
 
     loss: str

@@ -1,6 +1,5 @@
 """The party's side of private Frank-Wolfe: which requests, at what cost; the steps are `BallSteps`."""
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -111,9 +110,10 @@ class BallStartHandler(Handler[BallStart]):
 
     def plan(self, facts: PartyFacts, training: Training, request: BallStart) -> Event:
         self._bound = check_ball(facts, request)
-        if request.score_noise != math.inf:
-            within("score_noise", request.score_noise, *NOISES)
+        within("score_noise", request.score_noise, *NOISES)
         within("column_noise", request.column_noise, *NOISES)
+        if request.sketch or request.sketch_rows or request.sketch_seed:
+            raise RefusalError("columns are not sketched: sketch is empty, sketch_rows and sketch_seed are 0")
         check_mechanisms(request, facts.n_rows)
         return start_event(request)
 
@@ -196,7 +196,7 @@ class KeepWeightsHandler(Uncharged[KeepWeights]):
         if self._own is not None:
             _keep_columns(desk, request.model, self._own)
         else:
-            desk.keep(request.model, self._weights[:-1], float(self._weights[-1]))
+            desk.keep(request.model, self._weights[:-1], float(self._weights[-1]), released=True)
         return Done()
 
 
@@ -229,4 +229,4 @@ def _own_weights(
 def _keep_columns(desk: Desk, model: str, weights: NDArray[np.float64]) -> None:
     """Keep weights of columns of size 1, the last of which may be that of ones."""
     d = desk.facts.n_features
-    desk.keep(model, weights[:d] / desk.facts.entry_bound, float(weights[d:].sum()))
+    desk.keep(model, weights[:d] / desk.facts.entry_bound, float(weights[d:].sum()), released=True)

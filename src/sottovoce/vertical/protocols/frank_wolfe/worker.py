@@ -5,7 +5,6 @@ released columns of others predict. Sums of slopes are whole ticks, as in `sotto
 scores are used.
 """
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +21,6 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.places import place_of, signed_column
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
 
 __all__ = [
@@ -66,9 +64,10 @@ def train_event(request: TrainOnBall) -> Event:
 
 def start_event(request: BallStart) -> Event:
     """Return what the steps that a `BallStart` opens cost a person at most, at this party."""
-    parts: list[Event] = [RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps)]
-    if math.isfinite(request.score_noise):
-        parts.append(RepeatedEvent(GaussianEvent(request.score_noise), request.n_steps))
+    parts: list[Event] = [
+        RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps),
+        RepeatedEvent(GaussianEvent(request.score_noise), request.n_steps),
+    ]
     if request.n_columns:
         parts.append(RepeatedEvent(GaussianEvent(request.column_noise), request.n_columns))
     return compose(*parts)
@@ -76,11 +75,7 @@ def start_event(request: BallStart) -> Event:
 
 def column_release(request: BallStart, n_people: int) -> ColumnRelease | None:
     """Return how columns are shared, from public facts alone; None where none are."""
-    if not request.n_columns:
-        return None
-    kind = request.sketch
-    sketch = Sketch(kind, n_people, request.sketch_rows, request.sketch_seed) if kind else None
-    return ColumnRelease(n_people, request.column_noise, sketch)
+    return ColumnRelease(n_people, request.column_noise) if request.n_columns else None
 
 
 def check_mechanisms(request: TrainOnBall | BallStart, n_people: int) -> None:
@@ -93,8 +88,7 @@ def check_mechanisms(request: TrainOnBall | BallStart, n_people: int) -> None:
     """
     selection_mechanism(request.selection)
     if isinstance(request, BallStart):
-        if math.isfinite(request.score_noise):
-            score_mechanism(request.score_noise)
+        score_mechanism(request.score_noise)
         release = column_release(request, n_people)
         if release is not None:
             release.mechanism  # noqa: B018
@@ -187,11 +181,9 @@ class BallSteps:
         place, _ = selection_mechanism(self._start.selection).select(np.concatenate([-sums, sums]), self._noise)
         column, sign = place % len(sums), 1 if place < len(sums) else -1
         self._chosen.append(place_of(column, sign))
-        score = 0.0
-        if math.isfinite(self._start.score_noise):
-            mechanism = score_mechanism(self._start.score_noise)
-            ticks = to_ticks(np.array([-sign * float(sums[column])]), mechanism.tick)
-            score = float(mechanism.release(ticks, self._noise)[0][0]) * self._start.clip / TICKS
+        mechanism = score_mechanism(self._start.score_noise)
+        ticks = to_ticks(np.array([-sign * float(sums[column])]), mechanism.tick)
+        score = float(mechanism.release(ticks, self._noise)[0][0]) * self._start.clip / TICKS
         return self._chosen[-1], score
 
     def step(self, place: int) -> None:

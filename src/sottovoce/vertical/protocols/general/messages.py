@@ -2,6 +2,7 @@
 
 import math
 
+from sottovoce._version import RELEASE
 from sottovoce.vertical.wire import Count, Message
 
 __all__ = [
@@ -22,7 +23,8 @@ class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
     """Sizes of the party's table, and what it declares publicly of its rows.
 
     ``data_norm`` bounds the length of a row, ``data_bound`` the size of an entry; ``inf`` when the party gave none.
-    ``nonnegative`` is 0 or 1.
+    ``nonnegative`` is 0 or 1. ``other_rows`` are those that an alignment may take people from and the present one
+    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`).
     """
 
     n_rows: Count
@@ -30,6 +32,8 @@ class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
     data_norm: float
     nonnegative: Count
     data_bound: float = math.inf
+    other_rows: Count = 0
+    version: Count = RELEASE
 
 
 class Prepare(Message, code=3, unbounded=("low", "high")):

@@ -21,7 +21,8 @@ class DescribeHandler(Uncharged[Describe]):
     def run(self, desk: Desk, request: Describe) -> Description:
         facts = desk.facts
         norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
-        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound)
+        others = max(0, facts.whole_rows - facts.n_rows)
+        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others)
 
 
 class AffordHandler(Uncharged[Afford]):
@@ -62,11 +63,13 @@ class KeepHandler(Uncharged[Keep]):
     request = Keep
 
     def run(self, desk: Desk, request: Keep) -> Done:
-        x = getattr(desk.training.worker, "x", None)
+        worker = desk.training.worker
+        x = getattr(worker, "x", None)
         if x is None:
             raise RefusalError("there is no training whose coefficients could be kept")
         intercept = float(x[-1]) if desk.training.intercept else 0.0
-        desk.keep(request.model, x[: desk.facts.n_features].copy(), intercept)
+        released = getattr(worker, "released", False)
+        desk.keep(request.model, x[: desk.facts.n_features].copy(), intercept, released=released)
         return Done()
 
 

@@ -63,7 +63,6 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
 
     @property
     def releases_gram(self) -> bool:
-        """Where it tells more than its bound."""
         noise = math.sqrt(2.0) / (self.mu * math.sqrt(_GRAM_SHARE))
         return self.n_weights <= _MAX_GRAM and _damping(noise, self.n_weights) < _CURVATURE * self.n_samples
 
@@ -86,7 +85,6 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
 
     @property
     def event(self) -> Event:
-        """Moments and sums of slopes."""
         return compose(self.moments_mechanism().event, RepeatedEvent(self.slopes_mechanism().event, self.n_steps))
 
     @property

@@ -26,6 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
@@ -116,7 +117,6 @@ class LocalModelsPlan(LabelsOncePlan):
 
     @property
     def event(self) -> Event:
-        """Labels and models together."""
         labels = [] if self.response is None else [self.response.event]
         return compose(*labels, *(plan.event for plan in self.party_plans.values()))
 
@@ -179,13 +179,11 @@ class LocalModelsPlan(LabelsOncePlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         labels = "public labels" if self.response is None else "labels released once by randomised response"
         return f"{labels}; every other party trains a private model of its own columns on them; scores are added up"
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             *self.label_release,
             "the private model of each other party (it stays there; the statement holds if it is published)",
@@ -193,9 +191,8 @@ class LocalModelsPlan(LabelsOncePlan):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public, for the receipt."""
         rows = tuple(
-            f"{name}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
+            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
             + (", entries non-negative" if facts.nonnegative else "")
             for name, facts in self.facts.descriptions.items()
             if name in self.facts.others
@@ -206,13 +203,12 @@ class LocalModelsPlan(LabelsOncePlan):
     def not_covered(self) -> tuple[str, ...]:
         """What the statement leaves open, for the receipt."""
         return (
-            f"what {self.facts.label_holder} knows itself and what it makes of it: its own model, the joint scores, "
-            "comparisons and weights learnt from scores are exact, and stay there",
+            f"what {quoted(self.facts.label_holder)} knows itself and what it makes of it: its own model, the joint "
+            "scores, comparisons and weights learnt from scores are exact, and stay there",
             "the people who are scored, those of the training included: each party sends one exact score for each",
         )
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         models = {f"mu of {name}": plan.mu for name, plan in self.party_plans.items()}
         if self.combination is not None:
             return {**self.label_details(), **models, "combination": self.combination}

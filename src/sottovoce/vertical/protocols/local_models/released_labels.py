@@ -48,10 +48,10 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["SPENT", "ReleasedLabelsPlan", "Vector"]
+__all__ = ["LEAST_MU", "MOST_MU", "SPENT", "ReleasedLabelsPlan", "Vector"]
 
-_MIN_MU: Final = 1e-9
-_MAX_MU: Final = 1e4
+LEAST_MU: Final = 1e-6  # with less the noise says nothing about 10^9 people either
+MOST_MU: Final = 1e4
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 SPENT: Final = 1.0 - 2.0**-40  # rounding of shares and square roots must not overspend
 
@@ -69,7 +69,7 @@ class ReleasedLabelsPlan(ABC):
     n_features : int
     alpha : float, > 0
         L2 penalty for rows in units of the public bound on their norm, the intercept's column included.
-    mu : float, in [1e-9, 1e4]
+    mu : float, in [1e-6, 1e4]
         Gaussian-DP parameter to spend on the whole run.
     intercept : float, >= 0
         Value of the intercept's column in units of the bound on the norm; 0 for none.
@@ -99,7 +99,7 @@ class ReleasedLabelsPlan(ABC):
         whole_number("n_samples", self.n_samples, at_least=1)
         whole_number("n_features", self.n_features, at_least=1)
         magnitude("alpha", self.alpha)
-        number("mu", self.mu, at_least=_MIN_MU, at_most=_MAX_MU, remedy="A larger mu of Gaussian DP protects nobody.")
+        number("mu", self.mu, at_least=LEAST_MU, at_most=MOST_MU, remedy="A larger mu of Gaussian DP protects nobody.")
         number("intercept", self.intercept, at_least=0.0, at_most=LARGEST)
         if not isinstance(self.nonnegative, bool):
             raise ParameterError(f"nonnegative must be True or False; got {self.nonnegative!r}.")
@@ -120,7 +120,6 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     def n_weights(self) -> int:
-        """Weights of the model."""
         return self.n_features + (self.intercept > 0.0)
 
     @property

@@ -36,17 +36,14 @@ class SquaredOnLabelsPlan(ReleasedLabelsPlan):
 
     @property
     def releases_gram(self) -> bool:
-        """Always."""
         return True
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Nothing for slopes."""
         return _GRAM_SHARE, 1.0 - _GRAM_SHARE, 0.0
 
     @property
     def event(self) -> Event:
-        """That of the moments."""
         return self.moments_mechanism().event
 
     def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:

@@ -8,7 +8,7 @@ from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
 __all__ = ["PROTOCOL"]
 
 PROTOCOL = Protocol(
-    Answer("noisy-admm", "send clipped scores, with noise", private=True),
+    Answer("noisy-admm", "send clipped scores, with noise; what stays with it is exact", charged=True),
     handlers=(PrepareHandler, NoisyStartHandler, NoisyStepHandler, KeepHandler),
     plan=NoisyAdmmPlan,
 )

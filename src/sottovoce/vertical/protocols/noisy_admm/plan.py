@@ -35,6 +35,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
@@ -117,7 +118,7 @@ class NoisyAdmmPlan(LabelsOncePlan):
         number("epsilon", self.epsilon, above=0.0)
         number("delta", self.delta, above=0.0, below=1.0)
         magnitude("alpha", self.alpha)
-        whole_number("max_iter", self.max_iter, at_least=0)
+        whole_number("max_iter", self.max_iter, at_least=0, at_most=10**6)
         for name in ("rho", "score_bound", "norm_bound"):
             magnitude(name, getattr(self, name))
         for name in ("target_bound", "score_scale"):
@@ -183,17 +184,17 @@ class NoisyAdmmPlan(LabelsOncePlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Release the labels, run the rounds, and let every party keep its last coefficients."""
         check_affordable(parties, {name: self._spent_by(name) for name in self.facts.names})
+        names = self.facts.names  # asked before the labels are released: not every owner allows it
+        parties.exchange(
+            {name: Prepare(self._l2, 0.0, -math.inf, math.inf, int(self._intercept_at(name))) for name in names}, Done
+        )
+        parties.exchange({name: self.start_of(name) for name in names}, Done)
         train_alone(parties, self, y, own_model_name(model))
         loss: Any = self.loss
         if self.response is not None:
             y, _ = self.response.release(y, streams.generator(Purpose.NOISE))
             loss = TiltedLogistic(self.response.tilt)
         problem = ScoreProblem(loss, y)
-        names = self.facts.names
-        parties.exchange(
-            {name: Prepare(self._l2, 0.0, -math.inf, math.inf, int(self._intercept_at(name))) for name in names}, Done
-        )
-        parties.exchange({name: self.start_of(name) for name in names}, Done)
         n, size = len(y), len(names)
         mean, dual = np.zeros(n), np.zeros(n)
         for t in range(self.max_iter + 1):
@@ -226,7 +227,7 @@ class NoisyAdmmPlan(LabelsOncePlan):
         labels = () if self.labels_public else ("labels by randomised response, to all parties",)
         rounds = "once" if self.max_iter == 1 else f"{self.max_iter} times"
         return labels + tuple(
-            f"clipped scores of {name!r}, one number a person, with noise, {rounds}, to all parties"
+            f"clipped scores of {quoted(name)}, one number a person, with noise, {rounds}, to all parties"
             for name in (self.facts.names if self.max_iter else ())
         )
 

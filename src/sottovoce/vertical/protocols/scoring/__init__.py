@@ -1,7 +1,7 @@
 """Scores of people, and columns that are shown as they are."""
 
 from sottovoce.vertical.protocol import Answer, Protocol
-from sottovoce.vertical.protocols.scoring.party import ScoreHandler, ShowColumnHandler, ShowFeaturesHandler
+from sottovoce.vertical.protocols.scoring.party import ScoreHandler, ShowColumnHandler
 
 __all__ = ["COLUMNS", "SCORE"]
 
@@ -21,5 +21,5 @@ COLUMNS = Protocol(
         beyond="columns without noise tell all about their rows, which its budget does not cover; show other people's "
         "rows with a party object without a budget",
     ),
-    handlers=(ShowFeaturesHandler, ShowColumnHandler),
+    handlers=(ShowColumnHandler,),
 )

@@ -6,9 +6,7 @@ __all__ = [
     "Score",
     "Scores",
     "ShowColumn",
-    "ShowFeatures",
     "ShownColumn",
-    "ShownFeatures",
 ]
 
 
@@ -22,16 +20,6 @@ class Scores(Message, code=8):
     """One number a row."""
 
     scores: Vector
-
-
-class ShowFeatures(Message, code=48):
-    """Ask for the columns of people who are to be scored, without noise."""
-
-
-class ShownFeatures(Message, code=49):
-    """Columns as they are, row by row."""
-
-    rows: Vector
 
 
 class ShowColumn(Message, code=69):

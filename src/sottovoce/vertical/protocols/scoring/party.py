@@ -10,12 +10,10 @@ from sottovoce.vertical.protocols.scoring.messages import (
     Score,
     Scores,
     ShowColumn,
-    ShowFeatures,
     ShownColumn,
-    ShownFeatures,
 )
 
-__all__ = ["ScoreHandler", "ShowColumnHandler", "ShowFeaturesHandler"]
+__all__ = ["ScoreHandler", "ShowColumnHandler"]
 
 
 class ScoreHandler(Uncharged[Score]):
@@ -28,16 +26,12 @@ class ScoreHandler(Uncharged[Score]):
         part = desk.models.get(request.model)
         if part is None:
             raise RefusalError(f"it has no part of a model named {request.model!r}")
+        if part.exact:
+            raise RefusalError(
+                f"its part of the model {request.model!r} was made from its rows without noise, and its budget did not "
+                "pay for that: scores by it could tell the rows. Train by another mechanism"
+            )
         return Scores(desk.columns().times(part.coef) + part.intercept)
-
-
-class ShowFeaturesHandler(Uncharged[ShowFeatures]):
-    """All columns."""
-
-    request = ShowFeatures
-
-    def run(self, desk: Desk, request: ShowFeatures) -> ShownFeatures:
-        return ShownFeatures(_dense(desk.table))
 
 
 class ShowColumnHandler(Unprotected[ShowColumn]):
@@ -51,8 +45,5 @@ class ShowColumnHandler(Unprotected[ShowColumn]):
         return super().plan(facts, training, request)
 
     def run(self, desk: Desk, request: ShowColumn) -> ShownColumn:
-        return ShownColumn(_dense(desk.table[:, [request.column]]))
-
-
-def _dense(table: Any) -> Any:
-    return np.asarray(table if isinstance(table, np.ndarray) else table.toarray()).ravel()
+        column: Any = desk.table[:, [request.column]]
+        return ShownColumn(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())

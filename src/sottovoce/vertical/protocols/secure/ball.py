@@ -59,7 +59,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @cached_property
     def joint(self) -> ColumnPlan:
-        """What the parties agree on, word for word."""
         return ColumnPlan(
             n_samples=self.facts.n_samples,
             blocks=tuple(
@@ -81,7 +80,7 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Choose column after column; the parties have met. See `VerticalPlan.solve`."""
-        return self.trained(parties, y, model, self.scorer())
+        return self.trained(parties, y, model, self.scorer)
 
     # ------------------------------------------------------------------ receipts
 
@@ -92,7 +91,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return (
             f"Frank-Wolfe on the l1 ball: {self.joint.n_choices} exponential mechanisms over the signed columns of all "
             f"parties, inside secure computation ({engine_in_words(self.joint, self.facts)}); each of "
@@ -102,7 +100,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             f"the signed column that each of {self.joint.n_choices} steps takes, to all parties",
             "the model, which follows from them",
@@ -110,7 +107,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def row_bounds(self) -> tuple[str, ...]:
-        """What each party declares of its rows, for the receipt."""
         return tuple(
             f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
@@ -118,7 +114,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def view(self) -> str:
-        """Whom the noise holds against, for the receipt."""
         K = len(self.joint.ranks)
         return (
             f"each of {K} parties adds the whole noise of the statement: as far as noise goes it holds against the "
@@ -127,7 +122,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement leaves open, for the receipt."""
         return (
             *super().not_covered,
             "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
@@ -136,5 +130,4 @@ class SecureBallPlan(TrainedTogether, BallPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         return {**self.joint.details(), "fit_intercept": self.fit_intercept, **super().details()}

@@ -251,7 +251,6 @@ class ColumnPlan(AgreedPlan):
 
     @property
     def n_steps(self) -> int:
-        """Choices after the first one."""
         return self.n_choices - 1
 
     def declared(self, facts: PartyFacts) -> dict[str, object]:
@@ -275,7 +274,6 @@ class ColumnPlan(AgreedPlan):
         return rows
 
     def whole_labels(self, y: Vector) -> Whole:
-        """Return labels as whole numbers, cut to their public bounds whatever they are."""
         if self.loss == "logistic":
             return np.where(np.asarray(y) > 0.0, 1, -1).astype(np.int64)
         assert self.label_bounds is not None
@@ -283,7 +281,6 @@ class ColumnPlan(AgreedPlan):
         return self._whole((cut - self.middle) / self.label_unit)
 
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
-        """Return a party's margins in whole numbers at its part of the released weights."""
         width = self._block(name).n_features
         if point.shape != (self.width(name),):
             raise ParameterError(
@@ -311,7 +308,6 @@ class ColumnPlan(AgreedPlan):
         return next(block for block in self.blocks if block.name == name)
 
     def script(self, name: str, engine: Engine) -> ColumnScript:
-        """Return what a party does, command by command."""
         return ColumnScript(self, self.ranks.index(name), engine)
 
     def fitting(self) -> ColumnsTaken:

@@ -84,7 +84,6 @@ class DualPasses(Training):
 
     @property
     def event(self) -> Event:
-        """The second moments, and every pass."""
         return compose(self.moments.event, *(noise.event for noise in self.noises))
 
     def program(self, step: int) -> Program:
@@ -92,15 +91,12 @@ class DualPasses(Training):
         return replace(self.link, clip=self.clips[step - 1])
 
     def sums(self, step: int) -> SharedGaussian:
-        """Return the noise of a pass."""
         return self.noises[step - 1]
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        """Begin the steps."""
         return _Steps(self, matrix)
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the second moments": self.moments.mu,
             "mu of the passes": self._mu_passes,
@@ -121,7 +117,6 @@ class _Steps(Estimate):
         self.point = self._steps.point
 
     def take(self, sums: Vector) -> None:
-        """Take a step."""
         unit = ROW * _DUAL
         self._steps.take(sums / unit, next(self._noise).total_std() / unit)
         self.point = self._steps.point

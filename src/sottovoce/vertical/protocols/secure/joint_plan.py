@@ -184,7 +184,6 @@ class JointPlan(AgreedPlan):
 
     @cached_property
     def training(self) -> Training:
-        """How the loss is trained."""
         penalties = [
             np.full(block.n_features, self.alpha * self.n_samples * self._parts[block.name].factor ** 2)
             for block in self.blocks
@@ -239,12 +238,10 @@ class JointPlan(AgreedPlan):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """All programs that are run, in order."""
         passes = tuple(self.training.program(step) for step in range(1, self.n_steps + 1))
         return (Add(), CrossProduct(), Mask(), *passes)
 
     def openings(self, step: int) -> tuple[Opening, ...]:
-        """Return what a step opens, in order."""
         if step == 0:
             return self.moments.openings
         noise = self.training.sums(step)
@@ -262,7 +259,6 @@ class JointPlan(AgreedPlan):
         return self._parts[name].whole(table)
 
     def whole_labels(self, y: Vector) -> Whole:
-        """Return labels as whole numbers, cut to their public bounds whatever they are."""
         if self.loss != "squared":
             return np.where(np.asarray(y) > 0.0, 1, -1).astype(np.int64)
         middle, half = self.label_unit
@@ -278,7 +274,6 @@ class JointPlan(AgreedPlan):
         return (0.5 * (low + high), 0.5 * (high - low)) if self.fit_intercept else (0.0, max(abs(low), abs(high)))
 
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
-        """Return a party's margins in whole numbers at its part of the released weights."""
         part, training = self._parts[name], self.training
         width = part.n_features
         if point.shape != self.places[name].shape:
@@ -289,11 +284,9 @@ class JointPlan(AgreedPlan):
         return part.margins(rows, point[:width], constant, training.margin_unit, training.margin_bound)
 
     def script(self, name: str, engine: Engine) -> Script:
-        """Return what a party does, command by command."""
         return Script(self, self.ranks.index(name), engine)
 
     def fitting(self) -> Fitting:
-        """Return what becomes of what was opened."""
         return Fitting(self)
 
     def in_user_units(self, point: Vector) -> dict[str, tuple[Vector, float]]:
@@ -309,7 +302,6 @@ class JointPlan(AgreedPlan):
         return found
 
     def details(self) -> Mapping[str, object]:
-        """Return engine, protocol and the training's own numbers for the receipt."""
         return {
             "engine": self.engine,
             "protocol": self.protocol,

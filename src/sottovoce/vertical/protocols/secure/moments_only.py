@@ -28,23 +28,18 @@ class MomentsOnly(Training):
 
     @property
     def event(self) -> Event:
-        """One Gaussian."""
         return self.moments.event
 
     def program(self, step: int) -> Program:
-        """There is no pass."""
         raise ValueError(f"there is no pass {step}.")
 
     def sums(self, step: int) -> SharedGaussian:
-        """There is no pass."""
         raise ValueError(f"there is no pass {step}.")
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        """Return the ridge weights."""
         return _Ridge(ridge_of(matrix, correlations, self.moments.total_std() / SQUARE), self.setting)
 
     def details(self) -> dict[str, object]:
-        """Return how large the noise is."""
         return {
             "mu (Gaussian DP) of the second moments": self.moments.mu,
             "noise of an entry of the diagonal of X'X": self.moments.total_std() / SQUARE,
@@ -67,5 +62,4 @@ class _Ridge(Estimate):
         }
 
     def take(self, sums: Vector) -> None:
-        """There is no pass."""
         raise ValueError("there is no pass.")

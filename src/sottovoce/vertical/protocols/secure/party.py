@@ -261,6 +261,6 @@ class KeepJointHandler(_OfWorker[KeepJoint]):
 
     def run(self, desk: Desk, request: KeepJoint) -> Done:
         worker = self._worker(desk.training, request, "opened")
-        desk.keep(request.model, *worker.weights)
+        desk.keep(request.model, *worker.weights, released=True)
         worker.end("the joint training has ended, and its model is kept")
         return Done()

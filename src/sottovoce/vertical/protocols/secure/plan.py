@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from sottovoce._numerics import Vector
+from sottovoce._shown import quoted
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.losses import SmoothedHinge
 from sottovoce.randomness import Streams
@@ -77,7 +78,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @cached_property
     def joint(self) -> JointPlan:
-        """What the parties agree on, word for word."""
         hinge = self.loss if isinstance(self.loss, SmoothedHinge) else None
         return JointPlan(
             n_samples=self.facts.n_samples,
@@ -111,7 +111,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         return (*self.facts.names, *self.facts.helpers)
 
     def meet(self, parties: Parties) -> None:
-        """Invite all parties, and let their engines meet and test the session; no data are shared."""
         with parties.inside(self.facts.label_holder):
             pass  # its own model is trained last, which must not fail for want of a place
         super().meet(parties)
@@ -126,12 +125,10 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def given_away_by_holder(self) -> str:
-        """What of a person the statement about the label holder alone covers."""
         return "row of its columns, and label,"
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         passes = self.joint.n_steps
         then = f", then {passes} noisy sums of Newton passes," if passes else ""
         return (
@@ -142,7 +139,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         opened = ["the noisy second moments of all parties' columns, the label included, to all parties"]
         if self.joint.n_steps:
             opened.append(f"{self.joint.n_steps} noisy sums over all columns, one a pass, to all parties")
@@ -150,16 +146,14 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def row_bounds(self) -> tuple[str, ...]:
-        """What each party declares of its rows, for the receipt."""
         return tuple(
-            f"{name}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
+            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
             + (", entries non-negative" if facts.nonnegative else "")
             for name, facts in self.facts.descriptions.items()
         )
 
     @property
     def view(self) -> str:
-        """Whom the noise holds against, for the receipt."""
         K, t = len(self.computing), self.colluding
         return (
             f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
@@ -174,7 +168,7 @@ class SecurePlan(TrainedTogether, VerticalPlan):
             *super().not_covered,
             "a party that does not shorten its own rows to the norm it declared, or leaves its share of the noise out",
             "the people who are scored, those of the training included: each party sends one exact score for each",
-            f"{self.facts.label_holder}'s own model on its own columns, which is exact and stays there",
+            f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
         )
 
     @property
@@ -184,6 +178,5 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         return math.sqrt(K / (K - self.colluding))
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         own = {"total noise over the stated noise": self.noise_factor}
         return {**self.joint.details(), **own, **super().details()}

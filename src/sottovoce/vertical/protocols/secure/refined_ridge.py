@@ -82,7 +82,6 @@ class RefinedRidge(Training):
 
     @property
     def event(self) -> Event:
-        """The second moments, and every pass."""
         return compose(self.moments.event, *(noise.event for noise in self.noises))
 
     def program(self, step: int) -> Program:
@@ -91,15 +90,12 @@ class RefinedRidge(Training):
         return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(_MOST_MARGIN * _MARGIN,))
 
     def sums(self, step: int) -> SharedGaussian:
-        """Return the noise of a pass."""
         return self.noises[step - 1]
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        """Begin with the ridge of the moments."""
         return _Steps(self, matrix, correlations)
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the second moments": self.moments.mu,
             "mu of the passes": self._mu_passes,
@@ -121,6 +117,5 @@ class _Steps(Estimate):
         }
 
     def take(self, sums: Vector) -> None:
-        """Take a step."""
         self._v = self._v + sums / (ROW * _DUAL)
         self.point = self.point + self._curvature.solve(self._v - self._curvature.pull(self.point), 1.0)

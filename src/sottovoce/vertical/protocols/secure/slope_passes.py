@@ -68,7 +68,6 @@ class SlopePasses(Training):
         return self._noise
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        """Begin the steps."""
         return _Steps(self, matrix, correlations[:-1])
 
     @cached_property
@@ -77,7 +76,6 @@ class SlopePasses(Training):
         return _PENALTY * self.setting.noise_factor / self.setting.mu
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         assert self.labels is not None
         return {
             "mu (Gaussian DP) of the labels' correlations": self.labels.mu,

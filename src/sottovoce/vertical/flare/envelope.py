@@ -1,0 +1,286 @@
+"""Envelopes: who says what to whom in a run, signed with the keys of the kits, whatever the engine believes.
+
+Each request and each answer travels in an envelope: a head in JSON, the signature of the sender's ``identity`` over it,
+the content, whose digest is in the head. The head names sender, receiver and run, counts, and names both processes by
+random digits, so that nothing is good for another site, another run, another process, or a second time. An answer names
+its request by the digest of that one's head. The first request of a run has no content: it asks for the name of the
+party's process.
+
+What is inside is another matter: a request may come again, in a new envelope, and is answered as it was.
+"""
+
+import hashlib
+import secrets
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final
+
+from sottovoce.exceptions import MessageError, PartyError
+from sottovoce.vertical.engines.cards import canonical, read_canonical
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.flare.ledger_heads import LedgerHeads
+
+__all__ = ["CoordinatorEnd", "Envelope", "PartyEnd", "seal", "signed", "unseal"]
+
+Carry = Callable[[str, bytes, float], object]
+
+REQUEST: Final = "request of a run"
+ANSWER: Final = "answer of a run"
+_MAGIC: Final = b"SVE1"
+_SIZES: Final = struct.Struct("<4sIH")  # magic, bytes of the head, of the signature
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """The head of an envelope.
+
+    Attributes
+    ----------
+    kind : str
+        ``REQUEST`` or ``ANSWER``.
+    sender, receiver, run : str
+    number : int
+        Of a request: larger than that of any before it in this run. An answer has that of its request, and 0 where the
+        envelope of the request was refused.
+    here, there : str
+        The processes that send and receive, by random names; ``there`` is empty until it is known.
+    content : str
+        SHA-256 of what is inside.
+    request : str
+        Of an answer: SHA-256 of the head that came with the request.
+    ledger : str
+        Hash of an entry of the party's ledger: in a request the last one that the coordinator was told of, in an answer
+        the last one that there is.
+    strangers : int
+        Of an answer: requests in the coordinator's name that the party has turned away in this run.
+    certificate : str
+        Of the sender's identity, in PEM.
+    """
+
+    kind: str
+    sender: str
+    receiver: str
+    run: str
+    number: int
+    here: str
+    there: str
+    content: str
+    request: str
+    ledger: str
+    strangers: int
+    certificate: str
+
+
+def seal(identity: Identity, envelope: Envelope, content: bytes) -> bytes:
+    """Return an envelope with its content, signed."""
+    head = canonical(asdict(envelope)).encode("ascii")
+    signature = bytes.fromhex(identity.sign(head, envelope.kind))
+    return b"".join([_SIZES.pack(_MAGIC, len(head), len(signature)), head, signature, content])
+
+
+def unseal(
+    identity: Identity, raw: bytes, *, kind: str, sender: str, receiver: str, run: str
+) -> tuple[Envelope, bytes]:
+    """Return the head and the content of an envelope that ``sender`` has signed for ``receiver`` in this run.
+
+    Raises
+    ------
+    MessageError
+        For anything else.
+    """
+    if raw[:4] != _MAGIC:
+        raise MessageError(
+            f"it is not in an envelope of {sender!r}: all sites need the same version of sottovoce, and kits of one "
+            "authority"
+        )
+    head, signature, content = _parts(raw)
+    envelope = read_canonical(Envelope, head.decode("ascii", "replace"))
+    if envelope is None:
+        raise MessageError(f"its envelope cannot be read: it was changed on its way from {sender!r}, or cut short")
+    try:
+        identity.check(sender, envelope.certificate, None, head, signature.hex(), kind)
+    except EngineError as error:
+        raise MessageError(str(error).removesuffix(".")) from None
+    for what, found, wanted in (
+        ("kind", envelope.kind, kind), ("sender", envelope.sender, sender), ("receiver", envelope.receiver, receiver),
+        ("run", envelope.run, run), ("content", envelope.content, _digest(content)),
+    ):  # fmt: skip
+        if found != wanted:
+            raise MessageError(f"its envelope is signed by {sender!r} for the {what} {found[:60]!r}, not {wanted!r}")
+    return envelope, content
+
+
+def _parts(raw: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return head, signature and content, as far as there are any."""
+    if len(raw) < _SIZES.size:
+        return b"", b"", b""
+    _, n_head, n_signature = _SIZES.unpack_from(raw)
+    signature = _SIZES.size + n_head
+    return raw[_SIZES.size : signature], raw[signature : signature + n_signature], raw[signature + n_signature :]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class _End:
+    """One end of the line between the coordinator and a party in one run: ``name`` is here, ``other`` there."""
+
+    def __init__(self, identity: Identity, name: str, other: str, run: str) -> None:
+        self._identity, self._name, self._other, self._run = identity, name, other, run
+        self._here, self._there, self._number = secrets.token_hex(16), "", 0
+        self._lock = threading.Lock()
+
+    def _seal(self, kind: str, number: int, content: bytes, **more: Any) -> bytes:
+        envelope = Envelope(
+            kind=kind, sender=self._name, receiver=self._other, run=self._run, number=number, here=self._here,
+            there=self._there, content=_digest(content), certificate=self._identity.certificate,
+            **{"request": "", "strangers": 0, **more},
+        )  # fmt: skip
+        return seal(self._identity, envelope, content)
+
+    def _unseal(self, kind: str, raw: bytes) -> tuple[Envelope, bytes]:
+        return unseal(self._identity, raw, kind=kind, sender=self._other, receiver=self._name, run=self._run)
+
+
+class PartyEnd(_End):
+    """The party's end.
+
+    Attributes
+    ----------
+    strangers : int
+        What was not the coordinator's, and was turned away.
+    """
+
+    strangers = 0
+
+    def open(self, raw: object) -> tuple[Envelope, bytes]:
+        """Return the head and the content of a request of the coordinator; by any other nothing is changed.
+
+        Raises
+        ------
+        MessageError
+            If it is not one, is for another process, or is not newer than the last one.
+        """
+        with self._lock:
+            try:
+                if not isinstance(raw, bytes):
+                    raise MessageError(f"a request is bytes; this is {type(raw).__name__}")
+                envelope, content = self._unseal(REQUEST, raw)
+                first = not envelope.there and not content
+                if self._there not in ("", envelope.here) or not (first or envelope.there == self._here):
+                    raise MessageError(
+                        f"its envelope is signed by {self._other!r} for other processes than these: a kit is in use "
+                        "twice, or a process of the run began again"
+                    )
+                if envelope.number <= self._number:
+                    raise MessageError(f"it is request {envelope.number} of this run, and {self._number} came before")
+            except MessageError:
+                self.strangers += 1
+                raise
+            self._there, self._number = envelope.here, envelope.number
+            return envelope, content
+
+    def answer(self, raw: object, number: int, content: bytes, ledger: str) -> bytes:
+        """Return the answer to a request; number 0 where that was turned away, and whose it was is not known."""
+        request = _digest(_parts(raw)[0] if isinstance(raw, bytes) else b"")
+        return self._seal(
+            ANSWER, number, content, request=request, ledger=ledger if number else "", strangers=self.strangers
+        )
+
+
+class CoordinatorEnd(_End):
+    """The coordinator's end of its line with one party.
+
+    Parameters
+    ----------
+    identity : Identity
+    name, other, run : str
+    known : str
+        The last entry of the party's ledger that the coordinator was told of.
+    told : callable
+        Is told of each later one.
+    """
+
+    def __init__(
+        self, identity: Identity, name: str, other: str, run: str, known: str, told: Callable[[str], object]
+    ) -> None:
+        super().__init__(identity, name, other, run)
+        self._known, self._told = known, told
+
+    def ask(self, content: bytes, seconds: float, carry: Callable[[bytes], object]) -> object:
+        """Carry a request and return what the party answered, one request at a time.
+
+        Raises
+        ------
+        PartyError
+            If what came is not the party's answer to it, or the party heard somebody else in the coordinator's name.
+        """
+        if not self._lock.acquire(timeout=seconds):
+            raise TimeoutError
+        try:
+            refused = b"" if self._there else self._asked(b"", carry)
+            return self._asked(content, carry) if self._there else refused
+        finally:
+            self._lock.release()
+
+    def _asked(self, content: bytes, carry: Callable[[bytes], object]) -> object:
+        self._number += 1
+        sent = self._seal(REQUEST, self._number, content, ledger=self._known)
+        raw = carry(sent)
+        if not isinstance(raw, bytes):
+            return raw  # whoever asked says so
+        whose = f"what came as the answer of party {self._other!r} is not taken:"
+        try:
+            envelope, answer = self._unseal(ANSWER, raw)
+        except MessageError as error:
+            raise PartyError(f"{whose} {error}.") from None
+        if envelope.request != _digest(_parts(sent)[0]):
+            raise PartyError(f"{whose} it answers another request.")
+        if envelope.number == 0:
+            return answer  # in words why the request was turned away
+        if envelope.there != self._here or envelope.number != self._number or self._there not in ("", envelope.here):
+            raise PartyError(
+                f"{whose} it is signed for other processes than at the beginning of this run. Is a kit in use twice? "
+                "Stop all processes of it but one, then resume this run."
+            )
+        if answer and not self._there:
+            return answer  # in words why the run is not begun
+        if envelope.strangers:
+            raise PartyError(
+                f"party {self._other!r} turned away {envelope.strangers:,} of the requests that came to it in the name "
+                f"of {self._name!r}: somebody else sent them, or sent them again. Nothing was answered or charged; its "
+                "register says more. Find out who it was, then resume this run."
+            )
+        if envelope.ledger not in ("", self._known):
+            self._told(envelope.ledger)
+            self._known = envelope.ledger
+        self._there = envelope.here
+        return answer
+
+
+def signed(kit: Any, run: str, call: Carry) -> Carry:
+    """Return what carries requests to the parties of the coordinator's kit in envelopes, and brings what is inside.
+
+    Parameters
+    ----------
+    kit : Kit
+    run : str
+        Name of the job.
+    call : callable
+        Carries bytes: ``call(party, bytes, seconds)``.
+    """
+    identity, heads = Identity(kit.identity), LedgerHeads(kit.state)
+    ends = {
+        name: CoordinatorEnd(identity, kit.name, name, run, heads.known(name), partial(heads.told, name, run))
+        for name in kit.federation.parties
+    }
+
+    def carried(name: str, raw: bytes, seconds: float) -> object:
+        return ends[name].ask(raw, seconds, lambda sealed: call(name, sealed, seconds))
+
+    return carried
