@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from sottovoce._validation import whole_number
+from sottovoce.cli._echo import echo
 from sottovoce.cli._models import is_sparse
 from sottovoce.cli._options import Format, ModelKind, flag, option, refuse_options
-from sottovoce.cli._rows import RowReader, SchemaRows
+from sottovoce.cli._rows import RowReader
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import file_format
+from sottovoce.tables.reading import refuse_libsvm
 
 if TYPE_CHECKING:
     from sottovoce.cluster.holder import ClusterHolder
@@ -103,9 +103,7 @@ class Cluster:
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
 
-        if not isinstance(reader, SchemaRows):
-            raise ParameterError("workers read Parquet through a schema. Give --schema schema.toml.")
-        if reader.schema is not None and reader.schema.unit is not None:
+        if reader.schema.unit is not None:
             raise ParameterError(
                 f"the schema says that one person of unit {reader.schema.unit!r} can have several rows, which workers "
                 "of a cluster hold apart. Sum up each person's rows to one row before, or train on one machine."
@@ -130,13 +128,14 @@ def _tell_losses() -> Callable[[ClusterHolder], None]:
         nonlocal known
         n_rebuilt = holder.partitions.n_rebuilt
         if n_rebuilt > known:
-            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {holder.status()}", err=True)
+            echo(f"note: a worker was lost, and its partitions were rebuilt: now {holder.status()}", err=True)
         known = n_rebuilt
 
     return told
 
 
 def _is_text(table: str | Path) -> bool:
+    refuse_libsvm(Path(table))
     try:
         return file_format(Path(table)) != Format.PARQUET
     except SottovoceError:  # a folder, or a pattern

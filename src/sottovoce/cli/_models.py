@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sottovoce._shown import in_one_line
 from sottovoce._validation import bounds
 from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
@@ -83,8 +84,8 @@ def make_estimator(
         return _ESTIMATORS[kind](label_bounds=label_bounds, **given)
     if classes is None:
         raise ParameterError(
-            f"--model {kind} predicts a class, and needs the public list of classes: with a schema, a target of "
-            'type = "categorical" with categories = [...]; without one, --classes A,B. For a number use --model '
+            f"--model {kind} predicts a class, and needs the public list of classes: a target of "
+            'type = "categorical" with categories = [...]. For a number use --model '
             "ridge or lasso."
         )
     return _ESTIMATORS[kind](classes=list(classes), **given)
@@ -109,9 +110,11 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         noisy = " (found in the rows)" if estimator.data_norm == "auto" else ""
         rows.append(("row norm, at most", f"{estimator.data_norm_:.6g}{noisy}"))
         rows.append(("penalty alpha", str(estimator.alpha)))
+    if estimator.column_bounds_ is not None:
+        rows.append(("columns", "cut to bounds around what the scaler found; coefficients hold within them"))
     if estimator.max_rows_per_group is not None:
         rows.append(("rows of one person, at most", str(estimator.max_rows_per_group)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
     steps = "steps" if isinstance(estimator, DPBallEstimator) else "passes over the data"
     rows.append((steps, str(estimator.n_iter_)))
-    return rows
+    return [(heading, in_one_line(text)) for heading, text in rows]

@@ -73,7 +73,6 @@ class Format(StrEnum):
 
     CSV = "csv"
     PARQUET = "parquet"
-    LIBSVM = "libsvm"
 
 
 # ------------------------------------------------------------------ how options are declared
@@ -150,12 +149,12 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that e
 _STDIN = Path("/dev/stdin")
 TABLE: Any = argument(
     "TABLE",
-    "CSV, Parquet or LIBSVM text; text also as .gz or .bz2; - is CSV from standard input.",
+    "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input.",
     parser=lambda text: _STDIN if text == "-" else Path(text),
 )
 TABLE_OR_ADDRESS: Any = argument(
     "TABLE",
-    "CSV, Parquet or LIBSVM text; text also as .gz or .bz2; - is CSV from standard input. With --cluster: Parquet "
+    "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input. With --cluster: Parquet "
     "that its workers reach, such as s3://BUCKET/FOLDER.",
     parser=lambda text: text if "://" in text else _STDIN if text == "-" else Path(text),
 )
@@ -256,11 +255,11 @@ class Reading:
             "skip-rows": self.skip_rows or None,
         }
 
-    def is_libsvm(self, path: Path) -> bool:
-        """Tell whether a file is LIBSVM text, which has no named columns."""
+    def refuse_unknown(self, path: Path) -> None:
+        """Refuse a file that is neither CSV nor Parquet by its name, where nothing else was said."""
         from sottovoce.tables import file_format
 
-        return file_format(path, chosen=self._format(path)) == Format.LIBSVM
+        file_format(path, chosen=self._format(path))
 
     def _format(self, path: Path) -> Format | None:
         return Format.CSV if path == _STDIN and self.format is None else self.format

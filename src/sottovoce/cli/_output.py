@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce._shown import in_one_line, shown
+from sottovoce.cli._echo import write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 __all__ = [
@@ -34,11 +36,11 @@ _PLAIN_WIDTH = 100
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
     """Print (heading, text) pairs as a table of two columns."""
-    table = Table(title=title, title_justify="left", show_header=False, box=SIMPLE, pad_edge=False)
+    table = Table(title=Text(in_one_line(title)), title_justify="left", show_header=False, box=SIMPLE, pad_edge=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
     for heading, text in rows:
-        table.add_row(Text(heading), Text(text))
+        table.add_row(Text(in_one_line(heading)), Text(shown(text)))
     _print(table)
 
 
@@ -46,13 +48,19 @@ def print_columns(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ends_in_words: bool = False
 ) -> None:
     """Print lines of a name and figures, and words at the end where there are some, as a table with headings."""
-    table = Table(title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False)
-    table.add_column(headings[0], style="bold", overflow="fold")
+    table = Table(
+        title=Text(in_one_line(title), no_wrap=True, overflow="ignore"),
+        title_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+    )
+    headings = [in_one_line(heading) for heading in headings]
+    table.add_column(Text(headings[0]), style="bold", overflow="fold")
     for place, heading in enumerate(headings[1:], start=2):
         words = ends_in_words and place == len(headings)
-        table.add_column(heading, justify="left" if words else "right", overflow="fold")
+        table.add_column(Text(heading), justify="left" if words else "right", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(in_one_line(cell)) for cell in row))
     _print(table)
 
 
@@ -99,10 +107,10 @@ def saying_what_was_charged(estimator: Any) -> Iterator[None]:
         raise
 
 
-def write_or_keep(texts: Mapping[Path, Content]) -> None:
+def write_or_keep(texts: Mapping[Path, Content], *, private: Container[Path | None] = ()) -> None:
     """Write what a fit has paid for; what the disk refuses is kept in the folder for temporary files.
 
-    A long text comes in parts, from what is called for them.
+    A long text comes in parts, from what is called for them. Those that are ``private`` are for their owner alone.
 
     Raises
     ------
@@ -112,7 +120,7 @@ def write_or_keep(texts: Mapping[Path, Content]) -> None:
     failed = []
     for path, text in texts.items():
         try:
-            write_whole(path, _parts(text))
+            write_whole(path, _parts(text), private=path in private)
         except OSError as error:
             failed.append(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}")
     if failed:
@@ -126,9 +134,9 @@ def _parts(text: Content) -> Iterable[str]:
 def _keep(path: Path, text: Content) -> str:
     try:
         kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
-        write_whole(kept, _parts(text))
+        write_whole(kept, _parts(text), private=True)
     except OSError:
-        sys.stdout.writelines(_parts(text))
-        sys.stdout.flush()
+        for part in _parts(text):
+            write_data(part)
         return "The content was written to stdout instead: its privacy budget is spent, do not lose it."
     return f"The content was kept in {kept}: its privacy budget is spent, do not lose it."

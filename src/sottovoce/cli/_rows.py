@@ -1,23 +1,23 @@
-"""From a file to rows and labels, for the commands that train and predict: with a schema, or from LIBSVM text."""
+"""From a file to rows and labels through a schema, for the commands that train and predict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import typer
 
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
 from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.estimators.reading import UnreadTable
-from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
 from sottovoce.tables.batches import MOST_ROWS
 from sottovoce.tables.text import Reported
 
@@ -28,8 +28,6 @@ __all__ = [
     "Pieces",
     "ReadRows",
     "RowReader",
-    "SchemaRows",
-    "SparseRows",
     "confirmed_schema",
     "note_unused",
 ]
@@ -53,33 +51,29 @@ class OpenedTable:
         What a fit takes that holds all rows in memory.
     pieces : callable
         Returns an iterator over rows and labels, some at a time.
-    table : BatchedTable or LibsvmText
+    table : BatchedTable
         The cells as they are in the file.
     is_small : bool
         Whether all rows are no more than what is held in memory anyway.
     row_bytes : int
-        Public: what an encoded row takes at most; 0 where no public fact tells.
+        Public: what an encoded row takes at most.
     layout : Layout
         How cells are written.
     """
 
     rows: UnreadTable
     pieces: Callable[[], Pieces]
-    table: BatchedTable | LibsvmText
+    table: BatchedTable
     is_small: bool
-    row_bytes: int = 0
-    layout: Layout = field(default_factory=Layout)
+    row_bytes: int
+    layout: Layout
 
     def refuse_unwritable(self) -> None:
         """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
-        if isinstance(self.table, BatchedTable):
-            self.table.header.text(np.zeros(0, dtype=np.bool_), self.layout)
+        self.table.header.text(np.zeros(0, dtype=np.bool_), self.layout)
 
     def texts(self, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
         """Yield these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
-        if isinstance(self.table, LibsvmText):
-            yield from self.table.texts(chosen)
-            return
         start, layout = 0, self.layout
         for table in self.table:
             yield table.text(chosen[start : start + table.n_rows], layout)
@@ -95,40 +89,34 @@ class ReadRows:
     X : ndarray or csr_matrix
     y : ndarray or None
         None where labels were not asked for.
-    table : Table or LibsvmTable
+    table : Table
         The cells as they are in the file.
     """
 
     X: Any
     y: Labels | None
-    table: Table | LibsvmTable
+    table: Table
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RowReader:
-    """What turns a file into rows and labels, by public facts alone.
+    """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1.
 
     Attributes
     ----------
-    n_features : int
-        Of a row.
+    encoder : Encoder
+        Of the schema, which says what is public.
     reading : Reading
         How files are written.
-    data_norm, data_bound : float or None
-        Public bounds on the Euclidean norm of a row and on the absolute value of an entry; prediction needs none.
-    schema : Schema or None
-        What a model must remember to read such files again.
-    classes, label_bounds : tuple or None
-        The public list of classes, for a classifier; the public bounds of the labels, for a regression.
     """
 
-    n_features: int
+    encoder: Encoder
     reading: Reading
-    data_norm: float | None = None
-    data_bound: float | None = None
-    schema: Schema | None = None
-    classes: tuple[Any, ...] | None = None
-    label_bounds: tuple[float, float] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """What a model must remember to read such files again."""
+        return self.encoder.schema
 
     def open(
         self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
@@ -145,58 +133,16 @@ class RowReader:
         quiet : bool, default=True
             False draws on stderr how much of the file was read, each time that it is.
         """
-        raise NotImplementedError
-
-    def stream(
-        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
-    ) -> Iterator[ReadRows]:
-        """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
-
-        Parameters
-        ----------
-        path, labelled, beside
-            As for `open`.
-        n_more : int
-            How many numbers come of a row.
-        report : callable
-            See `open_table`.
-        """
-        raise NotImplementedError
-
-    def read(self, path: Path) -> tuple[Any, Labels]:
-        """Return rows and labels of a file; every label must be there and be what is publicly known of it."""
-        return self.open(path).rows.read()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchemaRows(RowReader):
-    """Reads CSV and Parquet through a schema: numbers are in [-1, 1], bins and categories 0 or 1."""
-
-    encoder: Encoder
-
-    @classmethod
-    def of(cls, schema: Schema, reading: Reading) -> SchemaRows:
-        """Return the reader of tables that a schema describes."""
-        encoder = Encoder(schema)
-        return cls(
-            n_features=encoder.n_features, reading=reading, data_norm=encoder.data_norm, data_bound=1.0, schema=schema,
-            classes=schema.classes, label_bounds=schema.label_bounds, encoder=encoder,
-        )  # fmt: skip
-
-    def open(
-        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
-    ) -> OpenedTable:
-        """Return the table in a file; its columns are there."""
-        encoder, schema = self.encoder, self.encoder.schema
+        encoder, schema = self.encoder, self.schema
         bar = ReadingBar(path, shown=not quiet)
-        row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * self.n_features
+        row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * encoder.n_features
         table = self.reading.batches(
             path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
             most_rows=_most_rows(row_bytes // 8), report=bar,
         )  # fmt: skip
         self._refuse_lacking(table, labelled, beside)
         with bar.drawn():
-            shape = table.n_rows, self.n_features
+            shape = table.n_rows, encoder.n_features
 
         def pieces() -> Pieces:
             with bar.drawn():
@@ -215,10 +161,20 @@ class SchemaRows(RowReader):
     def stream(
         self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
     ) -> Iterator[ReadRows]:
-        """Return the rows of a file; its columns are there."""
-        encoder, schema = self.encoder, self.encoder.schema
+        """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
+
+        Parameters
+        ----------
+        path, labelled, beside
+            As for `open`.
+        n_more : int
+            How many numbers come of a row.
+        report : callable
+            See `open_table`.
+        """
+        encoder, schema = self.encoder, self.schema
         may_lack = None if labelled else schema.target
-        width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else self.n_features)
+        width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
         opened = self.reading.batches(
             path, schema.layout, names=schema.column_names, may_lack=may_lack, once=True, report=report,
             most_rows=_most_rows(width),
@@ -230,7 +186,7 @@ class SchemaRows(RowReader):
 
     def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
         """Refuse a table without a column that is used, tell which columns are not, and return those that are."""
-        schema = self.encoder.schema
+        schema = self.schema
         used = [*(column.name for column in schema.feature_columns), *beside]
         if labelled:
             used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
@@ -242,53 +198,12 @@ class SchemaRows(RowReader):
         return used
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparseRows(RowReader):
-    """Reads LIBSVM text, in which there are no columns to describe."""
-
-    def open(
-        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
-    ) -> OpenedTable:
-        """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
-        bar = ReadingBar(path, shown=not quiet)
-        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows, report=bar)
-        with bar.drawn():
-            shape = text.n_rows, self.n_features
-
-        def pieces() -> Pieces:
-            with bar.drawn():
-                for part in text.tables(self.n_features):
-                    yield part.X, self._labels(part) if labelled else None
-
-        return OpenedTable(UnreadTable(shape, lambda: _joined(pieces(), shape)), pieces, text, is_small=text.is_small)
-
-    def stream(
-        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
-    ) -> Iterator[ReadRows]:
-        """Return the rows of a file."""
-        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows, once=True, report=report)
-        return (
-            ReadRows(table.X, self._labels(table) if labelled else None, table)
-            for table in text.tables(self.n_features, most_rows=_most_rows(n_more))
-        )
-
-    def _labels(self, table: LibsvmTable) -> Labels:
-        if self.classes is None:
-            return table.y
-        classes = np.asarray(self.classes)
-        order = np.argsort(classes)
-        places = np.minimum(np.searchsorted(classes, table.y, sorter=order), len(classes) - 1)
-        labels = classes[order[places]]
-        _refuse(table, labels != table.y, f"is not among the classes {', '.join(map(str, self.classes))}")
-        return labels
-
-
 def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
     """Tell on stderr which columns of a table are not used."""
     unused = [name for name in table.column_names if name not in known]
     if unused:
         shown = ", ".join(unused[:_NAMED]) + (", ..." if len(unused) > _NAMED else "")
-        typer.echo(f"note: not in the schema, not used: {len(unused)} column(s): {shown}", err=True)
+        echo(f"note: not in the schema, not used: {len(unused)} column(s): {shown}", err=True)
 
 
 def confirmed_schema(path: Path, target: str | None = None) -> Schema:
@@ -333,13 +248,3 @@ def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]
     if rows is None:
         rows = sp.csr_matrix(sp.vstack(parts, format="csr"))
     return rows, None if labels[0] is None else np.concatenate(labels)
-
-
-def _refuse(table: LibsvmTable, bad: npt.NDArray[np.bool_], what: str) -> None:
-    rows = np.flatnonzero(bad)
-    if rows.size:
-        row = int(rows[0])
-        raise TableError(
-            f"{table.source}, {table.line(row)}: the label {table.y[row]:g} {what}. Correct the label, or what was "
-            "said about the labels if public knowledge allows it."
-        )

@@ -33,7 +33,6 @@ class ScoredClasses(Scored):
         self._right = 0
 
     def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
-        """Compare some rows."""
         self.n_rows += len(labels)
         self._right += int(np.sum(labels == predicted))
 
@@ -49,7 +48,6 @@ class ScoredNumbers(Scored):
         self._error = self._mean = self._spread = 0.0
 
     def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
-        """Compare some rows."""
         count = len(labels)
         mean = float(np.mean(labels))
         both = self.n_rows + count

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import typer
 
 from sottovoce.central.data.scratch import check_room
 from sottovoce.central.data.scratch_table import ScratchTable
+from sottovoce.cli._echo import echo
 from sottovoce.cli._holdout import Split
 from sottovoce.cli._rows import OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -128,4 +128,4 @@ def spilled_for_evaluation(opened: OpenedTable, n_public: int | None, folder: Pa
 
 
 def _note_in_memory(why: str) -> None:
-    typer.echo(f"note: all rows of the table are held in memory: {why}.", err=True)
+    echo(f"note: all rows of the table are held in memory: {why}.", err=True)

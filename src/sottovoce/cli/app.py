@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from sottovoce._version import __version__
+from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import LazyGroup
 from sottovoce.exceptions import SottovoceError
 
@@ -55,7 +56,7 @@ class _Commands(LazyGroup):
                 if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is not an error
                     raise
                 place = "" if error.filename is None else f"{error.filename}: "
-                typer.echo(f"error: {place}{error.strerror}", err=True)
+                echo(f"error: {place}{error.strerror}", err=True)
                 raise typer.Exit(2) from None
 
 
@@ -79,11 +80,11 @@ def _as_option(found: re.Match[str]) -> str:
 
 def _tell(what: str, error: BaseException, *first: str) -> None:
     said = "\n".join((*first, *getattr(error, "__notes__", ())))
-    typer.echo(as_options(f"{what}: {said}" if said else what), err=True)
+    echo(as_options(f"{what}: {said}" if said else what), err=True)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"warning: {message}", err=True)
+    echo(f"warning: {message}", err=True)
 
 
 # pretty exceptions would print local variables: rows of private data
@@ -98,7 +99,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"sottovoce {__version__}")
+        echo(f"sottovoce {__version__}")
         raise typer.Exit
 
 

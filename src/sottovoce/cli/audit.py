@@ -10,6 +10,7 @@ import typer
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import REQUIRED, flag, option
 from sottovoce.cli._output import print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
@@ -84,7 +85,7 @@ def model(
         parameters=_parameters(parameters),
         python=python,
         n_jobs=jobs,
-        progress=None if quiet else lambda text: typer.echo(text, err=True),
+        progress=None if quiet else lambda text: echo(text, err=True),
     )
     if out is not None:
         write_whole(out, json.dumps(report.to_dict(), indent=2, allow_nan=False) + "\n")

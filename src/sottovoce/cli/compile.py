@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
-import typer
 
 from sottovoce._compiling import FOLDER, plain_times
+from sottovoce.cli._echo import echo
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
-from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.exceptions import PrivacyWarning, StorageError
+from sottovoce.randomness import uncounted_fits
 
 __all__ = ["compile"]
 
@@ -44,7 +44,7 @@ def compile() -> None:  # noqa: A001
         for fit, X, y in _trainings():
             fit(X, y)
     size = sum(file.stat().st_size for file in FOLDER.rglob("*") if file.is_file())
-    typer.echo(f"Compiled in {time.perf_counter() - begun:.0f} s: {size / 1e6:.1f} MB in {FOLDER}")
+    echo(f"Compiled in {time.perf_counter() - begun:.0f} s: {size / 1e6:.1f} MB in {FOLDER}")
 
 
 def _trainings() -> Iterator[tuple[Any, Any, Any]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from sottovoce._files import write_whole
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
     LEDGER,
@@ -23,16 +22,17 @@ from sottovoce.cli._options import (
     with_groups,
 )
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
-from sottovoce.cli._rows import RowReader, SchemaRows
+from sottovoce.cli._rows import RowReader
 from sottovoce.cli._spilled import spilled_for_evaluation
-from sottovoce.cli.predict import sparse_rows
+from sottovoce.cli.predict import without_schema
 from sottovoce.estimators.persistence import load_model
 from sottovoce.evaluation import Evaluation
 from sottovoce.evaluation import evaluate as evaluate_model
 from sottovoce.evaluation.evaluating import evaluation_plan
-from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.exceptions import SottovoceError
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
+from sottovoce.tables import Encoder
 
 __all__ = ["evaluate"]
 
@@ -83,24 +83,16 @@ def evaluate(
     evaluation_plan(estimator, 1, **{**facts, "accept_delta": delta or None})  # wrong numbers, before a table is opened
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
-    reader: RowReader
     if schema is None:
-        reader = sparse_rows(estimator, table, reading)
-    elif reading.is_libsvm(table):
-        raise ParameterError(
-            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
-            "of its schema."
-        )
-    else:
-        reader = SchemaRows.of(schema, reading)
-    opened = reader.open(table, quiet=False)
+        raise without_schema(model)
+    opened = RowReader(Encoder(schema), reading).open(table, quiet=False)
     spilled = spilled_for_evaluation(opened, n_public, scratch)
     rows = opened.rows if spilled is None else spilled.unread()  # values are read after the charge
     found = evaluate_model(estimator, rows, **facts, ledger=ledger, dataset=dataset, random_state=random_state)
     if out is not None:
         write_or_keep({out: found.to_json()})
     if as_json:
-        typer.echo(found.to_json(), nl=False)
+        echo(found.to_json(), nl=False)
     else:
         print_rows(f"Evaluation of {model} on {table}, with 95 % intervals", found.rows())
     if page is not None:

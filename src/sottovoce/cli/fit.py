@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import number
 from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._completion import complete_column
 from sottovoce.cli._holdout import split_by_coins
@@ -34,14 +34,13 @@ from sottovoce.cli._options import (
     Training,
     flag,
     option,
-    refuse_fields,
     refuse_options,
     require,
     with_groups,
 )
 from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
-from sottovoce.cli._parse import parse_bounds, parse_classes, parse_number_or_auto
-from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
+from sottovoce.cli._parse import parse_number_or_auto
+from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.cli._spilled import spilled_for_fit
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -51,64 +50,39 @@ from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
 from sottovoce.report import read_model_card, receipt_page
-from sottovoce.tables import Schema
+from sottovoce.tables import Encoder, Schema
 
 __all__ = ["fit"]
 
-_FACTS = "Public facts, for LIBSVM text"
+_BOUNDS = "Other bounds than the schema's"
 _UNIT = "Whose rows they are"
 _HOLDOUT = "Rows set aside"
 
 
 @dataclass(frozen=True)
-class _Facts:
-    """What is public about the rows of LIBSVM text; of a table with named columns the schema says it."""
+class _Bounds:
+    """Bounds on rows in place of those that the schema gives."""
 
-    n_features: int | None = option("--n-features", "Number of features.", _FACTS)
     data_norm: str | None = option(
         "--data-norm",
-        "Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own. Default "
-        "without one: auto, which releases a bound that most rows keep, with a part of the budget.",
-        _FACTS,
+        "Bound on the Euclidean norm of a row; longer rows are shortened to it. auto releases a bound that most rows "
+        "keep, with a part of the budget. Default: the schema's.",
+        _BOUNDS,
     )
     data_bound: float | None = option(
         "--data-bound",
-        "lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. A schema "
-        "gives its own, 1.",
-        _FACTS,
-    )
-    classes: str | None = option("--classes", "All labels of a classifier, such as -1,1.", _FACTS)
-    label_bounds: str | None = option(
-        "--label-bounds", "Bounds of the labels (ridge, lasso), such as 0,100; labels beyond are clipped.", _FACTS
+        "lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. Default: "
+        "the schema's, 1.",
+        _BOUNDS,
     )
 
-    def rows(self, model: ModelKind, reading: Reading) -> SparseRows:
-        """Return the reader of LIBSVM text; of the two bounds the model needs one."""
-        n_features = require(
-            "--n-features",
-            self.n_features,
-            "LIBSVM text needs --n-features N, the public number of features. It is never taken from the data.",
-        )
-        n_features = whole_number("--n-features", n_features, at_least=1)
-        if is_sparse(model):
-            require("--data-bound", self.data_bound, (
-                "a sparse model of LIBSVM text needs --data-bound B, a public bound on the absolute value of every "
-                "entry. Never compute it from the data; larger entries are clipped to it."
-            ))  # fmt: skip
-        return SparseRows(
-            n_features=n_features,
-            reading=reading,
-            classes=parse_classes("--classes", self.classes),
-            label_bounds=parse_bounds("--label-bounds", self.label_bounds),
-        )
-
-    def bounds(self, model: ModelKind, reader: RowReader) -> dict[str, float | str | None]:
-        """Return the bound that the model needs: what was given, else the reader's; one that is not, if given."""
+    def of(self, model: ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
+        """Return the bound that the model needs: what was given, else the schema's; one that is not, if given."""
         norm, bound = parse_number_or_auto("--data-norm", self.data_norm), self.data_bound
         sparse = is_sparse(model)
         return {
-            "data_norm": reader.data_norm if norm is None and not sparse else norm,
-            "data_bound": reader.data_bound if bound is None and sparse else bound,
+            "data_norm": encoder.data_norm if norm is None and not sparse else norm,
+            "data_bound": 1.0 if bound is None and sparse else bound,
         }
 
 
@@ -154,7 +128,7 @@ class _Holdout:
     )
     holdout_out: Path | None = option(
         "--holdout-out",
-        "Where to write the rows that were set aside, as they are. They are as private as TABLE.",
+        "Where to write the rows that were set aside, as they are: a file for its owner alone.",
         _HOLDOUT,
     )
 
@@ -165,16 +139,15 @@ class _Holdout:
         _HOLDOUT,
     )
 
-    def told(self, schema: Schema | None) -> list[tuple[str, str]]:
+    def told(self, schema: Schema) -> list[tuple[str, str]]:
         """Return what to say of it: how many rows were set aside is public only where each had a coin."""
         if self.holdout is None:
             return []
-        rows = "people" if schema is not None and schema.unit is not None else "rows"
+        rows = "people" if schema.unit is not None else "rows"
         where = "" if self.holdout_out is None else f", in {self.holdout_out}"
         return [("set aside", f"{self.holdout:g} of the {rows}, by coins{where}; never trained on")]
 
     def evaluation(self, out: Path) -> Path | None:
-        """Return where the evaluation is written."""
         return None if self.evaluate_epsilon is None else out.with_name(f"{out.stem}.evaluation.json")
 
     def check(self) -> None:
@@ -213,7 +186,7 @@ def fit(
     out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
     delta: float | None = DELTA,
     accept_delta: float | None = ACCEPT_DELTA,
-    schema: Path | None = option("--schema", "Public facts about the columns (TOML), for CSV and Parquet."),
+    schema: Path | None = option("--schema", "Public facts about the columns (TOML)."),
     target: str | None = TARGET,
     receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
     report: Path | None = option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
@@ -229,7 +202,7 @@ def fit(
         **LEDGER,
     ),
     dataset: str | None = option("--dataset", "Name of the data set in the ledger.", TRAINING),
-    facts: _Facts,
+    bounds: _Bounds,
     unit: _Unit,
     holdout: _Holdout,
     cluster: Cluster,
@@ -254,27 +227,21 @@ def fit(
     if report is None:
         refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
-    reader: RowReader
-    if not cluster.given and reading.is_libsvm(table):
-        refuse_options("is for named columns, which LIBSVM text has not", {
-            "--schema": schema, "--target": target, "--unit": unit.unit, "--max-rows-per-unit": unit.max_rows_per_unit,
-        })  # fmt: skip
-        reader = facts.rows(model, reading)
-    else:
-        why = "is for LIBSVM text: with named columns the schema says it"
-        refuse_fields(why, facts, "n_features", "classes", "label_bounds")
-        reader = SchemaRows.of(unit.described(_read_schema(schema, target, table), schema), reading)
+    if not cluster.given:
+        reading.refuse_unknown(table)
+    described = unit.described(_read_schema(schema, target, table), schema)
+    reader = RowReader(Encoder(described), reading)
     estimator = make_estimator(
         model,
-        classes=reader.classes,
-        label_bounds=reader.label_bounds,
+        classes=described.classes,
+        label_bounds=described.label_bounds,
         options={
             "epsilon": epsilon,
             "delta": delta,
             "accept_delta": accept_delta,
-            **facts.bounds(model, reader),
+            **bounds.of(model, reader.encoder),
             **training.parameters(),
-            "max_rows_per_group": None if reader.schema is None else reader.schema.max_rows_per_unit,
+            "max_rows_per_group": described.max_rows_per_unit,
             "random_state": random_state,
             "ledger": ledger,
             "dataset": dataset,
@@ -299,17 +266,17 @@ def fit(
                 rows = spilled.unread() if split is None else split.training
         with saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge
-            estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
+            estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
             texts: dict[Path, Content] = {
-                out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()
+                out: model_to_json(estimator, schema=described), receipt: estimator.guarantee_.to_json()
             }  # fmt: skip
             if split is not None and opened is not None and holdout.holdout_out is not None:
                 texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
-            write_or_keep(texts)
+            write_or_keep(texts, private=(holdout.holdout_out,))
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:
-        print_rows(f"Model {out}", [*model_rows(estimator, reader.schema), *holdout.told(reader.schema)])
+        print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
     evaluation = holdout.evaluation(out)
     if split is not None and evaluation is not None:
@@ -334,7 +301,7 @@ def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | N
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
     if path is None:
         raise ParameterError(
-            "--schema is missing: a table with named columns needs a file with the public facts about them. Draft one "
+            "--schema is missing: a table needs a file with the public facts about its columns. Draft one "
             f"with\n    sottovoce schema {table} --target {target or 'NAME'} > schema.toml\n"
             "confirm each line from public knowledge, and give --schema schema.toml."
         )

@@ -10,6 +10,7 @@ import typer
 
 from sottovoce._files import check_writable
 from sottovoce._plain_data import plain
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import LEDGER, REQUIRED, ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
@@ -35,11 +36,13 @@ def create(
     adjacency: str = option(
         "--adjacency", "Which tables are neighbours: zero-out, add-remove or replace-one.", default="zero-out"
     ),
-    unit: str = option("--unit", "What a neighbouring change is about: row, person, or your words.", default="row"),
+    unit: str = option("--unit", "What a neighbouring change is about: row or person.", default="row"),
     composition: str = option(
         "--composition", "mixed takes everything; gaussian is tighter, for Gaussian releases alone.", default="mixed"
     ),
-    allow_nonprivate: bool = flag("--allow-nonprivate", "Record runs without protection rather than refuse them."),
+    allow_nonprivate: bool = flag(
+        "--allow-nonprivate", "Take runs without protection, or with a seed, rather than refuse them."
+    ),
 ) -> None:
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
@@ -53,7 +56,7 @@ def create(
         allow_nonprivate=allow_nonprivate,
     )
     print_rows(f"Data set {dataset}", _dataset_rows(book, made))
-    typer.echo(f"head {book.head()}")
+    echo(f"head {book.head()}")
 
 
 @ledger.command()
@@ -67,12 +70,12 @@ def show(
         book.spent(dataset)  # says which there are
         known = {dataset: known[dataset]}
     if as_json:
-        typer.echo(json.dumps([_dataset_json(book, one) for one in known.values()], indent=2, allow_nan=False))
+        echo(json.dumps([_dataset_json(book, one) for one in known.values()], indent=2, allow_nan=False))
         return
     for one in known.values():
         print_rows(f"Data set {one.name}", _dataset_rows(book, one))
     if not known:
-        typer.echo("This ledger has no data sets.")
+        echo("This ledger has no data sets.")
 
 
 @ledger.command()
@@ -80,7 +83,7 @@ def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = _JSON) -> 
     """Show every charge of a data set, the oldest first."""
     charges = Ledger(url).history(dataset)
     if as_json:
-        typer.echo(json.dumps([_charge_json(charge) for charge in charges], indent=2, allow_nan=False))
+        echo(json.dumps([_charge_json(charge) for charge in charges], indent=2, allow_nan=False))
         return
     headings = ("entry", "day (UTC)", "who", "state", "private", "what")
     print_columns(f"Charges of {dataset}", headings, (_charge_row(charge) for charge in charges))
@@ -98,9 +101,9 @@ def cancel(
     book = Ledger(url)
     name = _named(book, charge)
     record = next(known for known in book.history(book.cancel(name, reason).dataset) if known.charge == name)
-    typer.echo(f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:")
-    typer.echo(f"    {record.ended_by}: {record.reason}")
-    typer.echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
+    echo(f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:")
+    echo(f"    {record.ended_by}: {record.reason}")
+    echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
 
 
 @ledger.command("import")
@@ -115,8 +118,8 @@ def import_(
     book = Ledger(url)
     made = book.import_receipt(dataset, read_receipt(receipt), same_unit=same_unit, another_run=another_run)
     spent, delta = book.spent(dataset)
-    typer.echo(f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}")
-    typer.echo(f"head {made.hash}")
+    echo(f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}")
+    echo(f"head {made.hash}")
 
 
 @ledger.command()
@@ -136,10 +139,10 @@ def verify(
     else:
         found = Ledger(url).verify(expected_head)
     for problem in found.problems:
-        typer.echo(f"PROBLEM: {problem}", err=True)
-    typer.echo(f"{found.n_entries} entries hold together; head {found.head}")
+        echo(f"PROBLEM: {problem}", err=True)
+    echo(f"{found.n_entries} entries hold together; head {found.head}")
     if not found.anchored:
-        typer.echo(
+        echo(
             "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
             "another place."
         )
@@ -155,7 +158,7 @@ def export(
 ) -> None:
     """Write the whole ledger as JSON lines, which `ledger verify --file` checks without the database."""
     check_writable("--out", out, overwrite=force)
-    typer.echo(f"head {Ledger(url).export(out)}")
+    echo(f"head {Ledger(url).export(out)}")
 
 
 def _named(book: Ledger, charge: str) -> str:

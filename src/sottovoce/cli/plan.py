@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 from sottovoce._plain_data import plain
 from sottovoce._validation import whole_number
+from sottovoce.cli._echo import echo
 from sottovoce.cli._models import is_sparse, make_estimator
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
@@ -94,8 +93,8 @@ def plan(
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
         if max_rows_per_unit is None:
             max_rows_per_unit = described.max_rows_per_unit
-    # the plan is made for rows in units of their bound; with --radius in those units too. Of LIBSVM text a bound on the
-    # norm of a row is released by default, which the plan is to show.
+    # the plan is made for rows in units of their bound; with --radius in those units too. Without a schema a bound on
+    # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
     options = {
         "epsilon": epsilon,
@@ -116,10 +115,10 @@ def plan(
         write_page(picture, found.picture())
     if as_json:
         content = {**summary, **({} if found is None else {"forecast": found.to_dict()})}
-        typer.echo(json.dumps(plain(content), indent=2, allow_nan=False))
+        echo(json.dumps(plain(content), indent=2, allow_nan=False))
         return
     if found is None:
-        typer.echo(f"No forecast of accuracy: {why}.")
+        echo(f"No forecast of accuracy: {why}.")
     else:
         _print_forecast(found)
     print_rows("For the accountant", [(name, _text(value)) for name, value in summary.items()])
@@ -136,7 +135,7 @@ def _why_none(model: ModelKind, epsilon: float, n_samples: int) -> str:
 
 def _print_forecast(found: Forecast) -> None:
     (_, sentence), *rest = found.table()
-    typer.echo(sentence)
+    echo(sentence)
     print_rows("Forecast, from made-up tables", rest)
 
 

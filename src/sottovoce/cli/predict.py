@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
-import typer
 from sklearn.base import ClassifierMixin
 
 from sottovoce._files import whole_file
 from sottovoce.cli._completion import complete_column
-from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, flag, option, refuse_options, with_groups
+from sottovoce.cli._echo import echo, write_data
+from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, flag, option, with_groups
 from sottovoce.cli._output import check_output
 from sottovoce.cli._reading_bar import reading_bar
-from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
+from sottovoce.cli._rows import RowReader
 from sottovoce.cli._scores import ScoredClasses, ScoredNumbers
-from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
-from sottovoce.tables import Table
+from sottovoce.tables import Encoder
 
-__all__ = ["predict", "sparse_rows"]
+__all__ = ["predict", "without_schema"]
 
 
 @with_groups
@@ -53,18 +52,10 @@ def predict(
     estimator, schema = load_model(model)
     if proba and not hasattr(estimator, "predict_proba"):
         raise ParameterError(f"--proba: a {type(estimator).__name__} gives no probabilities; train --model logistic.")
-    if schema is not None and reading.is_libsvm(table):
-        raise ParameterError(
-            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
-            "of its schema."
-        )
-    if reading.is_libsvm(table):
-        refuse_options("is for named columns, which LIBSVM text has not", {"--id": ids})
-    reader = (
-        sparse_rows(estimator, table, reading)
-        if schema is None
-        else SchemaRows.of(replace(schema, unit=None, max_rows_per_unit=None), reading)  # nobody's row is asked for
-    )
+    if schema is None:
+        raise without_schema(model)
+    # nobody's row is asked for
+    reader = RowReader(Encoder(replace(schema, unit=None, max_rows_per_unit=None)), reading)
     ids = list(dict.fromkeys(ids))
     classes = [] if not proba else [f"probability of {name}" for name in estimator.classes_]
     names = ["prediction", *classes]
@@ -78,7 +69,7 @@ def predict(
         with _written(out) as write:
             for number, rows in enumerate(stream):
                 predicted = estimator.predict(rows.X)
-                columns = [rows.table.column(name) for name in ids if isinstance(rows.table, Table)]
+                columns = [rows.table.column(name) for name in ids]
                 columns.append(_cells(predicted))
                 if proba:
                     columns += [_cells(shares) for shares in estimator.predict_proba(rows.X).T]
@@ -86,33 +77,29 @@ def predict(
                 if rows.y is not None:
                     rated.add(rows.y, predicted)
     if score:
-        typer.echo(
+        echo(
             f"{rated} on {rated.n_rows} rows. NOT PRIVATE: computed from these labels without noise; if they are "
             "private, so is this figure.",
             err=True,
         )
 
 
-def sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> RowReader:
-    """Return the reader of LIBSVM text for a model without a schema."""
-    if not reading.is_libsvm(table):
-        raise ParameterError(
-            f"{table}: the model was trained without a schema and reads LIBSVM text only. Give such a file (with "
-            "--format libsvm if its name does not tell), or train with --schema."
-        )
-    classes = tuple(estimator.classes_.tolist()) if isinstance(estimator, ClassifierMixin) else None
-    return SparseRows(n_features=estimator.n_features_in_, reading=reading, classes=classes)
+def without_schema(model: Path) -> ParameterError:
+    """Return the error for a model that was trained in Python on rows without named columns."""
+    return ParameterError(
+        f"{model}: the model was trained without a schema, and commands read named columns. Load it in Python, with "
+        "sottovoce.load_model, and give it the rows there; or train with `sottovoce fit --schema`."
+    )
 
 
 @contextmanager
 def _written(out: Path | None) -> Iterator[Callable[[str], object]]:
     """Yield what takes the text of the predictions, to be written to a file as a whole or to stdout as it comes."""
     if out is None:
-        yield sys.stdout.write
-        sys.stdout.flush()
+        yield write_data
         return
     try:
-        with whole_file(out) as file:
+        with whole_file(out, private=True) as file:
             yield lambda text: file.write(text.encode())
     except OSError as error:
         raise SottovoceError(f"{out}: cannot write the predictions: {error.strerror}.") from None

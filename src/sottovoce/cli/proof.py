@@ -14,6 +14,7 @@ from rich.markdown import Markdown
 from sottovoce._addresses import documentation
 from sottovoce._proofs import proof as proof_page
 from sottovoce._proofs import proof_names, proof_path
+from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_rows
 
 __all__ = ["proof"]
@@ -39,7 +40,7 @@ def proof(
     page = proof_page(name)
     console = Console(file=sys.stdout)
     if not console.is_terminal:
-        typer.echo(page, nl=False)
+        echo(page, nl=False)
         return
     path = proof_path(name)
     console = Console(file=sys.stdout, width=min(console.width, _WIDTH))

@@ -1,41 +1,41 @@
-"""``sottovoce receipt``: verify and sign receipts, compare two, add several up, tell a registry."""
+"""``sottovoce receipt``: verify and sign receipts, compare two, add several up."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from sottovoce._files import write_whole
-from sottovoce.cli._options import MODEL_CARD, REQUIRED, ForceOption, argument, flag, option, refuse_options
+from sottovoce.cli._echo import echo
+from sottovoce.cli._options import REQUIRED, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
+from sottovoce.evaluation import Evaluation
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
     diff_receipts,
     difference_page,
     make_key,
-    read_model_card,
     read_receipt,
-    registry_entry,
     sign_receipt,
     sum_receipts,
     verify_receipt,
 )
 from sottovoce.report.reading import fingerprint
-from sottovoce.report.registry import registry_text, to_fill
 
 __all__ = ["receipt"]
 
 receipt = typer.Typer(no_args_is_help=True)
 
-_FILE = "A receipt, a model, or the page of a receipt."
+_FILE = "A receipt, a model, an evaluation, or a page of one."
 
 
 @receipt.callback()
 def _group() -> None:
-    """Receipts: verify one, sign it, compare two, add several up, tell a registry."""
+    """Receipts: verify one, sign it, compare two, add several up."""
 
 
 @receipt.command()
@@ -63,23 +63,25 @@ def key(
 ) -> None:
     """Make a pair of keys to sign receipts with: the private one for its owner alone."""
     public = make_key(out)
-    typer.echo(f"Private key {out}: keep it secret. Public key {public}: give it to whoever verifies.")
+    echo(f"Private key {out}: keep it secret. Public key {public}: give it to whoever verifies.")
 
 
 @receipt.command()
 def sign(
-    path: Path = argument("RECEIPT", "A receipt; the signature is written into it."),
+    path: Path = argument("RECEIPT", "A receipt, or an evaluation; the signature is written into it."),
     key: Path = option("--key", "A private key that `sottovoce receipt key` made.", default=REQUIRED),
 ) -> None:
     """Sign a receipt, after it was verified: a signature under a false one helps nobody."""
     found = verify_receipt(path)
-    if found.kind != "receipt":
+    if found.kind not in ("receipt", "evaluation"):
         raise ParameterError(f"{path}: this is a {found.kind}. Sign its receipt: the file that `sottovoce fit` wrote.")
     if not found.passed or found.guarantee is None:
         print_rows(f"Verification {path}", found.rows())
         raise typer.Exit(2)
-    write_whole(path, sign_receipt(found.guarantee, key).to_json())
-    typer.echo(f"Signed {path}; its fingerprint is {fingerprint(found.guarantee)}, as before.")
+    signed = sign_receipt(found.guarantee, key)
+    whole = signed if found.kind == "receipt" else replace(Evaluation.from_json(path), guarantee_=signed)
+    write_whole(path, whole.to_json())
+    echo(f"Signed {path}; its fingerprint is {fingerprint(found.guarantee)}, as before.")
 
 
 @receipt.command("sum")
@@ -90,28 +92,6 @@ def add(
 ) -> None:
     """Add receipts about the same people up: what all runs together promise."""
     _print("Sum", sum_receipts([read_receipt(path) for path in paths], delta=delta), as_json)
-
-
-@receipt.command()
-def registry(
-    path: Path = argument("FILE", _FILE),
-    out: Path | None = option("--out", "Write the entry to this file; without it, to the standard output."),
-    model_card: Path | None = MODEL_CARD,
-    force: ForceOption = False,
-) -> None:
-    """Draft an entry for OpenDP's public registry of deployments, in YAML.
-
-    What the receipt and your model card know is filled in. What a person has to say is marked TO FILL, and listed.
-    """
-    if out is not None:
-        check_output("--out", out, inputs=(path, model_card), overwrite=force)
-    card = None if model_card is None else read_model_card(model_card)
-    entry = registry_entry(read_receipt(path), model_card=card)
-    if out is None:
-        typer.echo(registry_text(entry), nl=False)
-    else:
-        write_page(out, registry_text(entry))
-    typer.echo("For a person to fill:\n" + "\n".join(f"  {name}" for name in to_fill(entry)), err=True)
 
 
 @receipt.command()
@@ -135,6 +115,6 @@ def diff(
 
 def _print(title: str, found: Any, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+        echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
         print_rows(title, found.rows())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._completion import complete_column
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import TABLE, ForceOption, Reading, option, with_groups
 from sottovoce.cli._reading_bar import reading_bar
 from sottovoce.exceptions import ParameterError
@@ -29,11 +28,7 @@ def schema(
 
     The draft is made by looking at the data. `sottovoce fit` refuses it until it says confirmed = true.
     """
-    if reading.is_libsvm(table):
-        raise ParameterError(
-            f"{table}: LIBSVM text needs no schema: give --n-features, --data-norm, and --classes or --label-bounds to "
-            "sottovoce fit."
-        )
+    reading.refuse_unknown(table)
     if out is not None:
         if out.resolve() == table.resolve():
             raise ParameterError(f"--out {out}: this is the table itself. Choose another path.")
@@ -42,7 +37,7 @@ def schema(
         rows = reading.batches(table, Layout(), once=True, report=report)
         draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))
     if out is None:
-        typer.echo(draft, nl=False)
+        echo(draft, nl=False)
     else:
         write_whole(out, draft)
-    typer.echo("note: a draft, made from the data. Confirm each line, then write confirmed = true.", err=True)
+    echo("note: a draft, made from the data. Confirm each line, then write confirmed = true.", err=True)

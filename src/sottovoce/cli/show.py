@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import typer
-
 from sottovoce.cli._coefficients import coefficients_as_json, print_coefficients
+from sottovoce.cli._echo import echo
 from sottovoce.cli._models import model_rows
 from sottovoce.cli._options import MODEL_CARD, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError
-from sottovoce.report import hub_card, read_model_card, read_receipt, receipt_page
+from sottovoce.report import read_model_card, read_receipt, receipt_page
 
 __all__ = ["show"]
 
@@ -23,7 +22,6 @@ def show(
     coefficients: bool = flag("--coefficients", "Print all coefficients of a model, and no receipt."),
     as_json: bool = flag("--json", "Print the receipt, or the coefficients, as JSON."),
     html: Path | None = option("--html", "Write the receipt as a page to read, sign and print; print nothing."),
-    hub: Path | None = option("--hub", "Write the receipt as a model card for a model hub (Markdown); print nothing."),
     model_card: Path | None = MODEL_CARD,
     force: ForceOption = False,
 ) -> None:
@@ -31,31 +29,28 @@ def show(
 
     The event in the file is accounted again: a receipt that promises more than its event gives is refused.
     """
-    pages = {name: page for name, page in (("--html", html), ("--hub", hub)) if page is not None}
-    if not pages:
-        refuse_options("is for the page: give --html PAGE.html or --hub CARD.md too", {"--model-card": model_card})
-    for name, page in pages.items():
+    if html is None:
+        refuse_options("is for the page: give --html PAGE.html too", {"--model-card": model_card})
+    else:
         printed = {"--json": as_json, "--coefficients": coefficients}
-        refuse_options(f"prints, and {name} writes a page: give one of them", printed)
-        check_output(name, page, inputs=(path, model_card), overwrite=force)
+        refuse_options("prints, and --html writes a page: give one of them", printed)
+        check_output("--html", html, inputs=(path, model_card), overwrite=force)
     estimator, schema = load_model(path) if _is_model(path) else (None, None)
     if coefficients:
         if estimator is None:
             raise ParameterError(f"--coefficients: {path} is a receipt, which has none. Give the model's own file.")
         if as_json:
-            typer.echo(json.dumps(coefficients_as_json(estimator, schema), indent=2, allow_nan=False))
+            echo(json.dumps(coefficients_as_json(estimator, schema), indent=2, allow_nan=False))
         else:
             print_coefficients(estimator, schema, every=True)
         return
     guarantee = read_receipt(path) if estimator is None else estimator.guarantee_
-    if pages:
+    if html is not None:
         card = None if model_card is None else read_model_card(model_card)
-        for name, page in pages.items():
-            make = receipt_page if name == "--html" else hub_card
-            write_page(page, make(guarantee, model_card=card))
+        write_page(html, receipt_page(guarantee, model_card=card))
         return
     if as_json:
-        typer.echo(guarantee.to_json(), nl=False)
+        echo(guarantee.to_json(), nl=False)
         return
     if estimator is not None:
         print_rows(f"Model {path}", model_rows(estimator, schema))

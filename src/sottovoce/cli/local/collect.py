@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli._echo import echo
 from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_protocol
 from sottovoce.exceptions import ParameterError
 
@@ -74,7 +75,7 @@ def collect(
     limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)
     key = None if token_key is None else TokenKey.from_file(token_key, described.id)
     if key is None:
-        typer.echo(
+        echo(
             "note: any token is accepted, so one person can send as many reports as they like, and a few such persons "
             "ruin the model. For a real collection issue tokens and give --token-key.",
             err=True,
@@ -102,9 +103,9 @@ def collect(
             operator = (page, stack.enter_context(closing(bind(operator_host, operator_port))))
 
         def tell(address: str) -> None:
-            typer.echo(f"listening on {address}")
+            echo(f"listening on {address}")
             if operator is not None:
-                typer.echo(f"for the operator: {address_of(operator[1])} (any user name; the password: {operator_key})")
+                echo(f"for the operator: {address_of(operator[1])} (any user name; the password: {operator_key})")
 
         serve(app, listener, limits, on_start=tell, operator=operator)
-    typer.echo("stopped; all that was acknowledged is stored")
+    echo("stopped; all that was acknowledged is stored")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce._files import check_writable
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_protocol
 from sottovoce.cli.local._sources import stream
@@ -26,4 +27,4 @@ def export(
     described = read_protocol(protocol)
     check_writable("--out", out, overwrite=force)
     source = database if "://" in database else f"sqlite:///{database}"
-    typer.echo(f"{write_reports(out, stream(source, described), described)} reports in {out}")
+    echo(f"{write_reports(out, stream(source, described), described)} reports in {out}")

@@ -34,7 +34,7 @@ def fit(
     loss: Annotated[
         str, typer.Option("--loss", help="least squares, or hinge or logistic within a ball.")
     ] = "least squares",
-    degree: Annotated[str, typer.Option("--degree", help="0, 1, 3 or auto.")] = "auto",
+    degree: Annotated[str, typer.Option("--degree", help="0, 1 or auto.")] = "auto",
     radius: Annotated[float, typer.Option("--radius", help="Of the ball.")] = 1.0,
     alpha: Annotated[
         str | None, typer.Option("--alpha", help="Penalty of least squares, or held-out. Default: by the noise.")
@@ -54,7 +54,7 @@ def fit(
     if [source for source in sources if "://" not in source] or len(sources) > 1:
         # within one database the tokens are unique
         refuse_repeated((piece for source in sources for piece in stream(source, described)), described)
-    aggregator = Aggregator(described, keep_reports=degree == "3")
+    aggregator = Aggregator(described)
     for source in sources:
         aggregator.add(stream(source, described))
     if not aggregator.n_reports:
@@ -84,4 +84,4 @@ def _degree(text: str) -> int | str:
     try:
         return text if text == "auto" else int(text)
     except ValueError:
-        raise ParameterError(f"--degree must be 0, 1, 3 or auto; got {text!r}.") from None
+        raise ParameterError(f"--degree must be 0, 1 or auto; got {text!r}.") from None

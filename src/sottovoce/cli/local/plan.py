@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import refuse_options
 from sottovoce.cli._output import print_columns
 from sottovoce.cli._parse import parse_numbers
@@ -67,7 +68,7 @@ def plan(
             plans = [plan_collection(n, protocol=each, delta=delta) for each in chosen]
     if as_json:
         content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
-        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        echo(json.dumps(content, indent=2, allow_nan=False))
         return
     _print(n, plans)
 
@@ -78,14 +79,14 @@ def _print(n: int, plans: list[CollectionPlan]) -> None:
     headings = ("", *(f"epsilon {each.protocol.epsilon:g}" for each in plans))
     print_columns(f"{n:,} people, {plans[0].accuracy.d} features after encoding", headings, rows)
     exact = ", ".join(f"{row.without_privacy:.3f}" for row in plans[0].accuracy.rows)
-    typer.echo(f"Predicted for a model population, not for your people; without privacy: {exact}.")
-    typer.echo("Useful: 80 % of what is above one half without privacy, where labels follow as usual.")
-    typer.echo("Against the collector the loss is epsilon, with delta = 0. The central epsilon holds only if a trusted")
-    typer.echo(f"party shuffles the reports before anybody sees them; its delta is {plans[0].delta:g}.")
+    echo(f"Predicted for a model population, not for your people; without privacy: {exact}.")
+    echo("Useful: 80 % of what is above one half without privacy, where labels follow as usual.")
+    echo("Against the collector the loss is epsilon, with delta = 0. The central epsilon holds only if a trusted")
+    echo(f"party shuffles the reports before anybody sees them; its delta is {plans[0].delta:g}.")
     if any(each.protocol.degree and each.is_lost_in_noise for each in plans):
-        typer.echo("WARNING: second moments are asked for, and so few reports lose them in noise.")
+        echo("WARNING: second moments are asked for, and so few reports lose them in noise.")
     if any(each.protocol.task == "regression" for each in plans):
-        typer.echo("A label that is a number is rounded to one of two bounds: read the line of weak labels.")
+        echo("A label that is a number is rounded to one of two bounds: read the line of weak labels.")
 
 
 def _cells(plan: CollectionPlan) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._echo import echo, write_data
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli.local._options import MissingOption
 from sottovoce.cli.local._records import read_records
@@ -38,12 +39,12 @@ def predict(
         labels.append(label)
     text = "prediction\n" + "".join(f"{value}\n" for value in (read.predict(records) if records else ()))
     if out is None:
-        typer.echo(text, nl=False)
+        write_data(text)
     else:
-        write_whole(out, text)
+        write_whole(out, text, private=True)
     if score is not None and records:
         name = "accuracy" if read.classes_ is not None else "R^2"
-        typer.echo(
+        echo(
             f"{name} {read.score(records, labels):.4f} on {len(records)} rows. NOT PRIVATE: computed from these labels "
             "without noise; if they are private, so is this figure.",
             err=True,

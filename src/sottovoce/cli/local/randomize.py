@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli.local._options import MissingOption, ProtocolArgument, read_protocol
 from sottovoce.cli.local._records import read_records
@@ -55,7 +56,7 @@ def randomize(
         write_whole(out, "".join(f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True)))
     else:
         write_reports(out, reports, described)
-    typer.echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
+    echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
 
 
 def _posted(token: bytes | None, report: bytes) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli.local._options import ProtocolArgument, read_protocol
 
@@ -53,4 +54,4 @@ def survey(
     )
     texts["invitation"] = texts["invitation"] or invitation
     for path in write_survey(described, out, wording=texts, overwrite=force):
-        typer.echo(path)
+        echo(path)

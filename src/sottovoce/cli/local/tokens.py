@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli.local._options import ProtocolArgument, read_protocol
 
@@ -31,10 +32,10 @@ def tokens(
         check_writable("--out", out, overwrite=force)
     if not key.exists():
         TokenKey.make_file(key)
-        typer.echo(f"note: a new key in {key}. Keep it secret: whoever has it can send reports without end.", err=True)
+        echo(f"note: a new key in {key}. Keep it secret: whoever has it can send reports without end.", err=True)
     issuer = TokenKey.from_file(key, described.id)
     text = "".join(f"{issuer.issue()}\n" for _ in range(count))
     if out is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         write_whole(out, text)

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
+from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_columns
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import ComputeSite, Helper, Party
@@ -74,7 +73,7 @@ class JointTrial:
             return
         plan = self._estimator.plan_.joint
         if not self._log.processes:
-            typer.echo(f"Computed in this process, in {self._seconds:.1f} s: nothing is hidden from whoever runs it.")
+            echo(f"Computed in this process, in {self._seconds:.1f} s: nothing is hidden from whoever runs it.")
             return
         print_columns(
             f"Engine {plan.engine}, {plan.protocol}: a process a party, {self._seconds:.1f} s in all",
@@ -100,7 +99,7 @@ class _Log(logging.Handler):
         if party is None or pid is None:
             return
         if party not in self.processes:
-            typer.echo(f"note: process {pid} computes for {party}", err=True)
+            echo(f"note: process {pid} computes for {party}", err=True)
         self.processes[party] = pid
         self.used[party] = _used(pid)
 

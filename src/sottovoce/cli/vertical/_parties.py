@@ -18,7 +18,7 @@ import numpy as np
 from sottovoce._validation import number
 from sottovoce.cli._options import Reading
 from sottovoce.cli._parse import parse_by_party
-from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
+from sottovoce.cli._rows import confirmed_schema, note_unused
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
@@ -30,12 +30,10 @@ __all__ = [
     "PartyFacts",
     "PartySource",
     "SeveralTables",
-    "SplitSparseTable",
     "SplitTable",
     "find_schema",
     "name_tables",
     "several_tables",
-    "split_features",
     "split_schema",
 ]
 
@@ -48,8 +46,8 @@ class PartyFacts:
 
     name: str
     feature_names: tuple[str, ...]
-    data_norm: float | None
-    data_bound: float | None
+    data_norm: float
+    data_bound: float
     nonnegative: bool
 
     def make(self, X: Any, *, ids: Any = None, y: Any = None) -> Party:
@@ -100,7 +98,6 @@ class Gathered:
 
     @property
     def n_people(self) -> int:
-        """The number of people."""
         return self.parties[0].n_rows
 
     def take(self, rows: Any) -> list[Party]:
@@ -143,7 +140,6 @@ class SplitTable(PartySource):
     encoders: Mapping[str, Encoder]
 
     def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties of one file."""
         (path,) = paths
         table = self.reading.table(path, self.schema.layout, names=self.schema.column_names)
         y = self.encoders[self.label_holder].labels(table)
@@ -153,24 +149,6 @@ class SplitTable(PartySource):
         ]
         note_unused(table, self.schema.column_names)
         return Gathered(parties)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitSparseTable(PartySource):
-    """One LIBSVM text; each party has some consecutive features."""
-
-    rows: SparseRows
-
-    def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties of one file."""
-        (path,) = paths
-        X, y = self.rows.read(path)
-        ends = accumulate((len(facts.feature_names) for facts in self.facts), initial=0)
-        by_column = X.tocsc()
-        return Gathered([
-            facts.make(by_column[:, start:end].tocsr(), y=y if facts.name == self.label_holder else None)
-            for facts, (start, end) in zip(self.facts, pairwise(ends), strict=True)
-        ])  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,44 +291,6 @@ def _by_size(features: Sequence[str], sizes: Sequence[int]) -> dict[str, list[st
     return {f"party{m}": list(features[start:end]) for m, (start, end) in enumerate(pairwise(ends), start=1)}
 
 
-def split_features(
-    rows: SparseRows, sizes: Sequence[int], bounds: GivenBounds, nonnegative: Sequence[str],
-    label_holder: str | None,
-) -> SplitSparseTable:  # fmt: skip
-    """Return the source of one LIBSVM text: party1 has the first features, party2 the next, and so on.
-
-    Parameters
-    ----------
-    rows : SparseRows
-        Of all features together; they are named by their index in the file, from 1.
-    sizes : sequence of int
-        Features of each party.
-    bounds : GivenBounds
-    nonnegative : sequence of str
-        Parties whose entries are never negative.
-    label_holder : str or None
-        None: the first party.
-    """
-    names = [f"party{m}" for m in range(1, len(sizes) + 1)]
-    _at_least_two(names, "--sizes 66,57")
-    for name in nonnegative:
-        if name not in names:
-            raise ParameterError(f"--nonnegative {name}: no party is named {name!r}; there are {', '.join(names)}.")
-    norms, largest = bounds.norms(names), bounds.largest(names)
-    ends = accumulate(sizes, initial=0)
-    facts = tuple(
-        PartyFacts(
-            name, tuple(str(index + 1) for index in range(start, end)), norms.get(name), largest.get(name),
-            name in nonnegative,
-        )
-        for name, (start, end) in zip(names, pairwise(ends), strict=True)
-    )  # fmt: skip
-    return SplitSparseTable(
-        facts=facts, label_holder=_label_holder(label_holder, names), reading=rows.reading, classes=rows.classes,
-        label_bounds=rows.label_bounds, rows=rows,
-    )  # fmt: skip
-
-
 def find_schema(table: Path, given: str | None, target: str | None = None, *, option: str) -> Schema:
     """Return the schema of a table, from the file given or from the one beside the table.
 
@@ -372,8 +312,8 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
     beside = table.with_name(f"{table.name.partition('.')[0]}.toml")
     if given is None and not beside.is_file():
         raise ParameterError(
-            f"{option} is missing: {table} has named columns and needs a file with the public facts about them. Draft "
-            f"one with\n    sottovoce schema {table} > {beside}\nand confirm each line from public knowledge; it is "
+            f"{option} is missing: {table} needs a file with the public facts about its columns. Draft one "
+            f"with\n    sottovoce schema {table} > {beside}\nand confirm each line from public knowledge; it is "
             f"found there, or give {option}."
         )
     schema = confirmed_schema(beside if given is None else Path(given), target)

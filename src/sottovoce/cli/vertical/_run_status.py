@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import typer
-
 from sottovoce._plain_data import plain
+from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.cli.vertical._runs import progress_text
 from sottovoce.cli.vertical.party import budget_rows
@@ -26,7 +25,7 @@ def show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
     if run is not None:
         state = run_state(find_run(kit.runs, run))
         if as_json:
-            typer.echo(json.dumps(state, indent=2))
+            echo(json.dumps(state, indent=2))
         else:
             _print_runs(kit, [state])
         return
@@ -39,7 +38,7 @@ def show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
         "runs": [run_state(folder) for folder in list_runs(kit.runs)],
     }
     if as_json:
-        typer.echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
         return
     print_rows(f"{kit.name}: the coordinator of the federation {facts['federation']}", _rows(kit, facts))
     if facts["runs"]:

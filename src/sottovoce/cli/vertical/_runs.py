@@ -8,19 +8,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-import typer
-
+from sottovoce._kept import PrivateFolder
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import option
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.jobs import follow, open_office
+from sottovoce.vertical.flare.jobs import Office, follow, open_office
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 
-__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json"]
+__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json", "submitted"]
 
 _FLARE = "Parties"
 WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.", _FLARE, default=60.0)
@@ -34,10 +34,32 @@ def coordinator_kit(folder: Any) -> Kit:
     return kit
 
 
-def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float, quiet: bool) -> dict[str, Any]:
+@contextmanager
+def submitted(kit: Kit, office: Office, spec: RunSpec, *, again: bool = False, wait: float = 0.0) -> Iterator[str]:
+    """Write a run down, submit its job and hold the run: of one run there is one command, and one job.
+
+    ``again`` goes on with one that is written down; a job of it that has failed may take ``wait`` seconds to end.
+    """
+    folder = kit.runs / spec.run
+    if not again:
+        spec.write(kit.runs)
+    with closing(PrivateFolder(folder, "the run")):
+        if again:
+            over = (read_progress(folder) or {}).get("phase") in ("failed", "stopped")
+            office.wait_for_no_job(spec, wait if over else 0.0)
+            spec.begin_again(folder)
+        try:
+            job = office.submit(spec)
+        except PartyError as error:
+            Progress(folder, kit.federation.names).phase("failed", error=str(error))
+            raise
+        yield job
+
+
+def do_run(kit: Kit, spec: RunSpec, *, again: bool = False, wait: float, quiet: bool) -> dict[str, Any]:
     """Submit a run, follow it, and return what it says at its end.
 
-    ``write`` writes it down, once all parties are there.
+    It is written down once all parties are there; ``again`` goes on with one that was.
 
     Raises
     ------
@@ -49,21 +71,16 @@ def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float,
     say = _Line(quiet)
     with open_office(kit) as office:
         office.wait_for_parties(wait, say, spec.sites(kit.federation))
-        write()
-        try:
-            job = office.submit(spec)
-        except PartyError as error:
-            Progress(kit.runs / spec.run, kit.federation.names).phase("failed", error=str(error))
-            raise
-        say(f"run {spec.run}: submitted; FLARE starts a process at each site")
-        try:
-            with _interruptible(say.progress) as tell:
-                state = follow(kit, office, spec, job, tell)
-        except KeyboardInterrupt as error:
-            error.add_note(f"run {spec.run} was stopped at all sites{_after_a_stop(kit, spec)}")
-            with suppress(KeyboardInterrupt):  # impatience
-                office.abort(job)
-            raise
+        with submitted(kit, office, spec, again=again, wait=wait) as job:
+            say(f"run {spec.run}: submitted; FLARE starts a process at each site")
+            try:
+                with _interruptible(say.progress) as tell:
+                    state = follow(kit, office, spec, job, tell)
+            except KeyboardInterrupt as error:
+                error.add_note(f"run {spec.run} was stopped at all sites{_after_a_stop(kit, spec)}")
+                with suppress(KeyboardInterrupt):  # impatience
+                    office.abort(job)
+                raise
     say.end()
     if state["phase"] != "done":
         remedy, lost = "", why_not_resumed(state)
@@ -107,7 +124,7 @@ def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
         return "; predictions of it are not written."
     lost = why_not_resumed(read_progress(kit.runs / spec.run))
     if lost:
-        return f", and cannot be resumed: {lost}"
+        return f", and is not resumed: {lost}"
     return (
         ". What was charged stays charged; to go on without paying again: sottovoce vertical train "
         f"{kit.folder} --resume {spec.run}"
@@ -116,7 +133,7 @@ def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
 
 def print_json(content: Mapping[str, object]) -> None:
     """Print one JSON object."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 class _Line:
@@ -128,10 +145,9 @@ class _Line:
         self._open = False
 
     def __call__(self, text: str) -> None:
-        """Print a line of its own."""
         self.end()
         if not self._quiet:
-            typer.echo(text, err=True)
+            echo(text, err=True)
 
     def progress(self, state: Mapping[str, Any]) -> None:
         """Print where the run is, if it has moved."""
@@ -139,16 +155,15 @@ class _Line:
         if self._quiet or text == self._last:
             return
         if self._moves:
-            typer.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            echo(f"\r\x1b[K{text}", nl=False, err=True)
             self._open = True
         elif _doing(state) != self._doing:
-            typer.echo(text, err=True)
+            echo(text, err=True)
         self._last, self._doing = text, _doing(state)
 
     def end(self) -> None:
-        """End the line that changes."""
         if self._open:
-            typer.echo(err=True)
+            echo(err=True)
         self._open = False
 
 

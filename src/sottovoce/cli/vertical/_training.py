@@ -50,16 +50,6 @@ class HowToTrain:
     aggregation: str | None = option(
         "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
     )
-    absent: str | None = option(
-        "--absent",
-        "lasso, sparse-logistic: what a party that does not answer does: stop (ends the training) or skip (misses a "
-        "round). Default: stop.",
-        TRAINING,
-    )
-    parties_per_round: int | None = option(
-        "--parties-per-round", "lasso, sparse-logistic with --aggregation product: parties a round. Default: all.",
-        TRAINING,
-    )  # fmt: skip
     radius: float | None = RADIUS
     n_steps: int | None = N_STEPS
     alpha: str | None = ALPHA
@@ -158,7 +148,7 @@ def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) 
         ))  # fmt: skip
     else:
         why = f"is for --model lasso and sparse-logistic, not for {kind}"
-        refuse_fields(why, training, "aggregation", "radius", "n_steps", "absent", "parties_per_round")
+        refuse_fields(why, training, "aggregation", "radius", "n_steps")
     if kind not in (ModelKind.SVM, ModelKind.RIDGE):
         refuse_fields(f"is for --model svm and ridge, not for {kind}", training, "loss")
     if training.loss != "huber":

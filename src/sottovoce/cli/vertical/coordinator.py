@@ -6,8 +6,10 @@ from pathlib import Path
 
 import typer
 
-from sottovoce.cli._options import argument, flag
+from sottovoce.cli._echo import echo
+from sottovoce.cli._options import argument, flag, option
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 from sottovoce.vertical.flare.processes import check_site, run_site
 
 __all__ = ["coordinator"]
@@ -16,6 +18,11 @@ __all__ = ["coordinator"]
 def coordinator(
     kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
     check: bool = flag("--check", "Check the kit, its certificates and the port; start nothing."),
+    accept_ledger: str | None = option(
+        "--accept-ledger",
+        "Take PARTY's ledger as it is, once: it was lost, and its owner has settled what it forgot.",
+        metavar="PARTY",
+    ),
 ) -> None:
     """Run the coordinator's site, where the parties connect, until it is stopped (Ctrl-C or SIGTERM).
 
@@ -24,10 +31,14 @@ def coordinator(
     """
     site = Kit.open(kit)
     site.refuse_kind("coordinator")
+    if accept_ledger is not None:
+        entry = LedgerHeads(site.state).forget(accept_ledger)
+        echo(f"{accept_ledger}: its next ledger is taken as it is; the last entry known of the one before: {entry}")
+        return
     if check:
         check_site(site)
         facts = site.federation
-        typer.echo(f"{site.name}: closed, certificates until {site.expires:%Y-%m-%d}, port {facts.port} is free")
+        echo(f"{site.name}: closed, certificates until {site.expires:%Y-%m-%d}, port {facts.port} is free")
         return
     status = run_site(site, say=_say)
     if status:
@@ -35,4 +46,4 @@ def coordinator(
 
 
 def _say(line: str) -> None:
-    typer.echo(line)
+    echo(line)

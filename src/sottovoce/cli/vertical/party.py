@@ -10,6 +10,7 @@ from typing import Any, Final
 import typer
 
 from sottovoce._plain_data import plain
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument, flag
 from sottovoce.cli._output import print_rows
 from sottovoce.vertical.flare.kit import Kit
@@ -39,17 +40,17 @@ def party(
     site = Site.read(opened)
     facts = {**site_facts(site), "certificates_until": f"{opened.expires:%Y-%m-%d}"}
     if as_json:
-        typer.echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
     else:
         print_rows(f"{facts['site']}: a party of the federation {facts['federation']}", _rows(facts))
     if facts["seeded"]:
-        typer.echo(
+        echo(
             "WARNING: [trial] random_state is set: whoever knows the number can take all noise away again. It is for "
             "made-up people only.",
             err=True,
         )
     if not check:
-        status = run_site(opened, say=lambda line: typer.echo(line, err=as_json))
+        status = run_site(opened, say=lambda line: echo(line, err=as_json))
         if status:
             raise typer.Exit(status)
 

@@ -7,9 +7,8 @@ import io
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from sottovoce._files import check_writable
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run, print_json
@@ -59,8 +58,8 @@ def predict(
         run=new_run_name(), purpose="score", model=trained.model, trained=trained.run, labels=labels, align=align,
         timeout=timeout,
     )  # fmt: skip
-    state = do_run(home, spec, lambda: spec.write(home.runs), wait=wait, quiet=quiet or as_json)
-    write_or_keep({out: _chosen(home.runs / spec.run / PREDICTIONS, proba=proba)})
+    state = do_run(home, spec, wait=wait, quiet=quiet or as_json)
+    write_or_keep({out: _chosen(home.runs / spec.run / PREDICTIONS, proba=proba)}, private=(out,))
     if as_json:
         print_json({**state, "out": str(out)})
         return
@@ -88,4 +87,4 @@ def _print_comparison(comparison: dict[str, Any], name: str) -> None:
     print_columns(f"On {comparison['n_samples']:,} people", headings, [
         (measure, *([f"{local[measure]:.4f}"] if local else []), f"{value:.4f}") for measure, value in joint.items()
     ])  # fmt: skip
-    typer.echo(_NOT_PRIVATE)
+    echo(_NOT_PRIVATE)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import typer
-
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import REQUIRED, argument, flag, option
 from sottovoce.cli._output import print_columns
 from sottovoce.vertical.flare.federation import Federation
@@ -37,7 +36,7 @@ def provision(
     kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
     authority = folders.get("authority")
     if as_json:
-        typer.echo(json.dumps({
+        echo(json.dumps({
             "federation": facts.name, "host": facts.host, "port": facts.port,
             "sites": [
                 {"name": kit.name, "kind": kit.kind, "folder": str(kit.folder), "expires": kit.expires.isoformat()}
@@ -55,9 +54,9 @@ def provision(
     ]  # fmt: skip
     headings = ["site", "kind", "organisation", "certificate until", "kit"]
     print_columns(f"Federation {facts.name}", headings, rows, ends_in_words=True)
-    typer.echo("Give each site its folder, over a channel that keeps it secret, and delete it here; its README.txt")
-    typer.echo("says how it is started.")
+    echo("Give each site its folder, over a channel that keeps it secret, and delete it here; its README.txt")
+    echo("says how it is started.")
     if authority is not None:
-        typer.echo(f"{authority} can sign new sites: keep it offline, at one organisation that all trust with this.")
+        echo(f"{authority} can sign new sites: keep it offline, at one organisation that all trust with this.")
     else:
-        typer.echo("Replace federation.toml at the other sites by this one; the order of the parties matters.")
+        echo("Replace federation.toml at the other sites by this one; the order of the parties matters.")

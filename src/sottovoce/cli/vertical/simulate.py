@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import typer
 from sklearn.base import clone
 
 from sottovoce._files import check_writable
-from sottovoce._validation import choice, number, whole_number
+from sottovoce._validation import choice, number
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
     DELTA,
@@ -29,12 +29,10 @@ from sottovoce.cli._options import (
     flag,
     option,
     refuse_fields,
-    require,
     with_groups,
 )
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
-from sottovoce.cli._parse import parse_bounds, parse_by_party, parse_classes, parse_sizes
-from sottovoce.cli._rows import SparseRows
+from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
 from sottovoce.cli.vertical._parties import (
     Gathered,
@@ -44,10 +42,9 @@ from sottovoce.cli.vertical._parties import (
     find_schema,
     name_tables,
     several_tables,
-    split_features,
     split_schema,
 )
-from sottovoce.cli.vertical._training import REGRESSIONS, SPARSE, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import REGRESSIONS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -126,19 +123,6 @@ class _Given:
         metavar="NAME=NUMBER",
         default=[],
     )
-    nonnegative: list[str] = option(
-        "--nonnegative",
-        "No entry of this party is negative (LIBSVM; a schema tells it).",
-        _FACTS,
-        metavar="NAME",
-        default=[],
-    )
-    n_features: int | None = option("--n-features", "LIBSVM: number of features. Default: by --sizes.", _FACTS)
-    classes: str | None = option("--classes", "LIBSVM: negative and positive label, such as -1,1.", _FACTS)
-    label_bounds: str | None = option(
-        "--label-bounds", "LIBSVM: bounds of the labels of ridge and lasso, such as 0,100.", _FACTS
-    )
-
     training: HowToTrain
     test: list[str] = option(
         "--test",
@@ -153,11 +137,6 @@ class _Given:
     def bounds(self) -> GivenBounds:
         """The bounds on rows and entries."""
         return GivenBounds(self.data_norm, self.data_bound)
-
-    def refuse_facts_of_libsvm(self) -> None:
-        """Refuse the options that only LIBSVM text needs."""
-        why = "is for LIBSVM text: with named columns the schema says it"
-        refuse_fields(why, self, "nonnegative", "n_features", "classes", "label_bounds")
 
 
 @with_groups
@@ -188,7 +167,7 @@ def simulate(
     share = _share_held_out(holdout, test_paths)
     if out is not None:
         _check_folder(out, source.facts, inputs=[*paths, *test_paths], overwrite=force)
-    typer.echo(
+    echo(
         "note: a simulation. All columns are brought together on this machine, and nothing protects anybody while it "
         "runs; the receipt is about what would be released between organisations.",
         err=True,
@@ -207,7 +186,7 @@ def simulate(
         _write(out, estimator, source.facts)
     comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
-        typer.echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
+        echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
     if not quiet:
         _print_parties(source, gathered)
         _print_run(estimator, train[0].n_rows, held_out[0].n_rows, gathered.report)
@@ -235,31 +214,12 @@ def _parties_of(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
     if given.party and given.sizes is not None:
         raise ParameterError("--party and --sizes both say who holds which columns. Give one of them.")
     path, tests = Path(given.tables[0]), [Path(text) for text in given.test]
-    for test in tests:
-        if given.reading.is_libsvm(test) != given.reading.is_libsvm(path):
-            raise ParameterError(f"--test {test}: one of this and {path} is LIBSVM text, the other is not.")
-    return (_split_features if given.reading.is_libsvm(path) else _split_table)(given, path), [path], tests
-
-
-def _split_features(given: _Given, path: Path) -> PartySource:
-    refuse_fields("is for named columns, which LIBSVM text has not", given, "schema", "target", "party")
-    why = f"{path} has no named columns; say how many features each party has, such as --sizes 66,57."
-    sizes = parse_sizes("--sizes", require("--sizes", given.sizes, why))
-    if given.n_features is not None and whole_number("--n-features", given.n_features, at_least=1) != sum(sizes):
-        raise ParameterError(
-            f"--sizes must add up to --n-features {given.n_features}; got {'+'.join(map(str, sizes))} = {sum(sizes)}."
-        )
-    rows = SparseRows(
-        n_features=sum(sizes),
-        reading=given.reading,
-        classes=parse_classes("--classes", given.classes),
-        label_bounds=parse_bounds("--label-bounds", given.label_bounds),
-    )
-    return split_features(rows, sizes, given.bounds, given.nonnegative, given.label_holder)
+    for each in (path, *tests):
+        given.reading.refuse_unknown(each)
+    return _split_table(given, path), [path], tests
 
 
 def _split_table(given: _Given, path: Path) -> PartySource:
-    given.refuse_facts_of_libsvm()
     if not given.party and given.sizes is None:
         raise ParameterError(
             "--party is missing: say who holds which columns, such as --party clinic=age,bmi --party bank (which has "
@@ -283,9 +243,7 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     if len(set(tests.values())) < len(tests):
         raise ParameterError("--test: two parties have the same table. Give --test NAME=FILE for each.")
     for path in (*paths.values(), *map(Path, tests.values())):
-        if given.reading.is_libsvm(path):
-            raise ParameterError(f"{path}: LIBSVM text has no column of identifiers to align by. Give CSV or Parquet.")
-    given.refuse_facts_of_libsvm()
+        given.reading.refuse_unknown(path)
     files = parse_by_party("--schema", given.schema, paths)
     schemas = {name: find_schema(path, files.get(name), option=f"--schema {name}=FILE") for name, path in paths.items()}
     source = several_tables(
@@ -295,27 +253,6 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
         reading=given.reading,
     )  # fmt: skip
     return source, list(paths.values()), [Path(tests[name]) for name in paths if tests]
-
-
-def _require_bounds(
-    kind: ModelKind, facts: Sequence[PartyFacts], label_holder: str, epsilon: float, *, joint: bool
-) -> None:
-    """Refuse a private training without the bound that its noise is scaled by."""
-    if epsilon == math.inf:
-        return
-    if kind in SPARSE:
-        missing = [party.name for party in facts if party.data_bound is None]
-        option, what = "--data-bound", "the absolute value of its entries"
-        clipped = "larger entries are clipped to it"
-    else:
-        missing = [party.name for party in facts if party.data_norm is None and (joint or party.name != label_holder)]
-        option, what = "--data-norm", "the Euclidean norm of its part of a row"
-        clipped = "longer rows are shortened to it"
-    if missing:
-        raise ParameterError(
-            f"{option} is missing for {missing[0]}: a private training needs {option} {missing[0]}=NUMBER, a public "
-            f"bound on {what}, or {option} NUMBER for all. Never compute it from the data; {clipped}."
-        )
 
 
 def _make_estimator(
@@ -328,22 +265,18 @@ def _make_estimator(
     if kind in REGRESSIONS:
         if source.label_bounds is None:
             raise ParameterError(
-                f"--model {kind} predicts a number, and needs its public bounds: with a schema, a target of type = "
-                '"numeric" with bounds = [low, high]; for LIBSVM text --label-bounds LOW,HIGH. For classes use --model '
-                "logistic, sparse-logistic or svm."
+                f"--model {kind} predicts a number, and needs its public bounds: a target of type = "
+                '"numeric" with bounds = [low, high]. For classes use --model logistic, sparse-logistic or svm.'
             )
         labels = {"label_bounds": source.label_bounds}
     else:
         if source.classes is None or len(source.classes) != 2:
             got = "" if source.classes is None else f"; got {len(source.classes)}"
             raise ParameterError(
-                f"--model {kind} predicts one of two classes, and needs their public list{got}: with a schema, a "
-                'target of type = "categorical" with categories = [negative, positive]; for LIBSVM text --classes A,B. '
-                "For a number use --model ridge or lasso."
+                f"--model {kind} predicts one of two classes, and needs their public list{got}: a target of "
+                'type = "categorical" with categories = [negative, positive]. For a number use --model ridge or lasso.'
             )
         labels = {"classes": list(source.classes)}
-    joint = given.training.mechanism == "secure"
-    _require_bounds(kind, source.facts, source.label_holder, epsilon, joint=joint)
     if not given.training.may_be_joint:
         refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
@@ -359,7 +292,6 @@ def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Pa
         return estimator.compare(held_out)
     holder = [party for party in train if party.name == estimator.label_holder]
     own = {"epsilon": math.inf, "delta": None, "aggregation": "global", "engine": "auto", "n_steps": None}
-    own |= {"absent": "stop", "parties_per_round": None}
     local = clone(estimator).set_params(**own)
     return estimator.compare(held_out, local=local.fit(holder))
 
@@ -420,7 +352,7 @@ def _print_parties(source: PartySource, gathered: Gathered) -> None:
     print_columns("Parties", headings, [
         (
             facts.name, *counts[facts.name], f"{len(facts.feature_names):,}",
-            "-" if facts.data_norm is None else f"{facts.data_norm:.6g}", "yes" if facts.nonnegative else "no",
+            f"{facts.data_norm:.6g}", "yes" if facts.nonnegative else "no",
             "yes" if facts.name == source.label_holder else "",
         )
         for facts in source.facts
@@ -448,8 +380,8 @@ def _print_comparison(comparison: Comparison, label_holder: str, *, private: boo
         ["", f"{label_holder} alone", "joint"],
         [(name, f"{comparison.local[name]:.4f}", f"{comparison.joint[name]:.4f}") for name in comparison.local],
     )
-    typer.echo(_verdict(comparison, label_holder, private=private))
-    typer.echo("NOT PRIVATE: these figures are computed from the labels of these people, without noise.")
+    echo(_verdict(comparison, label_holder, private=private))
+    echo("NOT PRIVATE: these figures are computed from the labels of these people, without noise.")
 
 
 def _verdict(comparison: Comparison, label_holder: str, *, private: bool) -> str:

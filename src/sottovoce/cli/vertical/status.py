@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from sottovoce._plain_data import plain
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument, flag
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.cli.vertical.party import budget_rows, cap_rows
@@ -39,7 +40,7 @@ def status(
         raise ParameterError(f"RUN {run}: {opened.folder} is the kit of a party, which knows no names of runs.")
     facts = site_history(Site.read(opened))
     if as_json:
-        typer.echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
     else:
         _print(facts)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
     DELTA,
@@ -27,9 +27,9 @@ from sottovoce.cli.vertical._training import HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Helper, Party
-from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
+from sottovoce.vertical.estimators.files import GUARANTEE
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.programs import make_estimator, open_home
+from sottovoce.vertical.flare.programs import make_estimator, open_home, refuse_exact
 from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name, why_not_resumed
 from sottovoce.vertical.flare.site import Site
@@ -75,14 +75,7 @@ def train(
         })  # fmt: skip
     open_home(site, "train")  # a fault of its own table is told before a party is asked for anything
     folder = home.runs / spec.run
-
-    def write() -> None:
-        if resume is None:
-            spec.write(home.runs)
-        else:
-            spec.begin_again(folder)
-
-    state = do_run(home, spec, write, wait=wait, quiet=quiet or as_json)
+    state = do_run(home, spec, again=resume is not None, wait=wait, quiet=quiet or as_json)
     guarantee = Guarantee.from_json((folder / GUARANTEE).read_text(encoding="utf-8"))
     if as_json:
         print_json({**state, "folder": str(folder)})
@@ -94,11 +87,11 @@ def train(
         ("bytes down, to the parties", f"{state['bytes_down']:,}"),
     ])  # fmt: skip
     if state["converged"] is False:
-        typer.echo("note: the training did not converge; raise --max-iter.", err=True)
+        echo("note: the training did not converge; raise --max-iter.", err=True)
     print_rows("Receipt", guarantee.rows())
     print_rows("What each party gives away by itself", list(state["given_away"].items()))
-    typer.echo(f"Results: {folder}")
-    typer.echo(f"Predictions: sottovoce vertical predict {kit} {spec.run} --out FILE")
+    echo(f"Results: {folder}")
+    echo(f"Predictions: sottovoce vertical predict {kit} {spec.run} --out FILE")
 
 
 def _new(
@@ -116,6 +109,8 @@ def _new(
         with_helpers=training.may_be_joint and spent != math.inf,
     )  # fmt: skip
     _check(spec, site)
+    if math.isinf(spent):
+        refuse_exact(site)
     return spec
 
 
@@ -156,10 +151,7 @@ def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> R
     spec = RunSpec.read(folder)
     if spec.purpose != "train":
         raise ParameterError(f"--resume {name}: this run scores people. Begin it again: sottovoce vertical predict.")
-    state = read_progress(folder)
-    if state is not None and state["phase"] == "done" and (folder / COORDINATOR).exists():
-        raise ParameterError(f"--resume {name}: this run has ended; its results are in {folder}.")
-    lost = why_not_resumed(state)
+    lost = why_not_resumed(read_progress(folder))
     if lost:
         raise ParameterError(f"--resume {name}: {lost} Begin again, without --resume.")
     if timeout is not None:
