@@ -12,8 +12,6 @@ inside of a function:
 4. ``server``: reports in, sums out, and their files;
 5. ``planning``: what a collection will be worth;
 6. ``collector``: the HTTP service, with packages of its own: it imports the floor alone, and nothing imports it.
-
-``bernstein`` is the old name of `sottovoce.published.bernstein`, and the only module here that imports ``published``.
 """
 
 from typing import TYPE_CHECKING

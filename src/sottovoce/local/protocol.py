@@ -227,9 +227,9 @@ class Protocol(ProtocolText):
         constant = np.full((len(x), 1 if c > 0.0 else 0), c)
         if self.completion == "normalise":
             full = np.hstack([x, constant])
-            unit: Array = full / np.sqrt(_sums(full * full))
+            unit: Array = full / np.sqrt(row_sums(full * full))
             return unit
-        square = _sums(x * x)
+        square = row_sums(x * x)
         x = np.where(square > 1.0, x / np.sqrt(np.maximum(square, 1.0)), x)
         slack = np.sqrt(1.0 - np.minimum(square, 1.0))
         share = math.sqrt(1.0 - c * c)
@@ -434,7 +434,7 @@ def _listed(x: object, wanted: str) -> Array:
         raise DataError(f"{wanted}; it holds a whole number beyond the doubles.") from None
 
 
-def _sums(squares: Array) -> Array:
+def row_sums(terms: Array) -> Array:
     """Sum each row from left to right, of shape (n, 1)."""
-    totals: Array = np.cumsum(squares, axis=1)
+    totals: Array = np.cumsum(terms, axis=1)
     return totals[:, -1:]

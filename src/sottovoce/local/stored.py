@@ -38,7 +38,6 @@ class Sealed:
     what: str
 
     def to_bytes(self, header: Mapping[str, object], body: bytes) -> bytes:
-        """Return header and body as bytes."""
         text = json.dumps({"version": _VERSION, **header}, sort_keys=True).encode()
         content = self.magic + len(text).to_bytes(4, "little") + text + body
         return content + hashlib.sha256(content).digest()

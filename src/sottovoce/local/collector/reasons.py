@@ -13,7 +13,7 @@ class Reason(StrEnum):
 
     status: int
 
-    def __new__(cls, text: str, status: int) -> Self:  # noqa: D102
+    def __new__(cls, text: str, status: int) -> Self:
         reason = str.__new__(cls, text)
         reason._value_ = text
         reason.status = status

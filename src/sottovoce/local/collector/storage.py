@@ -85,7 +85,6 @@ class ReportStore:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
         self._engine.dispose()
 
     def insert(self, rows: Sequence[Row]) -> list[Outcome]:

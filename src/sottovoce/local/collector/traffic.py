@@ -49,7 +49,6 @@ class Traffic:
         self._times = [0] * (len(BOUNDS) + 1)
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        """Count one answer."""
         name = path if path in self._paths else _OTHER
         self._requests[name, status] += 1
         if name == self._timed:

@@ -11,22 +11,20 @@ from numpy.typing import NDArray
 from sottovoce._plain_data import digest
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.local.cap import EDGE_OF_DEGREE_0
 from sottovoce.local.fits.ball import minimise_in_ball
-from sottovoce.local.fits.degree import DEGREES, choose_degree
 from sottovoce.local.fits.held_out import Fit, folds_of, quality
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
-from sottovoce.local.fits.quartic import ReportVectors, minimise_quartic, quartic_objective
 from sottovoce.local.fits.receipts import local_receipt
 from sottovoce.local.fits.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
-from sottovoce.local.fits.surrogate import AbsoluteMixture, margin_loss
+from sottovoce.local.fits.surrogate import margin_loss
 from sottovoce.local.protocol import Protocol
 from sottovoce.privacy.guarantee import Guarantee
 
 __all__ = ["FitRequest", "fit_model", "layout_of"]
 
 Array = NDArray[np.float64]
-Kept = tuple[NDArray[np.uint64], NDArray[np.uint16]]
 
 LEAST_SQUARES: Final = "least squares"
 _FACTORS: Final = (0.1, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the default penalty, for held-out reports to choose from
@@ -57,7 +55,7 @@ def layout_of(protocol: Protocol) -> Layout:
     return Layout(protocol.d, protocol.d - 1, free, protocol.intercept or None)
 
 
-def fit_model(protocol: Protocol, moments: Moments, request: FitRequest, kept: Kept | None) -> LocalModel:
+def fit_model(protocol: Protocol, moments: Moments, request: FitRequest) -> LocalModel:
     """Return the model that was asked for; see `Aggregator.fit`."""
     least_squares = isinstance(request.loss, str) and request.loss in (LEAST_SQUARES, "squared")
     regression = protocol.task == "regression"
@@ -77,7 +75,7 @@ def fit_model(protocol: Protocol, moments: Moments, request: FitRequest, kept: K
         estimate = estimate.with_second(second)
         folds = [(rest.with_second(second), held.with_second(second)) for rest, held in folds]
     first_only = protocol.degree == 0 and second is None
-    if first_only and degree in (1, 3):
+    if first_only and degree == 1:
         raise ParameterError(f"degree must be 0 for a protocol of degree 0, or give public_rows; got {degree!r}.")
     layout = layout_of(protocol)
     if least_squares:
@@ -90,16 +88,10 @@ def fit_model(protocol: Protocol, moments: Moments, request: FitRequest, kept: K
         loss = margin_loss(request.loss)
         mixture = loss.mixture(number("radius", request.radius, above=0.0))
         if degree is None:
-            better = choose_degree(
-                estimate.edge, estimate.n, layout.n_used, A, mixture,
-                with_reports=kept is not None and second is None,
-            )  # fmt: skip
-            degree = 0 if first_only else better
-        name, surrogate = f"{loss.name}, |w| <= {mixture.radius:g}", mixture.surrogate(min(degree, 1) + 1)
+            degree = int(not first_only and estimate.edge <= EDGE_OF_DEGREE_0)
+        name, surrogate = f"{loss.name}, |w| <= {mixture.radius:g}", mixture.surrogate(degree + 1)
         fit = _in_ball(surrogate, mixture.radius, layout)
         w = fit(estimate, folds)
-        if degree == 3:
-            w = _refined(w, mixture, layout, A, kept)
     return LocalModel(
         protocol=protocol,
         weights=w,
@@ -112,8 +104,6 @@ def fit_model(protocol: Protocol, moments: Moments, request: FitRequest, kept: K
 
 
 def _least_squares(folds: Folds, degree: int, alpha: Any, layout: Layout, *, cautious: bool) -> Fit:
-    if degree == 3:
-        raise ParameterError("degree must be 0 or 1 for least squares; got 3.")
     if degree == 0:
         if alpha is not None:
             raise ParameterError(f"alpha needs degree 1: there is nothing to penalise with degree 0; got {alpha!r}.")
@@ -163,25 +153,10 @@ def _in_ball(coefficients: Array, radius: float, layout: Layout) -> Fit:
     return fit
 
 
-def _refined(
-    w: Array, mixture: AbsoluteMixture, layout: Layout, A: tuple[float, float, float, float], kept: Kept | None
-) -> Array:
-    """Return the minimiser of the surrogate of fourth degree that is found from w."""
-    if kept is None:
-        raise ParameterError("degree 3 needs the reports themselves: make the Aggregator with keep_reports=True.")
-    used = layout.n_used
-    objective = quartic_objective(ReportVectors(*kept, layout.d, used), mixture.surrogate(4), A)
-    w[:used] = minimise_quartic(objective, w[:used], mixture.radius)
-    return w
-
-
 def _given_degree(degree: Any) -> int | None:
     if isinstance(degree, str) and degree == "auto":
         return None
-    given = whole_number("degree", degree, at_least=0, at_most=3, remedy="Or give 'auto'.")
-    if given not in DEGREES:
-        raise ParameterError(f"degree must be 0, 1, 3 or 'auto'; got {degree!r}.")
-    return given
+    return whole_number("degree", degree, at_least=0, at_most=1, remedy="Or give 'auto'.")
 
 
 def _public_second(protocol: Protocol, rows: Any) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce._files import write_whole
 from sottovoce.exceptions import DataError, ModelFormatError, ParameterError
 from sottovoce.local.fits.held_out import HeldOut, Quality
-from sottovoce.local.protocol import Protocol
+from sottovoce.local.protocol import Protocol, row_sums
 from sottovoce.local.stored import named_errors
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -103,7 +103,7 @@ class LocalModel:
         X : array of shape (n, n_features), or sequence of records
             As the protocol has them; see `Protocol.encode_many`.
         """
-        return np.asarray(self.protocol.encode_many(X) @ self.weights)
+        return row_sums(self.protocol.encode_many(X) * self.weights)[:, 0]  # a matrix product rounds by a row's place
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return a label for each record; numbers are moved into the label bounds."""

@@ -79,9 +79,6 @@ class Aggregator:
     protocol : Protocol
     n_folds : int, default=5
         Folds of reports, for held-out estimates; a report's fold is a hash of its seed.
-    keep_reports : bool, default=False
-        Keep seed and index of each report too (10 bytes a report), which fits of degree 3 need. Otherwise memory is
-        independent of the number of reports.
     n_threads : int, optional
         By default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
 
@@ -112,20 +109,14 @@ class Aggregator:
     2.0
     """
 
-    def __init__(
-        self, protocol: Protocol, n_folds: int = 5, keep_reports: bool = False, *, n_threads: int | None = None
-    ) -> None:
+    def __init__(self, protocol: Protocol, n_folds: int = 5, *, n_threads: int | None = None) -> None:
         if not isinstance(protocol, Protocol):
             raise ParameterError(f"protocol must be a Protocol; got {type(protocol).__name__}.")
-        if not isinstance(keep_reports, bool):
-            raise ParameterError(f"keep_reports must be True or False; got {keep_reports!r}.")
         self.protocol = protocol
-        self.keep_reports = keep_reports
         self.n_threads = None if n_threads is None else whole_number("n_threads", n_threads, at_least=1)
         self.moments = Moments(protocol.d, n_folds, protocol.id)
         self.index_counts: NDArray[np.int64] = np.zeros(protocol.K, dtype=np.int64)
         self.rejected_: dict[str, int] = {}
-        self._kept: list[tuple[NDArray[np.uint64], NDArray[np.uint16]]] = []
 
     @property
     def n_reports(self) -> int:
@@ -160,8 +151,6 @@ class Aggregator:
                 continue
             add_reports(self.moments, seeds, indices, self.n_threads)
             self.index_counts += np.bincount(indices, minlength=self.protocol.K)
-            if self.keep_reports:
-                self._kept.append((seeds, indices))
         return self.n_reports - before
 
     def merge(self, other: Aggregator) -> Self:
@@ -170,16 +159,13 @@ class Aggregator:
         Raises
         ------
         ParameterError
-            If its protocol is another, if it has other folds, or if one of the two keeps reports and the other not.
+            If its protocol is another, or if it has other folds.
         """
         if not isinstance(other, Aggregator):
             raise ParameterError(f"other must be an Aggregator; got {type(other).__name__}.")
-        if other.keep_reports != self.keep_reports:
-            raise ParameterError("keep_reports must agree to merge: one of the two has kept its reports, one has not.")
         self.moments.merge(other.moments)
         self.index_counts += other.index_counts
         self._reject(other.rejected_)
-        self._kept += other._kept
         return self
 
     def health(self) -> Health:
@@ -221,10 +207,9 @@ class Aggregator:
             "least squares" is the most accurate from noisy reports, for both tasks. "hinge", "logistic", a `MarginLoss`
             or the derivative f' of any convex loss f of the margin s <w, x> gives the constrained problem, the minimum
             of ``E f(s <w, x>)`` over ``|w| <= radius``.
-        degree : {0, 1, 3, "auto"}, default="auto"
-            Degree of the gradient in the coefficients. 0 uses the first moment only, 1 the second too, 3 (constrained
-            problems, kept reports) moments up to the fourth. "auto" takes 1, or 0 where the second moment is lost in
-            noise, or 3 where its planned error is smaller.
+        degree : {0, 1, "auto"}, default="auto"
+            Degree of the gradient in the coefficients. 0 uses the first moment only, 1 the second too. "auto" takes 1,
+            or 0 where the second moment is lost in noise.
         radius : float, > 0, default=1.0
             Of the ball, for constrained problems.
         alpha : float >= 0, "held-out" or None
@@ -246,27 +231,23 @@ class Aggregator:
             If an argument is out of range, does not fit another, or there are no reports.
         """
         request = FitRequest(loss, degree, radius, alpha, public_rows, shuffled, delta)
-        kept = self._reports() if self.keep_reports else None
-        return fit_model(self.protocol, self.moments, request, kept)
+        return fit_model(self.protocol, self.moments, request)
 
     def to_bytes(self) -> bytes:
         """Return everything that was added up as bytes.
 
         The format: `sottovoce.local.stored.Sealed` with the name ``SVREPSUM``; in the header ``protocol`` (its
-        canonical text), ``rejected``, ``index_counts``, ``kept`` (number of kept reports, or null) and ``moments``
-        (length of what follows); the sums as `Moments.to_bytes` writes them; the seeds of the kept reports as u64 and
-        their indices as u16, little-endian.
+        canonical text), ``rejected``, ``index_counts`` and ``moments`` (length of what follows); the sums as
+        `Moments.to_bytes` writes them.
         """
         sums = self.moments.to_bytes()
-        seeds, indices = self._reports()
         header = {
             "protocol": self.protocol.to_json(),
             "rejected": self.rejected_,
             "index_counts": self.index_counts.tolist(),
-            "kept": len(seeds) if self.keep_reports else None,
             "moments": len(sums),
         }
-        return _FORMAT.to_bytes(header, sums + seeds.astype("<u8").tobytes() + indices.astype("<u2").tobytes())
+        return _FORMAT.to_bytes(header, sums)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -280,19 +261,15 @@ class Aggregator:
         with _FORMAT.from_bytes(data) as (fields, body):
             end = whole_number("moments", fields["moments"], at_least=0)
             moments = Moments.from_bytes(bytes(body[:end]))
-            out = cls(Protocol.from_json(fields["protocol"]), moments.n_folds, fields["kept"] is not None)
+            out = cls(Protocol.from_json(fields["protocol"]), moments.n_folds)
             out.moments.merge(moments)
             out._reject({str(why): whole_number(why, count, at_least=0) for why, count in fields["rejected"].items()})
             counts = [whole_number("index_counts", count, at_least=0) for count in fields["index_counts"]]
             if len(counts) != out.protocol.K:
                 raise ValueError(f"it counts {len(counts)} indices, its protocol has {out.protocol.K}")
             out.index_counts[:] = counts
-            kept = whole_number("kept", fields["kept"], at_least=0) if out.keep_reports else 0
-            if len(body) - end != 10 * kept or (out.keep_reports and kept != moments.n):
-                raise ValueError("its kept reports do not agree with its sums")
-            if kept:
-                seeds, indices = np.frombuffer(body, "<u8", kept, end), np.frombuffer(body, "<u2", kept, end + 8 * kept)
-                out._kept.append((seeds.astype(np.uint64), indices.astype(np.uint16)))
+            if len(body) != end:
+                raise ValueError("there is more in it than its sums")
         return out
 
     def save(self, path: str | Path) -> None:
@@ -345,10 +322,3 @@ class Aggregator:
     def _reject(self, counts: dict[str, int]) -> None:
         for why, count in counts.items():
             self.rejected_[why] = self.rejected_.get(why, 0) + count
-
-    def _reports(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-        if not self._kept:
-            return np.zeros(0, np.uint64), np.zeros(0, np.uint16)
-        if len(self._kept) > 1:
-            self._kept = [(np.concatenate([k[0] for k in self._kept]), np.concatenate([k[1] for k in self._kept]))]
-        return self._kept[0]

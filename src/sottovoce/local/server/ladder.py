@@ -111,7 +111,7 @@ def fit_ladder(
         first, last = edges.index(low), edges.index(high)
     protocol = _with_bounds(groups[0].protocol, (edges[first], edges[last]))
     moments = _Ladder([group.moments for group in groups], np.diff(edges), first, last)
-    model = fit_model(protocol, moments, FitRequest(LEAST_SQUARES, "auto", 1.0, alpha, None, False, None), None)
+    model = fit_model(protocol, moments, FitRequest(LEAST_SQUARES, "auto", 1.0, alpha, None, False, None))
     receipt = local_receipt(
         protocol.id.hex(),
         protocol.mechanism,
