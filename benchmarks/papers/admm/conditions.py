@@ -1,11 +1,12 @@
 """Theorem 1 of Hu et al.: whether its conditions hold on a9a, and what the printed updates do where they hold.
 
-    python -m benchmarks.published.conditions [--docs] [--quick]
+    python -m benchmarks.papers.admm.conditions [--docs] [--quick]
 
 ``--docs`` writes the tables into docs/measured/vertical_solvers.md. All objectives are sums of losses.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_
 from benchmarks.vertical.data import a9a_parties
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
+from sottovoce.papers.admm.conditions import Theorem1Report, theorem_1_conditions
+from sottovoce.papers.admm.rounds import printed
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import FORMS, admm
-from sottovoce.vertical.protocols.exact.conditions import Theorem1Report, theorem_1_conditions
+from sottovoce.vertical.protocols.exact.admm import FORMS as OURS
+from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Prepare
@@ -26,6 +29,7 @@ from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
 PAGE = DOCS / "measured" / "vertical_solvers.md"
+FORMS = (*OURS, "printed")
 ACCURACY = 1e-3  # of the least objective
 ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20
 
@@ -36,7 +40,9 @@ def joined(blocks: list[Array]) -> InProcessParties:
     return InProcessParties([Party(block, name=f"party {m}") for m, block in enumerate(blocks, 1)])
 
 
-def rounds_to(parties: InProcessParties, loss: Any, y: Array, l2: float, **options: Any) -> tuple[float, float]:
+def rounds_to(
+    parties: InProcessParties, loss: Any, y: Array, l2: float, *, form: str, **options: Any
+) -> tuple[float, float]:
     """Return the first round within ACCURACY of the least objective, and the last objective over the least one."""
     prepare = Prepare(l2, 0.0, -math.inf, math.inf, 0)
     parties.exchange(prepare, Done)
@@ -44,7 +50,8 @@ def rounds_to(parties: InProcessParties, loss: Any, y: Array, l2: float, **optio
     best = min(lbfgs(parties, problem, l2=l2, tol=1e-12).objective)
     parties.exchange(prepare, Done)
     try:
-        objective = np.array(admm(parties, ScoreProblem(loss, y), **{"tol": 1e-8} | options).objective)
+        run = printed if form == "printed" else partial(admm, form=form)
+        objective = np.array(run(parties, ScoreProblem(loss, y), **{"tol": 1e-8} | options).objective)
     except ParameterError:  # it says by itself that it diverges
         return math.inf, math.inf
     there = np.flatnonzero(objective <= best * (1.0 + ACCURACY))
@@ -118,7 +125,7 @@ def not_convex(most: int) -> dict[str, Any]:
     least = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.0).least_rho
     report = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.01 * least)
     parties.exchange(Prepare(1.0, 0.0, -math.inf, math.inf, 0), Done)
-    history = admm(parties, ScoreProblem(SigmoidLoss(), y), rho=1.01 * least, form="printed", max_iter=most, tol=1e-4)
+    history = printed(parties, ScoreProblem(SigmoidLoss(), y), rho=1.01 * least, max_iter=most, tol=1e-4)
     return {
         "rho": 1.01 * least,
         "holds": report.holds,
@@ -141,7 +148,7 @@ def same_column(n_parties: int, rho: float) -> dict[str, Any]:
     parties.exchange(Prepare(0.0, 0.0, -math.inf, math.inf, 0), Done)
     found = {"parties": n_parties, "rho": rho, "holds": report.holds}
     try:
-        history = admm(parties, ScoreProblem(Squared(), y), rho=rho, form="printed", max_iter=200, tol=1e-6)
+        history = printed(parties, ScoreProblem(Squared(), y), rho=rho, max_iter=200, tol=1e-6)
     except ParameterError:  # it says by itself that it diverges
         return found | {"converged": False, "rounds": math.inf, "excess": math.inf}
     best = 0.5 * float(y @ y - (column[:, 0] @ y) ** 2)

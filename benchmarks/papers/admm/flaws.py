@@ -1,6 +1,6 @@
 """What is wrong with the published noise of ADMM sharing, on real data; docs/privacy/published_vertical_noise.md.
 
-    python -m benchmarks.published.flaws [--only a9a,wide] [--std 100] [--docs] [--quick]
+    python -m benchmarks.papers.admm.flaws [--only a9a,wide] [--std 100] [--docs] [--quick]
 
 The attacked party is the last one: 57 columns of a9a, 1,000 of the wide set. ``--docs`` writes the tables into the
 page.
@@ -15,8 +15,7 @@ from scipy.special import expit
 
 from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
-from sottovoce.privacy.accounting import gaussian_epsilon
-from sottovoce.published.vertical_admm.attacks import (
+from sottovoce.papers.admm.attacks import (
     Lemma1Counterexample,
     distance_to_columns,
     identify_rows,
@@ -24,7 +23,9 @@ from sottovoce.published.vertical_admm.attacks import (
     recover_block,
     rows_to_know,
 )
-from sottovoce.published.vertical_admm.noise import PublishedNoise, lemma_1_bound, theorem_3_std
+from sottovoce.papers.admm.bounds import lemma_1_bound, theorem_3_std
+from sottovoce.papers.admm.noise import PublishedNoise
+from sottovoce.privacy.accounting import gaussian_epsilon
 
 PAGE = DOCS / "privacy" / "published_vertical_noise.md"
 SETS = {"a9a": a9a_parties, "wide": wide_set}

@@ -1,12 +1,12 @@
 """Theorem 2 of Hu et al.: the Lyapunov function V^t of eq. (13) against the rounds, beside the bound C / t.
 
-    python -m benchmarks.published.rate [--quick] [--docs]
+    python -m benchmarks.papers.admm.rate [--quick] [--docs]
 
 The printed form, eqs. (6) to (8), on small made-up tables for up to 100,000 rounds: convex and non-convex losses, two
 and three parties, with and without a least objective that is attained. The bound has the constant of
-`sottovoce.published.vertical_admm.complexity`. The last case meets every published condition, not the coupling of
+`sottovoce.papers.admm.bounds`. The last case meets every published condition, not the coupling of
 that module, and diverges. At the end it looks for such a case among random tables of two parties. ``--docs`` writes
-table and picture into docs/papers/admm_sharing.md. ``--quick``: 200 rounds.
+table and picture into docs/measured/vertical_solvers.md. ``--quick``: 200 rounds.
 """
 
 import math
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
-from sottovoce.published.vertical_admm.complexity import coupling, rate_constant, start_value
+from sottovoce.papers.admm.bounds import coupling, rate_constant, start_value
+from sottovoce.papers.admm.conditions import theorem_1_conditions
+from sottovoce.papers.admm.rounds import printed
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
-PAGE = DOCS / "papers" / "admm_sharing.md"
+PAGE = DOCS / "measured" / "vertical_solvers.md"
 ROUNDS, QUICK = 100_000, 200
 AT = (10, 1000, 100_000)
 ROUNDING = 1e-26  # of the first V: there a run stops
@@ -133,7 +133,7 @@ def run(case: Case, rounds: int) -> dict[str, Any]:
     while not V:
         parties.exchange(Prepare(case.l2, 0.0, -math.inf, math.inf, 0), Done)
         try:
-            V = admm(parties, problem, rho=rho, form="printed", max_iter=rounds, tol=ROUNDING**0.5).stationarity
+            V = printed(parties, problem, rho=rho, max_iter=rounds, tol=ROUNDING**0.5).stationarity
         except ParameterError:  # it diverges: what it did before is shown
             diverges, rounds = True, int(0.9 * rounds) if rounds <= 200 else 200
     least_so_far = np.minimum.accumulate(V[1:])

@@ -1,6 +1,6 @@
 """The figures of Damaskinos et al. (AAAI 2021) with this library, by the paper's protocol; PNG and JSON.
 
-    python -m benchmarks.published.figures [--quick] [--only 1,2,3] [--data phishing,adult,blogfeedback,msd]
+    python -m benchmarks.papers.dp_scd.figures [--quick] [--only 1,2,3] [--data phishing,adult,blogfeedback,msd]
                                            [--curves ours,sgd-pld] [--seeds 10] [--fresh] [--docs]
 
 Figure 1: test metric against epsilon; 2: convergence; 3: batch size against clip. Everything but "ours" is tuned on the
@@ -29,8 +29,10 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from benchmarks.common import DOCS, EPSILONS, RESULTS, keep_picture, make_parser
-from benchmarks.published.appendix_e import DELTA, PROBLEMS, Problem, figure_problems, split
-from sottovoce.central.sampling import moments_noise, sampled_steps
+from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, figure_problems, split
+from sottovoce.central.sampling import sampled_steps
+from sottovoce.papers.dp_scd import Minibatch, Published, Sequential
+from sottovoce.papers.dp_scd.published import moments_noise
 from sottovoce.privacy.accounting import PLDAccountant, gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
@@ -89,15 +91,15 @@ def asked_epsilon(curve: str, epsilon: float, options: dict[str, Any], n: int) -
     return PLDAccountant().epsilon(sampled_steps((), rate, steps, noise), DELTA)
 
 
-SOLVERS = {
-    "ours": "auto", "minibatch": "minibatch-scd", "sgd-pld": "sgd", "sgd-moments": "sgd", "paper": "paper-scd",
-    "sequential": "seq-scd", "scd": "auto", "sgd": "sgd",
-}  # fmt: skip
+SOLVERS = {"ours": "auto", "sgd-pld": "sgd", "sgd-moments": "sgd", "scd": "auto", "sgd": "sgd"}
+OBJECTS = {"minibatch": Minibatch, "paper": Published, "sequential": Sequential}
 
 
 def fit(problem: Problem, curve: str, epsilon: float, options: dict[str, Any], seed: int, data: Any) -> Any:
     X, y = data[:2]
     asked = asked_epsilon(curve, epsilon, options, len(y))
+    if curve in OBJECTS:
+        return problem.model(asked, seed, solver=OBJECTS[curve](**options)).fit(X, y)
     return problem.model(asked, seed, solver=SOLVERS[curve], solver_options=options or None).fit(X, y)
 
 

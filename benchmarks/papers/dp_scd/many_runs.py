@@ -1,6 +1,6 @@
 """Many runs of DP-SCD or DP-SGD at once, for the full tuning grids of the paper: one pass serves all clips.
 
-The steps are those of the solvers `paper-scd`, `minibatch-scd` and `sgd` with all their options fixed. The noise comes
+The steps are those of the solvers `Published`, `Minibatch` and `"sgd"` with all their options fixed. The noise comes
 from an ordinary generator in single precision, and all runs of a call share batches and noise. That is good enough to
 choose options with. It is no release: what is reported as private is fitted by the solvers.
 """
@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from sottovoce.central.sampling import poisson_sample
+from sottovoce.papers.dp_scd.algorithm import SLOPES, STEPS
 
-__all__ = ["Iterates", "dp_scd", "dp_sgd"]
+__all__ = ["SLOPES", "STEPS", "Iterates", "dp_scd", "dp_sgd"]
 
 Array = NDArray[np.float32]
-_BOX = 1e-4  # where the paper keeps the dual variable of logistic loss before its one Newton step
 
 
 class Iterates(NamedTuple):
@@ -143,26 +142,3 @@ def _sampled(n: int, size: int, epochs: int, rng: np.random.Generator) -> _Batch
     rate = min(1.0, size / n)
     steps = max(1, round(epochs / rate))
     return _Batches(steps, lambda: (poisson_sample(n, rate, rng) for _ in range(steps)))
-
-
-def _squared_step(a: Array, y: Array, m: Array, ratio: float) -> Any:
-    return (y - a - m) / (1.0 + ratio)
-
-
-def _hinge_step(a: Array, y: Array, m: Array, ratio: float) -> Any:
-    b = a * y
-    return y * (np.clip(b + (1.0 - y * m) / ratio, 0.0, 1.0) - b)
-
-
-def _logistic_step(a: Array, y: Array, m: Array, ratio: float) -> Any:
-    b = np.clip(a * y, _BOX, 1.0 - _BOX)
-    gradient = np.log(b / (1.0 - b)) + y * m
-    return y * (np.clip(b - gradient / (1.0 / (b * (1.0 - b)) + ratio), _BOX, 1.0 - _BOX) - b)
-
-
-STEPS: dict[str, Callable[..., Any]] = {"squared": _squared_step, "hinge": _hinge_step, "logistic": _logistic_step}
-SLOPES: dict[str, Callable[..., Any]] = {
-    "squared": lambda y, m: m - y,
-    "hinge": lambda y, m: np.where(y * m < 1.0, -y, np.float32(0.0)),
-    "logistic": lambda y, m: -y * expit(-y * m),
-}

@@ -1,6 +1,6 @@
 """A private pass against a plain epoch of SDCA, after Appendix A.1 of Damaskinos et al. (AAAI 2021), in pairs.
 
-    python -m benchmarks.published.overhead [--quick] [--docs]
+    python -m benchmarks.papers.dp_scd.overhead [--quick] [--docs]
 
 The paper says that privacy costs the sampling of Gaussian numbers, that this falls with the size L of a batch, that the
 time of DP-SCD is O(T M) for T steps of one row, and that sparsity is lost. Each private pass is timed right after a
@@ -24,6 +24,7 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.central.sampling import poisson_sample
 from sottovoce.losses import Hinge
+from sottovoce.papers.dp_scd import Published
 from sottovoce.randomness import Purpose, Streams
 
 ALPHA, CLIP = 1e-4, 1e-3
@@ -58,13 +59,13 @@ def plan_for(n: int, d: int, size: int) -> Any:
     """Return the plan of Algorithm 1; all private passes here release by its mechanism."""
     model = sv.DPLinearSVC(
         epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[-1.0, 1.0], alpha=ALPHA, fit_intercept=False,
-        solver="paper-scd", solver_options={"batch_size": size, "clipping_norm": CLIP, "epochs": 10},
+        solver=Published(batch_size=size, clipping_norm=CLIP, epochs=10),
     )  # fmt: skip
     return sv.plan(model, n_samples=n, n_features=d)
 
 
 def published_epoch(rows: Any, y: Any, size: int) -> Callable[[], object]:
-    """Return an epoch of Algorithm 1 as the solver paper-scd does it."""
+    """Return an epoch of Algorithm 1 as the solver `Published` does it."""
     n, plan, rng = len(y), plan_for(len(y), rows.n_weights, size), np.random.default_rng(0)
     mechanism, noise = plan.batch_mechanism(), Streams(0).generator(Purpose.NOISE)
     a, v = np.zeros(n), np.zeros(rows.n_weights)
@@ -157,7 +158,7 @@ def main() -> None:
     show("a private pass against a plain epoch of SDCA", head, lines)
     keep("overhead", results)
     if arguments.docs:
-        write_tables(DOCS / "papers" / "dp_scd.md", {"overhead": (head, lines)})
+        write_tables(DOCS / "measured" / "dp_scd.md", {"overhead": (head, lines)})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What privacy costs in accuracy, against rows for each coordinate, N / M: the outlook of Damaskinos et al., Section 6.
 
-    python -m benchmarks.published.ratio [--quick] [--docs]
+    python -m benchmarks.papers.dp_scd.ratio [--quick] [--docs]
 
 Subsamples of phishing (logistic regression) and Adult (linear SVM), epsilon = 1, protocol of Appendix E. The gap is the
 test accuracy of the same loss without privacy on the same rows, less that of the private model; medians over 5 seeds.
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
-from benchmarks.published.appendix_e import PROBLEMS, Problem, split
-from benchmarks.published.tuning import POWERS, runs, scores_of
+from benchmarks.papers.dp_scd.appendix_e import PROBLEMS, Problem, split
+from benchmarks.papers.dp_scd.tuning import POWERS, runs, scores_of
 
 EPSILON = 1.0
 SIZES = (50, 200, 1000)
@@ -68,7 +68,7 @@ def main() -> None:
     show(f"epsilon = {EPSILON:g}", head, rows)
     keep("ratio", results)
     if arguments.docs:
-        write_tables(DOCS / "papers" / "dp_scd.md", {"rows for each coordinate": (head, rows)})
+        write_tables(DOCS / "measured" / "dp_scd.md", {"rows for each coordinate": (head, rows)})
 
 
 if __name__ == "__main__":

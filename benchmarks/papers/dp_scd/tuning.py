@@ -1,6 +1,6 @@
 """The full tuning grids of Damaskinos et al. (AAAI 2021), Appendix E, and what tuning costs when it is paid for.
 
-    python -m benchmarks.published.tuning [--quick] [--data phishing,adult,blogfeedback,msd] [--epsilons 1,0.1]
+    python -m benchmarks.papers.dp_scd.tuning [--quick] [--data phishing,adult,blogfeedback,msd] [--epsilons 1,0.1]
                                           [--methods scd-printed,...] [--seeds 10] [--splits 1]
                                           [--only grid,final,price,clips] [--docs]
 
@@ -26,14 +26,15 @@ from numpy.typing import NDArray
 
 import sottovoce as sv
 from benchmarks.common import DOCS, EPSILONS, RESULTS, keep, keep_picture, make_parser, write_tables
-from benchmarks.published.appendix_e import DELTA, PROBLEMS, Problem, split
-from benchmarks.published.many_runs import Iterates, dp_scd, dp_sgd
-from sottovoce.central.sampling import moments_noise, sampled_noise
+from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, split
+from benchmarks.papers.dp_scd.many_runs import Iterates, dp_scd, dp_sgd
+from sottovoce.central.sampling import sampled_noise
+from sottovoce.papers.dp_scd.published import moments_noise
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatAndSelectEvent, RepeatedEvent
 
-PAGE = DOCS / "papers" / "dp_scd.md"
+PAGE = DOCS / "measured" / "dp_scd.md"
 POWERS = tuple(10.0**power for power in range(-8, 5))
 SIZES = (5, 10, 50, 100, 200, 500, 1000, 1250, 1500, 1750, 2000)
 METHODS = {

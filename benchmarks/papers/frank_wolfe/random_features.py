@@ -1,6 +1,6 @@
 """Noisy random projections of each other's columns, after Heinze-Deml, McWilliams and Meinshausen, beside ours.
 
-    python -m benchmarks.vertical.random_features [--quick] [--only phishing,a9a] [--docs]
+    python -m benchmarks.papers.frank_wolfe.random_features [--quick] [--only phishing,a9a] [--docs]
 
 Every party sends all others a random projection of its columns plus Gaussian noise, once; each party then fits a
 model on [its columns, the projections of the others] and keeps the coefficients of its own columns. Built from the idea
@@ -14,8 +14,8 @@ it the same without any message: each party fits its own columns, and scores are
 * one factor and the intercept of the summed scores are fitted without noise, and what scoring shows of the parties'
   models, which are exact functions of their rows, is not counted.
 
-``--quick``: phishing, epsilon = 1, one seed. ``--docs`` writes the table into docs/papers/vertical_frank_wolfe.md; what
-docs/figures/vertical_random_features.json holds is not measured again.
+``--quick``: phishing, epsilon = 1, one seed. ``--docs`` keeps the figures, in
+docs/figures/vertical_random_features.json; what that holds is not measured again.
 """
 
 import itertools
@@ -30,14 +30,13 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from benchmarks.common import DOCS, RESULTS, keep, make_parser, show, write_tables
+from benchmarks.common import DOCS, RESULTS, keep, make_parser, show
 from benchmarks.vertical.divided import Divided, divided
 from benchmarks.vertical.private import wide
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 
 NAME: Final = "vertical_random_features"
-PAGE = DOCS / "papers" / "vertical_frank_wolfe.md"
 EPSILONS: Final = (0.5, 1.0, 2.0, 4.0)
 LARGE: Final = (4.0, 16.0, 64.0, 256.0, 1024.0)  # where the idea begins to work
 DELTA: Final = 1e-5
@@ -59,7 +58,6 @@ ALONE, EXACT, NOTHING, OWN, HELD, SECURE = (
     "secure",
 )
 RUNS: Final = {
-    "noisy-features": ("noisy-features", False),
     "noisy-admm, public labels": ("noisy-admm", True),
     "local-models, public labels": ("local-models", True),
     "local-models (default)": ("local-models", False),
@@ -339,7 +337,7 @@ def main() -> None:
         keep(NAME, results, DOCS / "figures")
     beyond = [(method, *(f"{100.0 * value:.1f}" for value in medians)) for method, medians in results["large"].items()]
     head_beyond = ("phishing, 3 parties", *(f"epsilon {epsilon:g}" for epsilon in LARGE))
-    write_tables(PAGE, {"noisy projections": (head, rows), "noisy projections, large epsilon": (head_beyond, beyond)})
+    show("The same at large epsilon", head_beyond, beyond)
 
 
 if __name__ == "__main__":

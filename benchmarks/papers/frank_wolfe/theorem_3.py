@@ -1,7 +1,7 @@
 """Theorem 3 of Lou and Cheung (AAAI 2018) against runs of their Algorithm 2: excess risk by people, by tau, by parties.
 
-    python -m benchmarks.published.frank_wolfe_utility [--quick] [--parts people,causes] [--seeds 5]
-    python -m benchmarks.published.frank_wolfe_utility --docs     # tables and picture, from the figures kept
+    python -m benchmarks.papers.frank_wolfe.theorem_3 [--quick] [--parts people,causes] [--seeds 5]
+    python -m benchmarks.papers.frank_wolfe.theorem_3 --docs     # tables and picture, from the figures kept
 
 The table of ``benchmarks.vertical.frank_wolfe`` with 200 columns: entries -1 and 1, ten columns of weight +-0.08,
 decoys of correlation 0.6, labels within [-1, 1]; ball of radius 1, four parties, epsilon = 1, delta = 1e-5. Excess risk
@@ -10,17 +10,19 @@ is half the mean squared residual less the least one on the ball. Medians over s
 "As printed" is simulated, exactly in law but for the singular value of J, which is taken as sqrt(n / m) + 1: q, J a and
 the gradients of Algorithm 2 depend on the records by A'A and A'y only, and J A is drawn with independent rows
 N(0, A'A / m). So a million people cost what a thousand do; beyond a million, A'A / n and A'y / n are those of a
-million. "mechanism='paper'" is the product's own form, which clips slopes to G as its privacy statement needs and works
-on records; its largest n is run as the same loop without messages.
+million. `PublishedBallPlan` is the form among parties, which clips slopes to G as its privacy statement needs and
+works on records; its largest n is run as the same loop without messages.
 
-people: as printed against n, with Theorem 3. records: the product's form and the sound forms. causes: parts of the
-algorithm taken out one by one. tau: sampled columns, with the floor that is proved. parties: K. columns: d
-against the rows of the sketch. binding: a ball that binds, radius 0.4.
+readings: T and the bound with one C in both, that of Proposition 4 (coordinates are the blocks) or that of the four l1
+balls that are walked. people: as printed against n at T = (n eps)^(2/3), with Theorem 3. records: the product's form
+and the sound forms. causes: parts of the algorithm taken out one by one. tau: sampled columns, with the floor that is
+proved. parties: K. columns: d against the rows of the sketch. binding: a ball that binds, radius 0.4.
 """
 
 import json
 import math
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,30 +34,39 @@ from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce import DPLasso
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.optimize import DistributedSampling, ProductDomain, Quadratic
-from sottovoce.optimize.theory import proposition_4_bound
-from sottovoce.published.vertical_frank_wolfe.noise import (
+from sottovoce.papers.frank_wolfe import (
+    PROTOCOL,
+    DistributedSampling,
+    ProductDomain,
+    PublishedBallPlan,
+    Quadratic,
+    proposition_4_bound,
+)
+from sottovoce.papers.frank_wolfe.bounds import balls_curvature, theorem_3, weight_cap
+from sottovoce.papers.frank_wolfe.noise import (
+    Sketch,
     published_column_std,
     published_rows,
     published_selection_scale,
     published_steps,
 )
-from sottovoce.published.vertical_frank_wolfe.utility import theorem_3, weight_cap
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 
-PAGE = DOCS / "papers" / "vertical_frank_wolfe.md"
+PAGE = DOCS / "papers" / "frank_wolfe.md"
 FIGURES = DOCS / "figures"
 NAME = "lou_cheung_utility"
-PARTS = ("people", "causes", "tau", "parties", "columns", "binding", "records")
+PARTS = ("readings", "people", "causes", "tau", "parties", "columns", "binding", "records")
 COLUMNS, PARTIES, EPSILON, DELTA, IOTA = 200, 4, 1.0, 1e-5, 0.3
 PEOPLE = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 MOST_DRAWN = 1_000_000  # a larger table has the A'A / n and A'y / n of this one
 MOST_WITHOUT_SKETCH = 10_000_000
+READINGS = {"coordinates": (10_000, 100_000, 1_000_000, 10_000_000),
+            "balls": (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)}  # fmt: skip
+SEEDS_OF_A_READING = {10_000: 5, 100_000: 3}
 FEWER_SEEDS = {100_000_000: 3, 1_000_000_000: 1}
 SEEDS_OF_THE_PRODUCT = {100: 5, 300: 5, 1_000: 5, 3_000: 5, 10_000: 3, 30_000: 1, 100_000: 1}
 LARGEST_WITH_MESSAGES = 30_000
-SOUND = {"local": 100_000, "product": 100_000, "global": 100_000, "central": 100_000}  # largest n that is run
+SOUND = {"local": 100_000, "global": 100_000, "central": 100_000}  # largest n that is run
 CLAIM = {"epsilon": EPSILON, "delta": DELTA}
 EXPONENT = -2.0 / 3.0
 
@@ -190,11 +201,11 @@ def printed(
 def clipped(
     entries: Any, y: Any, seed: int, *, epsilon: float = EPSILON, n_steps: int | None = None, n_parties: int = PARTIES
 ) -> Array:
-    """Return the model of ``mechanism="paper"`` on records, as one loop in one place (its G is 1)."""
+    """Return the model of `PublishedBallPlan` on records, as one loop in one place (its G is 1)."""
     rng, (n, d) = np.random.default_rng(seed), entries.shape
     T = published_steps(n, epsilon) if n_steps is None else n_steps
     claim = {"n_people": n, "n_steps": T, "epsilon": epsilon, "delta": DELTA}
-    sketch = Sketch("gaussian", n, published_rows(T, DELTA, IOTA), 0)
+    sketch = Sketch(n, published_rows(T, DELTA, IOTA), 0)
     J = np.empty((sketch.n_rows, n), np.float32)
     for place, piece in sketch._drawn_pieces():
         J[:, place] = piece
@@ -239,6 +250,43 @@ def promised(problem: Problem, tau: int | None = None, n_parties: int = PARTIES)
     return {"risk": bound.risk, "curvature": curvature, "steps": bound.n_steps}
 
 
+def of_reading(problem: Problem, reading: str) -> dict[str, float]:
+    """Return Theorem 3 with one C in the bound and in T."""
+    C = balls_curvature(1.0, n_parties=PARTIES)
+    if reading == "coordinates":
+        domain = ProductDomain.intervals(-1.0, 1.0, n_blocks=COLUMNS)
+        C = proposition_4_bound(
+            Quadratic(problem.gram), domain, DistributedSampling.even(COLUMNS, PARTIES, COLUMNS // PARTIES)
+        )
+    steps = float(published_steps(problem.n, EPSILON))
+    for _ in range(4):  # m has the logarithm of T, and T has m
+        bound = theorem_3(
+            n_people=problem.n, n_columns=COLUMNS, n_parties=PARTIES, sampled_columns=COLUMNS // PARTIES, radius=1.0,
+            curvature=C, sketch_rows=published_rows(max(1, round(steps)), DELTA, IOTA), **CLAIM,
+        )  # fmt: skip
+        steps = bound.n_steps
+    return {"C": C, "T": steps, "bound": bound.risk}
+
+
+def by_reading(people: dict[str, tuple[int, ...]], seeds: int) -> list[dict[str, Any]]:
+    found = []
+    for n in sorted({n for listed in people.values() for n in listed}):
+        problem = Problem(n)
+        best = problem.least(1.0)
+        for reading, listed in people.items():
+            if n in listed:
+                own: dict[str, Any] = {"n": n, "reading": reading, "model 0": problem.constant - best}
+                own |= of_reading(problem, reading)
+                longer = own["T"] / published_steps(n, EPSILON)
+                own["seeds"] = min(seeds, SEEDS_OF_A_READING.get(n, 1))
+                own |= summary(problem, best, own["seeds"], steps=longer)
+                if reading == "balls" and n <= MOST_WITHOUT_SKETCH:
+                    own["no sketch"] = summary(problem, best, own["seeds"], sketch=False, steps=longer)
+                found.append(own)
+                print(own, flush=True)
+    return found
+
+
 def by_people(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
     found = []
     for n in people:
@@ -266,7 +314,7 @@ def by_records(people: dict[int, int], sound: dict[str, int], seeds: int) -> lis
         best = problem.least(1.0)
         parties = InProcessParties(
             [
-                Party(part, name=name, data_bound=1.0)
+                Party(part, name=name, data_bound=1.0, protocols=[PROTOCOL])
                 for name, part in zip(NAMES, np.split(entries, PARTIES, axis=1), strict=True)
             ]
         )
@@ -281,7 +329,9 @@ def by_records(people: dict[int, int], sound: dict[str, int], seeds: int) -> lis
                         models.append(clipped(entries, y, seed))
                         continue
                     if kind == "paper":
-                        model: Any = VerticalLasso(**joint, mechanism="paper", random_state=seed).fit(parties, y)
+                        model: Any = VerticalLasso(**joint, mechanism=PublishedBallPlan, random_state=seed).fit(
+                            parties, y
+                        )
                     elif kind == "central":
                         model = DPLasso(
                             **common, data_bound=1.0, adjacency="replace-one", fit_intercept=False, random_state=seed
@@ -408,10 +458,23 @@ def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[
         return "" if found is None else digits(found["excess"])
 
     out = {}
+    out["readings"] = (
+        ("n", "C of", "C", "T", "Theorem 3", "as printed", "its l1 norm", "without the sketch", "model 0"),
+        [
+            (
+                f"{row['n']:,}", row["reading"], f"{row['C']:,.0f}", f"{row['T']:,.0f}", f"{row['bound']:.3g}",
+                digits(row["excess"]), f"{row['norm']:.2f}",
+                digits(row["no sketch"]["excess"]) if "no sketch" in row else "", digits(row["model 0"]),
+            )
+            for reading in READINGS
+            for row in kept["readings"]
+            if row["reading"] == reading
+        ],
+    )  # fmt: skip
     out["people"] = (
         (
-            "n", "T", "model 0", "as printed", "its l1 norm", "without the sketch", "`mechanism=\"paper\"`",
-            "(n eps)^(-2/3)", "Theorem 3, constants filled in", '"local"', '"product"', '"global"',
+            "n", "T", "model 0", "as printed", "its l1 norm", "without the sketch", "`PublishedBallPlan`",
+            "(n eps)^(-2/3)", "Theorem 3 at another T, C of Proposition 4", '"local"', '"global"',
             "`DPLasso`, one table",
         ),
         [
@@ -492,6 +555,26 @@ def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[
     return out
 
 
+def of_the_page(found: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]) -> dict[str, Any]:
+    """Return the tables of the page: one C in bound and in T; most causes, without 3,000 people; tau of a million."""
+
+    def part(name: str, columns: Iterable[str], want: Callable[[tuple[str, ...]], bool] = bool) -> Any:
+        head, rows = found[name]
+        places = [place for place, title in enumerate(head) if title in columns]
+        return tuple(head[at] for at in places), [tuple(row[at] for at in places) for row in rows if want(row)]
+
+    few = ("as printed", "no noise on choices", "no noise on columns", "no sketch", "iota = 0.1 in place of 0.3",
+           "no sketch, no noise", "one vertex a step, not four")  # fmt: skip
+    causes = [title for title in found["causes"][0] if "3,000:" not in title]
+    return {
+        "readings": part("readings", [title for title in found["readings"][0] if title != "model 0"]),
+        "causes": part("causes", causes, lambda row: row[0] in few),
+        "tau": part(
+            "tau", ("tau", "p", "floor, proved", "no noise, no sketch", "as printed"), lambda row: row[0] == "1,000,000"
+        ),
+    }
+
+
 def picture(kept: dict[str, Any]) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6))
     rows = kept["people"]
@@ -502,10 +585,16 @@ def picture(kept: dict[str, Any]) -> None:
         *zip(*bare, strict=True), "s-", color="#d62728", lw=1, ms=4, alpha=0.5, label="the same without its sketch"
     )
     left.plot(n, (n * EPSILON) ** EXPONENT, "--", color="black", lw=1, label="(n eps)^(-2/3), constant 1")
-    left.plot(n, [row["bound"]["risk"] for row in rows], ":", color="black", label="Theorem 3, constants filled in")
+    for reading, mark in (("coordinates", "^"), ("balls", "v")):
+        own = [row for row in kept["readings"] if row["reading"] == reading]
+        people = [row["n"] for row in own]
+        left.plot(people, [row["bound"] for row in own], ":", marker=mark, ms=4, color="black",
+                  label=f"Theorem 3, C of the {reading}")  # fmt: skip
+        left.plot(people, [row["excess"] for row in own], "--", marker=mark, ms=4, color="#8c564b", lw=1,
+                  label=f"as printed at its T, C of the {reading}")  # fmt: skip
     left.plot(n, [row["model 0"] for row in rows], color="#999999", lw=1, label="the model 0")
     kinds = (("paper", '"paper", slopes clipped', "#ff7f0e"), ("local", '"local"', "#1f77b4"),
-             ("product", '"product"', "#2ca02c"), ("global", '"global"', "#9467bd"),
+             ("global", '"global"', "#9467bd"),
              ("central", "DPLasso, one table", "#17becf"))  # fmt: skip
     for kind, label, colour in kinds:
         points = [(row["n"], row[kind]["excess"]) for row in kept["records"] if kind in row]
@@ -516,7 +605,7 @@ def picture(kept: dict[str, Any]) -> None:
         xlabel="people n",
         ylabel="excess risk",
         title="all columns, four parties",
-        ylim=(1e-5, 1e3),
+        ylim=(1e-5, 1e8),
     )
     most = max(row["n"] for row in kept["tau"])
     taus = [row for row in kept["tau"] if row["n"] == most]
@@ -532,7 +621,7 @@ def picture(kept: dict[str, Any]) -> None:
               title=f"n = {most:,}", ylim=(None, 1.0))  # fmt: skip
     for axis in (left, right):
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=7.5, loc="upper right" if axis is left else "upper left")
+        axis.legend(fontsize=7.5, loc="upper left", ncols=2 if axis is left else 1)
     figure.tight_layout()
     keep_picture(figure, FIGURES / f"{NAME}.png")
 
@@ -548,6 +637,7 @@ def main() -> None:
         parts, quick = chosen.parts.split(","), chosen.quick
         seeds, few = (1, (300, 1_000)) if quick else (chosen.seeds, (3_000, 30_000, 1_000_000))
         measures = {
+            "readings": lambda: by_reading(dict.fromkeys(READINGS, (300, 1_000)) if quick else READINGS, seeds),
             "people": lambda: by_people(few if quick else PEOPLE, seeds),
             "causes": lambda: by_cause(few, seeds),
             "tau": lambda: by_tau(few, (50, 5) if quick else (50, 25, 10, 5, 2, 1), seeds),
@@ -576,7 +666,7 @@ def main() -> None:
                 "exponent of n, as printed, last decade:", slope(kept["people"], 100_000, 10**9, lambda r: r["excess"])
             )
     if chosen.docs:
-        write_tables(PAGE, tables(kept))
+        write_tables(PAGE, of_the_page(tables(kept)))
         picture(kept)
 
 

@@ -1,13 +1,13 @@
 """Importance sampling from curvatures against uniform sampling, on made-up and worked problems of block Frank-Wolfe.
 
-    python -m benchmarks.optimize.unequal_blocks [--quick] [--docs]
+    python -m benchmarks.papers.frank_wolfe.unequal_blocks [--quick] [--docs]
 
 One block a step. Four problems: least squares over 40 intervals whose columns differ in size (log-uniform between 0.1
 and 10, seed 0; the share that is drawn uniformly was chosen on the seeds 1 and 2), two structural machines and the
 group fused lasso of ``examples/``. Blocks drawn uniformly, or with probabilities from the square roots of their
 curvatures; balanced steps, or line search. Medians over 5 seeds of the steps until the duality gap is 1/500 of that at
 the start; and the largest share, over t > 0, of the mean distance to the optimum in the bound (20 runs of 3,000 steps):
-above 1 refutes it. ``--docs`` writes table and picture into docs/.
+above 1 refutes it. ``--docs`` writes picture and figures into docs/.
 """
 
 from typing import Any
@@ -17,20 +17,21 @@ from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 from sklearn.datasets import load_iris
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show
 from examples import group_fused_lasso as fused
 from examples import structural_svm as svm
-from sottovoce.optimize import (
+from sottovoce.papers.frank_wolfe import (
     ImportanceSampling,
     LeastSquares,
     ProductDomain,
+    Sampling,
     UniformSerialSampling,
-    block_frank_wolfe,
+    block_curvatures,
+    minimize,
+    serial_bound,
 )
-from sottovoce.optimize.samplings import Sampling
-from sottovoce.optimize.theory import block_curvatures, serial_bound
 
-PAGE, NAME = DOCS / "papers" / "block_frank_wolfe.md", "block_frank_wolfe_unequal"
+NAME = "block_frank_wolfe_unequal"
 SHARE, MOST = 0.002, 1_000_000
 STEPS = ("balanced", "line-search")
 PENALTY = 4.0
@@ -71,10 +72,10 @@ PROBLEMS = {
 
 def least(objective: Any, domain: ProductDomain) -> float:
     """Return the least value, or one below it by a millionth of the start's gap at most."""
-    if isinstance(objective, LeastSquares) and domain.all_intervals:
-        A = objective.columns.times(np.eye(domain.n_coordinates), slice(None))
+    if isinstance(objective, LeastSquares) and (domain.sizes == 1).all():
+        A = objective.image(np.eye(domain.n_coordinates), slice(None))
         return float(lsq_linear(A, objective.y, (-0.5, 0.5), tol=1e-14).cost / len(objective.y))
-    result = block_frank_wolfe(
+    result = minimize(
         objective, domain, UniformSerialSampling(domain.n_blocks), step="line-search", max_iter=MOST,
         tol=1e-4 * first_gap(objective, domain), random_state=0,
     )  # fmt: skip
@@ -96,7 +97,7 @@ def mean_above(
         total[t] += position.value() - best
 
     for seed in range(runs):
-        block_frank_wolfe(
+        minimize(
             objective, domain, sampling, step=step, max_iter=steps, tol=0.0, gap_every=steps, callback=look,
             random_state=seed,
         )  # fmt: skip
@@ -116,7 +117,7 @@ def measured(seeds: int, runs: int, steps: int) -> list[dict[str, Any]]:
         ):
             for step in STEPS:
                 arrived = [
-                    block_frank_wolfe(
+                    minimize(
                         objective, domain, sampling, step=step, max_iter=MOST, tol=SHARE * start, random_state=seed
                     ).n_steps
                     for seed in range(seeds)
@@ -178,7 +179,6 @@ def main() -> None:
     show("importance sampling", head, rows, width=200)
     keep(NAME, found)
     if options.docs:
-        write_tables(PAGE, {"unequal blocks": (head, rows)})
         picture(found)
         keep(NAME, found, DOCS / "figures")
     if max(own[kind]["share"] for own in found for kind in own if ", " in kind) > 1.0:

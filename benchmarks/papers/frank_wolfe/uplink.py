@@ -1,23 +1,24 @@
 """Bytes from four parties to the coordinator against the number of people, and what the published noise gives for them.
 
-    python -m benchmarks.vertical.uplink [--quick] [--docs] [growth noise]
+    python -m benchmarks.papers.frank_wolfe.uplink [--quick] [--docs] [growth noise]
 
 growth: uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``frank_wolfe.py``, 400 columns,
-public labels): "local", "product" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
+public labels): "local" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
 and m = ln(2 T / delta) / .3^2, which does not keep its epsilon; columns without noise until the duality gap is a
 hundredth of the loss of the model 0; and sketches of all columns, sent once, 50 numbers a person and party
 (Heinze-Deml et al. 2017). Runs are counted message by message. Where a run would be too long the same messages are
 made with empty content of the right size; the number of columns that are shared is then the most that may be.
 
 noise: for T and m as above and m with iota = 1, the leading singular value of a Gaussian J, by which the paper scales
-the noise, over the largest norm of its columns, which is what one person can move a column by; for the sparse sign map
-too. And zCDP, mean shift and epsilon of all columns that the paper's algorithm shares at a claim of epsilon = 1.
+the noise, over the largest norm of its columns, which is what one person can move a column by. And zCDP,
+mean shift and epsilon of all columns that the paper's algorithm shares at a claim of epsilon = 1.
 
 --docs writes both tables into docs/measured/vertical_sparse.md and the picture into docs/figures.
 """
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,31 +26,29 @@ import numpy as np
 from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
+from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
+from sottovoce.papers.frank_wolfe.noise import Sketch, published_column_std, published_rows, published_steps
+from sottovoce.papers.frank_wolfe.party import PublishedBallReply
 from sottovoce.privacy.accounting import gaussian_epsilon
-from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply
-from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_rows, published_steps
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.scoring.messages import ShownColumn
 from sottovoce.vertical.wire import Done
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-LARGEST_RUN = {"local": 100_000, "product": 100_000, "global": 100_000, "published": 10_000, "without noise": 100_000}
+LARGEST_RUN = {"local": 100_000, "global": 100_000, "published": 10_000, "without noise": 100_000}
 COLUMNS, ONE_SHOT, IOTA = 400, 50, 0.3
 PUBLIC = {"radius": 1.0, "label_bounds": (-1.0, 1.0), "labels_public": True, "fit_intercept": False, "random_state": 0}
 PRIVATE = {**PUBLIC, "epsilon": 1.0, "delta": 1e-5}
 MODELS: dict[str, dict[str, Any]] = {
     "local": {**PRIVATE, "aggregation": "local"},
-    "product": {**PRIVATE, "aggregation": "product"},
     "global": {**PRIVATE, "aggregation": "global"},
-    "published": {**PRIVATE, "mechanism": "paper", "mechanism_options": {"jl_parameter": IOTA}},
+    "published": {**PRIVATE, "mechanism": PublishedBallPlan, "mechanism_options": {"jl_parameter": IOTA}},
     "without noise": {**PUBLIC, "epsilon": math.inf, "aggregation": "global", "tol": 0.05},
 }
 TITLES = {
     "local": '"local"',
-    "product": '"product"',
     "global": '"global"',
     "published": "as published (does not keep its epsilon)",
     "without noise": "raw columns, no noise",
@@ -61,8 +60,13 @@ def parties_of(n: int, columns: int) -> tuple[InProcessParties, Any]:
     """Return the four parties and the labels."""
     entries, y = table(n, columns)
     blocks = np.split(entries, 4, axis=1)
-    held = [Party(part, name=name, data_bound=1.0) for name, part in zip(NAMES, blocks, strict=True)]
-    return InProcessParties(held), y
+    return parties_with(blocks), y
+
+
+def parties_with(blocks: Sequence[Any]) -> InProcessParties:
+    """Return four parties with these columns, which know the published form too."""
+    both = zip(NAMES, blocks, strict=True)
+    return InProcessParties([Party(part, name=name, data_bound=1.0, protocols=[PROTOCOL]) for name, part in both])
 
 
 def measured(kind: str, parties: InProcessParties, y: Any) -> tuple[int, dict[str, Any]]:
@@ -84,7 +88,7 @@ def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, share
     if kind == "without noise":
         column = 8 * n + ShownColumn(np.zeros(0)).n_bytes
         return facts + rounds_without_noise * four * score + shared_without_noise * column + four * done
-    people = InProcessParties([Party(np.zeros((1, columns // 4)), name=name, data_bound=1.0) for name in NAMES])
+    people = parties_with([np.zeros((1, columns // 4))] * four)
     plan: Any = _plan(kind, people, n)
     if kind == "published":
         size = plan.column.size * plan.column.dtype.itemsize
@@ -97,7 +101,7 @@ def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, share
             + four * Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0).n_bytes
         )
     column = SharedColumn(bytes(plan.column.size * plan.column.dtype.itemsize), 1.0).n_bytes
-    steps = plan.n_steps * four * score + plan.n_steps * (four if kind == "product" else 1) * done
+    steps = plan.n_steps * four * score + plan.n_steps * done
     return facts + 3 * four * done + steps + plan.n_shared * column
 
 
@@ -149,13 +153,13 @@ def noise(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
         for iota in (1.0, IOTA):
             steps = published_steps(n, 1.0)
             rows = published_rows(steps, 1e-5, iota)
-            gaussian, sparse = Sketch("gaussian", n, rows, 0), Sketch("sparse-sign", n, rows, 0)
+            gaussian = Sketch(n, rows, 0)
             sigma, norm = gaussian.leading_singular_value, gaussian.largest_norm
             std = published_column_std(sigma, n_people=n, n_parties=4, n_steps=steps, epsilon=1.0, delta=1e-5)
             mu = 2.0 * norm / std * math.sqrt(4 * steps)
             found.append({
                 "people": n, "iota": iota, "steps": steps, "rows": rows, "sigma": sigma, "largest norm": norm,
-                "sparse sigma": sparse.leading_singular_value, "std": std, "mu of one": 2.0 * norm / std, "mu": mu,
+                "std": std, "mu of one": 2.0 * norm / std, "mu": mu,
                 "zCDP": 0.5 * mu * mu, "zCDP, norm 1": 0.5 * (mu / norm) ** 2, "epsilon": gaussian_epsilon(mu, 1e-5),
             })  # fmt: skip
             print(found[-1], flush=True)
@@ -219,14 +223,14 @@ def main() -> None:
             (
                 f"{row['people']:,}", f"{row['iota']:g}", f"{row['steps']:,}", f"{row['rows']:,}",
                 f"{row['sigma']:.2f}", f"{row['largest norm']:.2f}", f"{row['sigma'] / row['largest norm']:.1f}",
-                f"{row['sparse sigma']:.1f}", f"{row['std']:.3f}", f"{row['mu of one']:.1f}",
+                f"{row['std']:.3f}", f"{row['mu of one']:.1f}",
                 f"{row['zCDP, norm 1']:.1e}", f"{row['zCDP']:.1e}", f"{row['epsilon']:,.0f}",
             )
             for row in given
         ]  # fmt: skip
         head = (
-            "n", "iota", "T", "m", "sigma(J)", "largest column norm", "times too much noise", "sigma, sparse sign map",
-            "pi", "mu of one column", "zCDP, norm 1", "zCDP", "epsilon",
+            "n", "iota", "T", "m", "sigma(J)", "largest column norm", "times too much noise", "pi",
+            "mu of one column", "zCDP, norm 1", "zCDP", "epsilon",
         )  # fmt: skip
         tables["published noise"] = (head, rows)
         show("Published noise at a claim of epsilon = 1, delta = 1e-5", head, rows, width=170)

@@ -1,14 +1,14 @@
 """Bernstein reports: people needed against the number of features, and the bound on the risk beside what is measured.
 
-    python -m benchmarks.published.linear_in_d [--quick] [--seeds 5] [--docs]
+    python -m benchmarks.papers.ldp.linear_in_d [--quick] [--seeds 5] [--docs]
 
-People of `benchmarks.published.bernstein` with 5 features; in d > 5 features the others are 0, so that only the noise
+People of `benchmarks.papers.ldp.bernstein` with 5 features; in d > 5 features the others are 0, so that only the noise
 grows. All of a pass that depends on a report is its products <w, x_k>, y_k and its copy 0; and of the d - 5 coordinates
 that carry nothing, only lengths. So one pass is simulated by its exact law in time that does not depend on d:
-`run_pass`. A test compares it with passes over reports as bytes.
+`run_pass`. A test compares it with passes over reports.
 
 Excess risk on the 100,000 people who are drawn from (the population here), over that of w = 0. Tight noise, epsilon 32,
-delta = 1e-6, beta = 1/4. ``--docs`` writes tables and picture into docs/papers/noninteractive_ldp.md.
+delta = 1e-6, beta = 1/4. ``--docs`` writes tables and picture into docs/papers/ldp.md.
 """
 
 import math
@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
-from benchmarks.published.bernstein import DELTA, TEST, people
+from benchmarks.papers.ldp.bernstein import DELTA, TEST
 from sottovoce._compiling import njit
-from sottovoce.published.bernstein import risk_bound
-from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
-from sottovoce.published.bernstein.noise import CopyNoise
-from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.sigm import STEP_FACTOR
-from sottovoce.published.bernstein.smoothing import hinge_half, smoothed_hinge_derivative
+from sottovoce.papers.ldp import risk_bound
+from sottovoce.papers.ldp.losses import GENERAL_LOSSES
+from sottovoce.papers.ldp.noise import CopyNoise
+from sottovoce.papers.ldp.oracle import Oracle
+from sottovoce.papers.ldp.polynomial import hinge_half, smoothed_hinge_derivative
+from sottovoce.papers.ldp.reproduce import people
+from sottovoce.papers.ldp.sigm import STEP_FACTOR
 
 Array = NDArray[np.float64]
 
@@ -251,7 +252,8 @@ def main() -> None:
         show(f"{name}, {seeds} seeds", *tables[name], width=150)
     keep("linear_in_d", found)
     if args.docs:
-        write_tables(DOCS / "papers" / "noninteractive_ldp.md", tables)
+        page = {name: table for name, table in tables.items() if name not in ("bound", "order")}  # told in words
+        write_tables(DOCS / "papers" / "ldp.md", page)
         if "linear" in found and "bound" in found:
             draw(found["linear"], found["bound"])
             keep("linear_in_d", found, DOCS / "figures")

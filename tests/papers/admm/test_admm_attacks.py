@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.logistic import Logistic
-from sottovoce.published.vertical_admm.attacks import (
+from sottovoce.papers.admm.attacks import (
     Lemma1Counterexample,
     distance_to_columns,
     identify_rows,
@@ -15,7 +15,7 @@ from sottovoce.published.vertical_admm.attacks import (
     recover_block,
     rows_to_know,
 )
-from sottovoce.published.vertical_admm.noise import PublishedNoise
+from sottovoce.papers.admm.noise import PublishedNoise
 
 STD = 100.0
 rng = np.random.default_rng(0)

@@ -8,10 +8,11 @@ import pytest
 
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared, TiltedLogistic
+from sottovoce.papers.admm.conditions import theorem_1_conditions
+from sottovoce.papers.admm.rounds import printed
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.table.penalty import Penalty
@@ -117,7 +118,7 @@ def test_bad_rho(rho):
 def test_bad_intercept_and_budget():
     with pytest.raises(ParameterError, match=r"intercept must name a party .*'p0'.*; got 'x'"):
         theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(), rho=1.0, intercept="x")
-    with pytest.raises(PartyError, match="'p0' refused Spectrum: its budget"):
+    with pytest.raises(PartyError, match=r"'p0' refused Prepare: its budget .* none covers 'exact'"):
         theorem_1_conditions(joined(np.ones((3, 1)), budget=(1.0, 1e-6)), Logistic(), penalty=Penalty(), rho=1.0)
 
 
@@ -127,9 +128,9 @@ def test_the_report_is_frozen():
         report.rho = 1.0
 
 
-def printed(parties, loss, y, l2, rho, rounds):
+def run_printed(parties, loss, y, l2, rho, rounds):
     parties.exchange(Prepare(l2, 0.0, -math.inf, math.inf, 0), Done)
-    return admm(parties, ScoreProblem(loss, y), rho=rho, form="printed", max_iter=rounds, tol=1e-6)
+    return printed(parties, ScoreProblem(loss, y), rho=rho, max_iter=rounds, tol=1e-6)
 
 
 def test_the_conditions_do_not_suffice_for_three_parties():
@@ -145,15 +146,15 @@ def test_the_conditions_do_not_suffice_for_three_parties():
     parties = joined(column, column, column)
     report = theorem_1_conditions(parties, Squared(), penalty=Penalty(), rho=2.0)
     assert report.holds
-    history = printed(parties, Squared(), y, 0.0, 2.0, 40)
+    history = run_printed(parties, Squared(), y, 0.0, 2.0, 40)
     growth = history.objective[-1] / history.objective[-2]
     assert growth == pytest.approx(((1.0 + math.sqrt(7.0)) / 3.0) ** 2, rel=1e-6)
     # a small penalty changes nothing, twice the rho does
     with_penalty = theorem_1_conditions(parties, Squared(), penalty=Penalty(0.01), rho=2.0)
     assert with_penalty.holds
-    with pytest.raises(ParameterError, match="the printed form of ADMM diverges with admm_penalty=2"):
-        printed(parties, Squared(), y, 0.01, 2.0, 200)
-    assert printed(parties, Squared(), y, 0.01, 4.0, 20_000).converged
+    with pytest.raises(ParameterError, match="the printed form of ADMM diverges with rho=2"):
+        run_printed(parties, Squared(), y, 0.01, 2.0, 200)
+    assert run_printed(parties, Squared(), y, 0.01, 4.0, 20_000).converged
     # and so do the proximal and the averaged form at the same rho
     for form in ("proximal", "sharing"):
         parties.exchange(Prepare(0.01, 0.0, -math.inf, math.inf, 0), Done)
@@ -167,4 +168,4 @@ def test_the_printed_form_converges_where_all_hold_for_two_parties():
     report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(0.1), rho=3.4)
     assert report.holds
     assert report.least_rho == pytest.approx(2.0 * 1.69 - 0.1)
-    assert printed(parties, Logistic(), y, 0.1, 3.4, 5000).converged
+    assert run_printed(parties, Logistic(), y, 0.1, 3.4, 5000).converged

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from scipy.stats import chi2, kstest
 
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.published.vertical_admm.noise import PublishedNoise, corollary_1, lemma_1_bound, theorem_3_std
+from sottovoce.papers.admm.bounds import corollary_1, lemma_1_bound, theorem_3_std
+from sottovoce.papers.admm.noise import PublishedNoise
 
 LEMMA = {"penalty": 2.0, "curvature": 0.5, "rho": 4.0, "n_parties": 3, "norm_bound": 1.5}
 ROUND = {"epsilon": 0.5, "delta": 1e-5}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
-from sottovoce.published.vertical_admm.complexity import coupling, rate_constant, start_value
-from sottovoce.vertical import theorem_1_conditions
+from sottovoce.papers.admm.bounds import coupling, rate_constant, start_value
+from sottovoce.papers.admm.conditions import theorem_1_conditions
+from sottovoce.papers.admm.rounds import printed
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.table.penalty import Penalty
@@ -101,7 +101,7 @@ def test_the_bound_holds_at_every_round(loss, penalty, n_parties):
     bound = rate_constant(report, coupling(blocks)) * start_value(loss, y, rho)
     assert math.isfinite(bound)
     parties.exchange(Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, 0), Done)
-    V = admm(parties, ScoreProblem(loss, y), rho=rho, form="printed", max_iter=120, tol=0.0).stationarity
+    V = printed(parties, ScoreProblem(loss, y), rho=rho, max_iter=120, tol=0.0).stationarity
     sums = np.cumsum(V[1:])
     assert sums[-1] <= bound
     assert (

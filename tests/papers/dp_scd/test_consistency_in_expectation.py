@@ -6,6 +6,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import team
+from sottovoce.papers.dp_scd import Published
 
 PUBLIC = {"classes": [-1.0, 1.0]}
 
@@ -24,8 +25,8 @@ def test_v_moves_by_the_rows_times_the_moves_of_the_duals(model):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y, a, w = rng.choice([-1.0, 1.0], 60), 0.3 * rng.normal(size=60), rng.normal(size=4)
     model.set_params(
-        epsilon=1.0, delta=1e-3, data_norm=1.0, fit_intercept=False, solver="paper-scd",
-        solver_options={"batch_size": 20, "clipping_norm": 0.05, "epochs": 2},
+        epsilon=1.0, delta=1e-3, data_norm=1.0, fit_intercept=False,
+        solver=Published(batch_size=20, clipping_norm=0.05, epochs=2),
     )  # fmt: skip
     plan = sv.plan(model, n_samples=60, n_features=4)
     tick = plan.batch_mechanism().tick

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from benchmarks.published import many_runs, tuning
-from benchmarks.published.appendix_e import DELTA
-from sottovoce.losses import Hinge, Logistic, Squared, dual_step, slope
+from benchmarks.papers.dp_scd import many_runs, tuning
+from benchmarks.papers.dp_scd.appendix_e import DELTA
+from sottovoce.losses import Hinge, Squared, dual_step, slope
+from sottovoce.papers.dp_scd import Published
+from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
 from sottovoce.privacy.accounting import PLDAccountant, accountant_for
 from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatAndSelectEvent, RepeatedEvent
 
-LOSSES = {"squared": Squared(), "hinge": Hinge(), "logistic": Logistic(one_newton_step=True)}
+LOSSES = {"squared": Squared(), "hinge": Hinge(), "logistic": OneNewtonStep()}
 ALPHA = 0.05
 
 
@@ -72,8 +74,8 @@ def test_noise_of_sgd_is_scaled_to_the_clip():
 def test_printed_noise_is_that_of_the_published_solver():
     n, size, epochs = 600, 100, 3
     model = sv.DPRidge(
-        epsilon=1.0, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), solver="paper-scd", fit_intercept=False,
-        solver_options={"batch_size": size, "clipping_norm": 0.1, "epochs": epochs},
+        epsilon=1.0, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), fit_intercept=False,
+        solver=Published(batch_size=size, clipping_norm=0.1, epochs=epochs),
     )  # fmt: skip
     plan = sv.plan(model, n_samples=n, n_features=3)
     assert tuning.noise_of("scd-printed", n, size, epochs, 1.0) == pytest.approx(plan.noise_multiplier)

@@ -1,13 +1,12 @@
-"""Where the utility theorem of the DP-SCD paper breaks, each point on its own: docs/papers/dp_scd_utility.md."""
+"""Where the utility theorem of the DP-SCD paper breaks, each point on its own: docs/papers/dp_scd.md."""
 
 import math
 
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Squared
-from sottovoce.published.scd.utility import PrintedUtility
+from sottovoce.papers.dp_scd.bounds import PrintedUtility
 from support.printed_scd import printed_run, ridge, watched_plan
 
 
@@ -105,10 +104,3 @@ def test_remark_1_holds_and_its_spread_is_known(loss):
     assert np.abs(away.mean(axis=0) / (away.std(axis=0) / math.sqrt(250))).max() < 4.0
     expected = variance * (width * epochs * n / 5 + epochs * n)
     assert np.mean(np.sum(away**2, axis=1)) == pytest.approx(expected, rel=0.15)
-
-
-def test_numbers_out_of_range_are_refused():
-    with pytest.raises(ParameterError, match="batch_size"):
-        printed(batch=300)
-    with pytest.raises(ParameterError, match="shortened"):
-        printed(shortened=1.0)

@@ -7,20 +7,22 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ParameterError, PartyError, PrivacyWarning
-from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
-from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
-from sottovoce.published.vertical_frank_wolfe.attacks import identify_entry, least_error, success_at_most
-from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
-from sottovoce.published.vertical_frank_wolfe.noise import (
+from sottovoce.exceptions import ModelFormatError, ParameterError, PartyError, PrivacyWarning
+from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
+from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
+from sottovoce.papers.frank_wolfe.noise import (
+    Sketch,
     published_column_std,
     published_rows,
     published_selection_scale,
     published_steps,
 )
+from sottovoce.papers.frank_wolfe.party import PublishedBallReply, PublishedBallStart, PublishedBallStep
+from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
+from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
+from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.wire import Done, Refused
 from support.party import decode
 from support.party import request as ask
@@ -35,11 +37,13 @@ CLAIM = {"epsilon": 1.0, "delta": 1e-5}
 
 
 def parties(**changes):
-    return InProcessParties([Party(TABLES[name], name=name, data_bound=BOUNDS[name], **changes) for name in TABLES])
+    return InProcessParties(
+        [Party(TABLES[name], name=name, data_bound=BOUNDS[name], protocols=[PROTOCOL], **changes) for name in TABLES]
+    )
 
 
 def lasso(**changes):
-    common = {"label_bounds": (-3.0, 3.0), "labels_public": True, "mechanism": "paper", "random_state": 0}
+    common = {"label_bounds": (-3.0, 3.0), "labels_public": True, "mechanism": PublishedBallPlan, "random_state": 0}
     return VerticalLasso(**{**CLAIM, "radius": 1.5, "n_steps": 12, **common, **changes})
 
 
@@ -75,17 +79,25 @@ def test_printed_noise_against_its_target(n, zcdp):
     assert 4 * steps * 2 / std**2 == pytest.approx(zcdp, rel=0.02)
 
 
-def test_leading_singular_value():
-    for kind in ("gaussian", "sparse-sign"):
-        sketch = Sketch(kind, 300, 40, 11)
-        matrix = np.column_stack([sketch.compress(unit) for unit in np.eye(300)])
-        assert sketch.leading_singular_value == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-9)
-        # a column that makes one entry of the sketch as large as can be is not cut short
-        worst = np.sign(matrix[np.argmax(np.abs(matrix).sum(axis=1))])
-        assert sketch.compress(worst).max() <= sketch.largest_sum
-        if kind == "gaussian":
-            assert sketch.compress(worst).max() == pytest.approx(sketch.largest_sum, rel=1e-9)
-    large, kept = Sketch("gaussian", 3000, 3000, 1), Sketch("gaussian", 3000, 64, 1)
+def test_sketch():
+    sketch = Sketch(300, 40, 11)
+    matrix = np.column_stack([sketch.compress(unit) for unit in np.eye(300)])
+    assert np.linalg.norm(matrix, axis=0).max() == pytest.approx(sketch.largest_norm, rel=1e-9)
+    assert sketch.leading_singular_value == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-9)
+    u, a = np.random.default_rng(1).normal(size=40), np.random.default_rng(2).normal(size=300)
+    np.testing.assert_allclose(sketch.spread(u), matrix.T @ u, atol=1e-12)
+    np.testing.assert_allclose(sketch.compress(a), matrix @ a, atol=1e-12)
+    assert np.array_equal(Sketch(300, 40, 11).compress(a), sketch.compress(a))
+    mean = np.mean([Sketch(300, 40, seed).compress(a) @ Sketch(300, 40, seed).compress(a) for seed in range(99)])
+    assert mean == pytest.approx(a @ a, rel=0.1)
+    # a column that makes one entry of the sketch as large as can be is not cut short
+    worst = np.sign(matrix[np.argmax(np.abs(matrix).sum(axis=1))])
+    assert sketch.compress(worst).max() <= sketch.largest_sum
+    assert sketch.compress(worst).max() == pytest.approx(sketch.largest_sum, rel=1e-9)
+
+
+def test_a_large_sketch_is_drawn_again_for_each_use():
+    large, kept = Sketch(3000, 3000, 1), Sketch(3000, 64, 1)
     assert large._kept_pieces is None
     assert kept._kept_pieces is not None
     np.testing.assert_array_equal(large.compress(np.ones(3000)), large.compress(np.ones(3000)))
@@ -96,7 +108,7 @@ def test_leading_singular_value():
 
 def by_hand(radius, steps, rows, sampled=1.0):
     """The mended Algorithm 2 without noise, on a joined table with an intercept's column at the bank."""
-    J = np.column_stack([Sketch("gaussian", N, rows, 3).compress(unit) for unit in np.eye(N)])
+    J = np.column_stack([Sketch(N, rows, 3).compress(unit) for unit in np.eye(N)])
     blocks = {
         "bank": np.column_stack([TABLES["bank"] / 2.0, np.ones(N)]),
         "shop": TABLES["shop"] / 0.5,
@@ -136,8 +148,8 @@ def test_some_columns_are_drawn_for_each_step():
 def test_logistic_loss_shares_raw_columns():
     signs = np.where(MARGINS > 0, "yes", "no")
     model = VerticalSparseLogisticRegression(
-        epsilon=1e6, delta=1e-5, radius=3.0, classes=["no", "yes"], labels_public=True, mechanism="paper", n_steps=10,
-        random_state=0,
+        epsilon=1e6, delta=1e-5, radius=3.0, classes=["no", "yes"], labels_public=True, n_steps=10,
+        mechanism=PublishedBallPlan, random_state=0,
     )  # fmt: skip
     quiet_fit(model, signs)
     assert model.score(parties(), signs) > 0.8
@@ -181,6 +193,8 @@ def test_the_receipt_says_what_holds():
     assert receipt.parameters["zCDP of all shared columns together"] == pytest.approx(0.5 * mu * mu, rel=4e-6)
     assert receipt.proof == "docs/privacy/published_vertical_frank_wolfe.md"
     assert "for reproduction" in receipt.mechanism
+    with pytest.raises(ModelFormatError, match="no run that this version of sottovoce can make"):
+        made_again(receipt)  # no name stands for a form for study: what it says is not checked by a reader
 
 
 def test_a_budget_of_the_claimed_size_is_refused():
@@ -214,7 +228,7 @@ def start(**changes):
 
 def test_noise_of_a_choice_and_of_a_column():
     """Two signed columns of scores -1 and 1 (over n = 2), two draws of Laplace noise: as often as their law says."""
-    party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0).seed(0)
+    party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0, protocols=[PROTOCOL]).seed(0)
     scale, draws = 1.4, 3000
     assert isinstance(ask(party, start(selection=scale, column_noise=0.3)), Done)
     replies = [ask(party, PublishedBallStep([0.0, 0.0])) for _ in range(draws)]
@@ -229,7 +243,7 @@ def test_noise_of_a_choice_and_of_a_column():
 
 
 def test_a_party_refuses_what_was_not_charged():
-    party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0).seed(0)
+    party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0, protocols=[PROTOCOL]).seed(0)
     for message, why in [
         (PublishedBallStep([0.0, 0.0]), "without its start"),
         (start(selection=0.0), "selection must be positive"),
@@ -273,7 +287,7 @@ class Lying(InProcessParties):
 )
 def test_a_wrong_answer_ends_the_training(lie, why):
     liars = type("Liars", (Lying,), {"lie": lie})(
-        [Party(TABLES[name], name=name, data_bound=BOUNDS[name]) for name in TABLES]
+        [Party(TABLES[name], name=name, data_bound=BOUNDS[name], protocols=[PROTOCOL]) for name in TABLES]
     )
     with pytest.raises(PartyError, match=why):
         quiet_fit(lasso(), where=liars)
@@ -284,8 +298,8 @@ def test_a_wrong_answer_ends_the_training(lie, why):
     [
         ({"labels_public": False}, "needs labels_public=True"),
         ({"epsilon": math.inf, "delta": None}, "give a finite epsilon"),
-        ({"mechanism": "noise"}, "mechanism must be one of 'frank-wolfe', 'paper'; got 'noise'"),
-        ({"mechanism": "frank-wolfe", "mechanism_options": {}}, "mechanism_options are for mechanism='paper'"),
+        ({"mechanism": "noise"}, "mechanism must be one of 'frank-wolfe'; got 'noise'"),
+        ({"mechanism": "frank-wolfe", "mechanism_options": {}}, "mechanism_options are for forms for study"),
         ({"mechanism_options": {"tau": 3}}, "has no entry 'tau'; there are jl_parameter, sampled_columns, "),
         ({"mechanism_options": 3}, "mechanism_options must be a dict or None; got 3"),
         ({"mechanism_options": {"jl_parameter": 2.0}}, "jl_parameter must be .* got 2.0"),
@@ -293,7 +307,7 @@ def test_a_wrong_answer_ends_the_training(lie, why):
         ({"mechanism_options": {"sketch_rows": 3}}, "sketch_rows must be"),
         ({"mechanism_options": {"sketch_seed": -1}}, "sketch_seed must be"),
         ({"aggregation": "global"}, "are for mechanism='frank-wolfe'"),
-        ({"sharing_options": {"sketch_rows": 9}}, "are for mechanism='frank-wolfe'"),
+        ({"sharing_options": {"sharing_share": 0.5}}, "are for mechanism='frank-wolfe'"),
         ({"radius_shares": {"bank": 1, "shop": 2}}, "are for mechanism='frank-wolfe'"),
     ],
 )
@@ -304,7 +318,7 @@ def test_refusals_before_anything_is_released(changes, why):
 
 def test_logistic_loss_has_no_sketch():
     model = VerticalSparseLogisticRegression(
-        **CLAIM, radius=1.0, classes=["no", "yes"], labels_public=True, mechanism="paper",
+        **CLAIM, radius=1.0, classes=["no", "yes"], labels_public=True, mechanism=PublishedBallPlan,
         mechanism_options={"sketch_rows": 99},
     )  # fmt: skip
     with pytest.raises(ParameterError, match="sketch_rows is for squared loss"):
@@ -315,7 +329,7 @@ def test_logistic_loss_has_no_sketch():
 
 
 def test_the_attack_is_the_likelihood_test():
-    sketch, rng = Sketch("gaussian", 50, 12, 4), np.random.default_rng(0)
+    sketch, rng = Sketch(50, 12, 4), np.random.default_rng(0)
     column = rng.uniform(-1, 1, 50)
     direction = sketch.compress(np.eye(50)[7])
     release = sketch.compress(column) + 0.3 * rng.normal(size=(3, 12))
@@ -343,4 +357,4 @@ def test_the_attack_is_the_likelihood_test():
 def test_wrong_uses_of_the_attack(changes, why):
     common = {"releases": np.zeros(12), "others": np.zeros(50), "person": 0, "candidates": [0.0, 1.0]}
     with pytest.raises(ParameterError, match=why):
-        identify_entry(**{**common, **changes}, sketch=Sketch("gaussian", 50, 12, 4))
+        identify_entry(**{**common, **changes}, sketch=Sketch(50, 12, 4))

@@ -7,12 +7,12 @@ from copy import copy
 import numpy as np
 import pytest
 
-from benchmarks.published import frank_wolfe_utility as measured
+from benchmarks.papers.frank_wolfe import theorem_3 as measured
 from benchmarks.vertical.frank_wolfe import NAMES, table
-from sottovoce import optimize as bfw
 from sottovoce.exceptions import ParameterError, PrivacyWarning
-from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_selection_scale
-from sottovoce.published.vertical_frank_wolfe.utility import theorem_3, weight_cap
+from sottovoce.papers import frank_wolfe as bfw
+from sottovoce.papers.frank_wolfe.bounds import theorem_3, weight_cap
+from sottovoce.papers.frank_wolfe.noise import published_column_std, published_selection_scale
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 
 FACTS = {
@@ -59,7 +59,7 @@ def test_a_sketch_needs_more_noise_not_less():
 
 def test_the_loop_without_noise_and_sketch_is_frank_wolfe_over_a_product_of_balls(problem):
     x = measured.printed(problem, 0, choices=False, columns=False, sketch=False)
-    result = bfw.block_frank_wolfe(
+    result = bfw.minimize(
         bfw.Quadratic(problem.gram, -problem.moment), bfw.ProductDomain.power(bfw.L1Ball(50, 1.0), 4),
         bfw.ElementarySampling(4), max_iter=45, tol=0.0, gap_every=45,
     )  # fmt: skip
@@ -70,13 +70,16 @@ def test_the_loop_on_records_is_the_product():
     """With noise far below anything, both give one model."""
     entries, y = table(400, 40)
     parties = InProcessParties(
-        [Party(part, name=k, data_bound=1.0) for k, part in zip(NAMES, np.split(entries, 4, axis=1), strict=True)]
+        [
+            Party(part, name=k, data_bound=1.0, protocols=[bfw.PROTOCOL])
+            for k, part in zip(NAMES, np.split(entries, 4, axis=1), strict=True)
+        ]
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         model = VerticalLasso(
             epsilon=1e6, delta=1e-5, radius=1.0, label_bounds=(-1.0, 1.0), labels_public=True, fit_intercept=False,
-            mechanism="paper", n_steps=20, random_state=0,
+            mechanism=bfw.PublishedBallPlan, n_steps=20, random_state=0,
         ).fit(parties, y)  # fmt: skip
     loop = measured.clipped(entries, y, 0, epsilon=1e6, n_steps=20)
     assert loop == pytest.approx(np.ravel(model.coef_), abs=1e-4)

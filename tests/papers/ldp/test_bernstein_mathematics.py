@@ -8,20 +8,20 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.accounting import gaussian_delta
-from sottovoce.published.bernstein import sample_size
-from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
-from sottovoce.published.bernstein.noise import CopyNoise, copies
-from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.polynomial import bernstein_at, bernstein_coefficients
-from sottovoce.published.bernstein.residual_loss import ResidualLoss, absolute_residual, huber_residual
-from sottovoce.published.bernstein.sample_size import general_theorem_choice, risk_bound, theorem_choice
-from sottovoce.published.bernstein.smoothing import (
+from sottovoce.papers.ldp import bounds
+from sottovoce.papers.ldp.bounds import risk_bound, theorem_choice
+from sottovoce.papers.ldp.losses import GENERAL_LOSSES, Loss, absolute_residual, huber_residual
+from sottovoce.papers.ldp.noise import CopyNoise, copies
+from sottovoce.papers.ldp.oracle import Oracle
+from sottovoce.papers.ldp.polynomial import (
     THIRD_DERIVATIVE,
+    bernstein_at,
+    bernstein_coefficients,
     hinge_half,
     smoothed_hinge_derivative,
     smoothed_step,
 )
+from sottovoce.privacy.accounting import gaussian_delta
 
 U = np.linspace(-1.0, 1.0, 401)
 BETA = 0.25
@@ -151,22 +151,8 @@ def test_tight_noise():
             assert gaussian_delta(noise.mu, epsilon) == pytest.approx(1e-6, rel=1e-6)
 
 
-def test_basic_noise_holds_and_wastes():
-    """Each of the 2 M parts is classical: N(0, s^2) with s = 2 sqrt(2 log(1.25/delta')) / epsilon'."""
-    noise = CopyNoise.calibrated("basic", 1.0, 1e-6, 2)
-    assert noise.other_std == pytest.approx(162.0, abs=0.5)
-    parts = 14
-    part_mu = 2.0 / noise.other_std
-    assert gaussian_delta(part_mu, 1.0 / parts) <= 1e-6 / parts
-    for epsilon in (0.5, 4.0, 32.0):
-        for degree in (1, 2):
-            assert CopyNoise.calibrated("basic", epsilon, 1e-6, degree).epsilon(1e-6) < 0.5 * epsilon
-    with pytest.raises(ParameterError, match="noise='basic' does not keep epsilon=4000"):
-        CopyNoise.calibrated("basic", 4000.0, 0.1, 1)
-
-
 def test_bad_noise():
-    with pytest.raises(ParameterError, match="noise must be one of 'tight', 'basic', 'printed'"):
+    with pytest.raises(ParameterError, match="noise must be one of 'tight', 'printed'"):
         CopyNoise.calibrated("least", 1.0, 1e-6, 1)
     for name, values in {
         "epsilon": (0.0, 1e-6, 1),
@@ -229,9 +215,9 @@ def test_the_surrogate_is_convex_with_the_stated_smoothness(name, degree):
 
 def test_losses_that_are_refused():
     with pytest.raises(ParameterError, match="not convex"):
-        Oracle(1, 0.25, GeneralLoss("sine", np.cos, lambda u: -np.sin(3.0 * u)))
+        Oracle(1, 0.25, Loss("sine", np.cos, lambda u: -np.sin(3.0 * u)))
     with pytest.raises(ParameterError, match="derivative of the loss 'square'"):
-        Oracle(1, 0.25, GeneralLoss("square", np.square, lambda u: 2.0 * u))
+        Oracle(1, 0.25, Loss("square", np.square, lambda u: 2.0 * u))
 
 
 def test_theorem_4_5_keeps_its_terms():
@@ -252,8 +238,8 @@ def test_theorem_4_5_keeps_its_terms():
 
 def test_theorem_4_12_keeps_its_terms():
     """A loss of small D, so that the degree can be evaluated; the general case is D = 2, and 32 times the degree."""
-    flat = GeneralLoss("flat", lambda u: 0.25 * np.abs(u), lambda u: 0.25 * np.sign(u))
-    choice = general_theorem_choice(0.5, 5, 4.0, 1e-6, loss=flat)
+    flat = Loss("flat", lambda u: 0.25 * np.abs(u), lambda u: 0.25 * np.sign(u))
+    choice = theorem_choice(0.5, 5, 4.0, 1e-6, spread=flat.ends[1] - flat.ends[0])
     assert (choice.beta, choice.degree) == (0.25, math.ceil(0.2146625 / (0.25**2 * 0.125)))
     oracle = Oracle(choice.degree, choice.beta, flat)
     smoothed = 2.0 * 0.5 * 0.5 * (U / 2.0 + np.hypot(U / 2.0, choice.beta)) - 0.25 * U
@@ -262,16 +248,15 @@ def test_theorem_4_12_keeps_its_terms():
     assert np.abs(oracle.derivative(U) - exact).max() <= choice.alpha / 8.0
     assert oracle.smoothness <= 0.5 / (4.0 * choice.beta)
 
-    any_loss, hinge = general_theorem_choice(0.5, 5, 4.0, 1e-6), theorem_choice(0.5, 5, 4.0, 1e-6)
+    any_loss, hinge = theorem_choice(0.5, 5, 4.0, 1e-6, spread=2.0), theorem_choice(0.5, 5, 4.0, 1e-6)
     assert any_loss.degree == pytest.approx(32 * hinge.degree, abs=32)
     assert any_loss.log10_reports > hinge.log10_reports
-    for loss in ("logistic", None):
-        one, more = (general_theorem_choice(0.5, d, 4.0, 1e-6, loss=loss) for d in (5, 50_000))
+    for spread in (GENERAL_LOSSES["logistic"].ends[1] - GENERAL_LOSSES["logistic"].ends[0], 2.0):
+        one, more = (theorem_choice(0.5, d, 4.0, 1e-6, spread=spread) for d in (5, 50_000))
         assert more.log10_reports - one.log10_reports == pytest.approx(4.0, abs=0.1)
-    with pytest.raises(ParameterError, match="loss must be one of"):
-        general_theorem_choice(0.5, 5, 4.0, 1e-6, loss="square")
-    with pytest.raises(ParameterError, match="change of slope of the loss 'line'"):
-        general_theorem_choice(0.5, 5, 4.0, 1e-6, loss=GeneralLoss("line", lambda u: u, lambda u: np.ones_like(u)))
+    for spread in (0.0, 2.1):
+        with pytest.raises(ParameterError, match="spread must be"):
+            theorem_choice(0.5, 5, 4.0, 1e-6, spread=spread)
 
 
 @pytest.mark.parametrize("name", [None, "logistic"])
@@ -280,11 +265,11 @@ def test_the_logarithms_cover_algorithm_2_too(name):
     noise = CopyNoise.calibrated("tight", 4.0, 1e-6, 10)
     exact = math.log10(Oracle(10, 0.25, loss).gradient_std(noise, 7))
     spread = None if loss is None else loss.ends[1] - loss.ends[0]
-    old, sample_size._EXACT_UP_TO = sample_size._EXACT_UP_TO, 5
+    old, bounds._EXACT_UP_TO = bounds._EXACT_UP_TO, 5
     try:
-        assert exact <= sample_size._log10_gradient_std(10, 0.25, noise, 7, spread) <= exact + 3.0
+        assert exact <= bounds._log10_gradient_std(10, 0.25, noise, 7, spread) <= exact + 3.0
     finally:
-        sample_size._EXACT_UP_TO = old
+        bounds._EXACT_UP_TO = old
 
 
 @pytest.mark.parametrize("degree", [1, 2])
@@ -341,9 +326,9 @@ def test_losses_of_a_residual(loss):
 
 def test_residual_losses_that_are_refused():
     with pytest.raises(ParameterError, match="not convex"):
-        Oracle(1, 0.25, ResidualLoss("sine", np.cos, lambda r: -np.sin(r)))
+        Oracle(1, 0.25, Loss("sine", np.cos, lambda r: -np.sin(r), 2.0))
     with pytest.raises(ParameterError, match="derivative of the loss 'square'"):
-        Oracle(1, 0.25, ResidualLoss("square", np.square, lambda r: 2.0 * r))
+        Oracle(1, 0.25, Loss("square", np.square, lambda r: 2.0 * r, 2.0))
     with pytest.raises(ParameterError, match="delta must be"):
         huber_residual(0.0)
 
@@ -351,12 +336,12 @@ def test_residual_losses_that_are_refused():
 def test_the_bound_in_logarithms_is_above_the_exact_moment():
     noise = CopyNoise.calibrated("tight", 4.0, 1e-6, 10)
     exact = math.log10(Oracle(10, 0.25).gradient_std(noise, 7))
-    assert sample_size._log10_gradient_std(10, 0.25, noise, 7) == pytest.approx(exact)
-    old, sample_size._EXACT_UP_TO = sample_size._EXACT_UP_TO, 5
+    assert bounds._log10_gradient_std(10, 0.25, noise, 7, None) == pytest.approx(exact)
+    old, bounds._EXACT_UP_TO = bounds._EXACT_UP_TO, 5
     try:
-        assert exact <= sample_size._log10_gradient_std(10, 0.25, noise, 7) <= exact + 3.0
+        assert exact <= bounds._log10_gradient_std(10, 0.25, noise, 7, None) <= exact + 3.0
     finally:
-        sample_size._EXACT_UP_TO = old
+        bounds._EXACT_UP_TO = old
 
 
 def test_gradient_std_covers_every_prediction():
@@ -370,18 +355,9 @@ def test_gradient_std_covers_every_prediction():
     assert (smaller <= bound**2).all()
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 8.0, 40.0, 1000.0])
-@pytest.mark.parametrize("std", [0.08, 0.5, 5.0, 60.0, 500.0])
-def test_delta_without_an_accountant(std, epsilon):
-    """What a device checks, against the accountant of the receipt."""
-    noise = CopyNoise(1, std, std)
-    wanted = gaussian_delta(noise.mu, epsilon)
-    assert noise.delta(epsilon) == pytest.approx(wanted, rel=1e-9, abs=1e-290)
-
-
 def test_delta_of_the_closed_form():
     """The formula as the page of the proof has it."""
     noise, epsilon = CopyNoise(1, 7.0, 9.0), 1.1
     mu = math.sqrt(8 / 49 + 16 / 81)
     wanted = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-    assert noise.delta(epsilon) == pytest.approx(wanted, rel=1e-9)
+    assert gaussian_delta(noise.mu, epsilon) == pytest.approx(wanted, rel=1e-9)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
-from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.polynomial import bernstein_at
-from sottovoce.published.bernstein.sigm import expected_noise_error, gradients, sigm
+from sottovoce.papers.ldp.losses import GENERAL_LOSSES
+from sottovoce.papers.ldp.oracle import Oracle
+from sottovoce.papers.ldp.polynomial import bernstein_at
+from sottovoce.papers.ldp.sigm import expected_noise_error, gradients, sigm
 
 TICK = 2.0**-20
 

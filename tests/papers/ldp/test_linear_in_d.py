@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.published.linear_in_d import SIGNAL, people_needed, simulated
-from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer
+from benchmarks.papers.ldp.linear_in_d import SIGNAL, people_needed, simulated
+from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_reports
 
 N = 400
 
@@ -16,16 +16,15 @@ def population(n=2000):
     return X, np.where(X @ [2.0, -1.0, 0.0, 0.5, 0.0] + 0.2 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-def by_bytes(public, X, y, runs):
+def by_reports(public, X, y, runs):
     found = []
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         some = rng.integers(len(X), size=N)
         rows = np.zeros((N, public.n_features))
         rows[:, :SIGNAL] = X[some]
-        server = BernsteinAggregator(public)
-        server.add(BernsteinRandomizer(public, random_bytes=rng.bytes).reports(rows, y[some]))
-        found.append(server.fit(random_state=seed).coef_[:SIGNAL])
+        reports = bernstein_reports(public, rows, y[some], random_bytes=rng.bytes)
+        found.append(fit_reports(public, reports, random_state=seed).coef_[:SIGNAL])
     return np.array(found)
 
 
@@ -33,12 +32,12 @@ def by_bytes(public, X, y, runs):
     ("loss", "degree", "d"), [("hinge", 1, 12), pytest.param("logistic", 2, 6, marks=pytest.mark.slow), ("hinge", 2, 5)]
 )
 @pytest.mark.filterwarnings("ignore:the noise swamps")
-def test_simulated_weights_have_the_law_of_those_from_bytes(loss, degree, d):
+def test_simulated_weights_have_the_law_of_those_from_reports(loss, degree, d):
     """Means and spreads of all five weights over 120 passes of each kind, at a noise where both matter."""
     public = BernsteinProtocol(loss, d, 150.0, 1e-6, degree=degree)
     X, y = population()
     runs = 120
-    real = by_bytes(public, X, y, runs)
+    real = by_reports(public, X, y, runs)
     stops = np.array([N])
     made = np.array([simulated(X, y, d, public.oracle, public.copy_noise, stops, seed)[0] for seed in range(runs)])
     errors = np.sqrt((real.var(axis=0, ddof=1) + made.var(axis=0, ddof=1)) / runs)

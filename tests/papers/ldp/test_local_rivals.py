@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from benchmarks.published import local_rivals as rivals
+from benchmarks.papers.ldp import local_rivals as rivals
 from sottovoce.privacy.accounting import gaussian_delta
 from sottovoce.privacy.calibration import gaussian_mu
 

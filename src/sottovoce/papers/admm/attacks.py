@@ -1,6 +1,6 @@
 r"""Attacks on the published noise of ADMM sharing: demonstrations that its privacy claim does not hold.
 
-A release is the message v = D (x + xi) of one party, see `sottovoce.published.vertical_admm.noise`. What each attacker
+A release is the message v = D (x + xi) of one party, see `sottovoce.papers.admm.noise`. What each attacker
 knows besides is said below. None of them needs to know the noise level, the weights x, or anything about other parties.
 Proofs: ``docs/privacy/published_vertical_noise.md``.
 
@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve, eigvalsh, lstsq, qr
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.published.vertical_admm.noise import lemma_1_bound
+from sottovoce.papers.admm.bounds import lemma_1_bound
 
 __all__ = [
     "Lemma1Counterexample",

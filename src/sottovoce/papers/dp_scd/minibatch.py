@@ -1,21 +1,13 @@
 r"""Mini-batch DP-SCD with secret dual variables, on Poisson samples.
 
 Step t samples each row with probability q = L / n on its own, takes the exact coordinate step of each sampled row at
-the released w, clips |zeta_i| |x_i| <= C_t, and releases v <- v + sum zeta_i x_i + N(0, (s C_t)^2 I). The dual
-variables are the curator's memory: a row's step may depend on how often it was sampled before, which is secret. Theorem
-2 of ``docs/privacy/dp_scd.md`` shows that the released sequence is still dominated by T Poisson-subsampled Gaussian
-mechanisms of sensitivity C_t, which is what the accountant composes.
+the released w, clips |zeta_i| |x_i| <= C_t, and releases v <- v + sum zeta_i x_i + N(0, (s C_t)^2 I). A row's step may
+depend on how often it was sampled before, which is secret; by Theorem 2 of ``docs/privacy/dp_scd.md`` the releases are
+still dominated by T Poisson-subsampled Gaussian mechanisms of sensitivity C_t, which the accountant composes.
 
-q, T and s are fixed by public facts alone, before any release, because subsampled mechanisms whose parameters depend on
-earlier releases would need another composition theorem. What lambda_max and the label scale decide is C_t, to which the
-noise is proportional.
-
-Differences from the paper [1]_: Poisson samples; no noise on the duals; sensitivity C and not sqrt(2) C; the
-aggregation constant is 1 + (L - 1) lambda_max in place of L; the average of the last w's is returned.
-
-References
-----------
-.. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1.
+q, T and s are fixed by public facts before any release, because subsampled mechanisms that depend on earlier
+releases would need another composition theorem. lambda_max and the label scale decide C_t, to which noise is
+proportional. Against the paper: the aggregation constant is 1 + (L - 1) lambda_max, and the last w's are averaged.
 """
 
 import math
@@ -30,11 +22,12 @@ from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.solver import Solver
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["MinibatchPlan"]
+__all__ = ["Minibatch", "MinibatchPlan"]
 
 _TYPICAL_EIGENVALUE: Final = 0.5  # public guess of lambda_max for the size of a batch and the number of epochs
 _MIN_EPOCHS: Final = 3.0
@@ -45,7 +38,7 @@ _MAX_EPOCHS: Final = 200.0
 class MinibatchPlan(SampledPlan):
     """Plan of mini-batch DP-SCD with secret dual variables; its options are those of `SampledPlan`."""
 
-    solver = "minibatch-scd"
+    solver = "papers.dp_scd.Minibatch"
     mechanism = (
         "mini-batch DP-SCD with secret dual variables: adaptive composition of Poisson-subsampled Gaussian "
         "mechanisms on a grid"
@@ -55,7 +48,7 @@ class MinibatchPlan(SampledPlan):
     def __post_init__(self) -> None:
         if self.adjacency is Adjacency.REPLACE_ONE:
             raise ParameterError(
-                "adjacency must be 'zero-out' or 'add-remove' for solver='minibatch-scd': there is no tight accountant "
+                f"adjacency must be 'zero-out' or 'add-remove' for {self.solver}: there is no tight accountant "
                 "for replacing a row under Poisson sampling here; got 'replace-one'. Use solver='scd', which does not "
                 "sample."
             )
@@ -63,7 +56,6 @@ class MinibatchPlan(SampledPlan):
 
     @cached_property
     def expected_size(self) -> float:
-        """Expected size of a batch."""
         n = self.n_samples
         if self.batch_size is not None:
             return min(self.batch_size, float(n))
@@ -73,7 +65,6 @@ class MinibatchPlan(SampledPlan):
 
     @cached_property
     def n_steps(self) -> int:
-        """Number of steps of each model."""
         epochs = self.epochs
         if epochs is None:
             slope, cap, _ = _rule(self.loss)
@@ -85,7 +76,6 @@ class MinibatchPlan(SampledPlan):
         return max(1, round(epochs / self.sampling_rate))
 
     def details(self) -> dict[str, object]:
-        """Return the sampling and the noise."""
         return {
             "mu for lambda_max": self.mu_scale,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
@@ -112,7 +102,6 @@ class MinibatchPlan(SampledPlan):
         )
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
-        """Return v after a step."""
         return point + noisy
 
     def _shared(self, scales: Scales) -> float:
@@ -123,3 +112,21 @@ class MinibatchPlan(SampledPlan):
 def _rule(loss: Loss) -> tuple[float, float, float]:
     """Return (slope, cap, last clip as a fraction of the first): constants that were measured once on public data."""
     return (25.0, 6.0, 1.0) if math.isfinite(loss.lipschitz) else (10.0, 3.0, 0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minibatch(Solver):
+    """Mini-batch DP-SCD with secret dual variables, for ``solver=``; None follows a rule.
+
+    Parameters
+    ----------
+    batch_size : float, >= 1, or None
+        Expected size of a batch.
+    epochs : float, > 0, or None
+        Expected visits of a row.
+    """
+
+    plan = MinibatchPlan
+
+    batch_size: float | None = None
+    epochs: float | None = None

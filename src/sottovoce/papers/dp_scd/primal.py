@@ -1,23 +1,14 @@
-r"""Primal DP coordinate descent over blocks of features, in a form that keeps its budget; for comparison.
+r"""Primal DP coordinate descent over blocks of features, in a form that keeps its budget.
 
-The paper's primal version [1]_ keeps v = X w, one number a *row*, and releases it with noise. That vector has an entry
-which belongs to one person, and its published sensitivity needs columns of norm 1, which only the data can give (see
-``docs/privacy/comparison_solvers.md``). Here v is the curator's memory: each row's prediction m_i = x_i.w is recomputed
-from the released w and never leaves. Step t takes a block B of features, sums the partial gradients l'(m_i) x_iB, each
-clipped to norm C, and goes
+Algorithm 2 keeps v = X w, one number a *row*, and releases it with noise; its sensitivity needs columns of norm 1, as
+only the data can tell (``docs/privacy/comparison_solvers.md``). Here v is the curator's memory: each row's prediction
+m_i = x_i.w is recomputed from the released w. Step t takes a block B of features, sums the partial gradients
+l'(m_i) x_iB, each clipped to norm C, and goes
 
     w_B <- (w_B - (eta / n) (sum of them + N(0, (s C)^2 I))) / (1 + eta alpha).
 
-Every epoch visits all blocks once, in a public random order; nothing is sampled among the rows. E epochs of b blocks
-for each of K models are b E K Gaussian mechanisms, and s = sqrt(b E K) / mu. The model is the average of the last w's.
-
-Differences from the paper: v secret and exact; gradient steps in place of exact ones; the sum of a block is clipped by
-row, so its sensitivity is C and not 2 C sqrt(L (L + 1)).
-
-References
-----------
-.. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Appendix B,
-   Algorithm 2, Lemma 4.
+Every epoch visits all blocks once, in a public random order. E epochs of b blocks for each of K models are b E K
+Gaussian mechanisms, and s = sqrt(b E K) / mu. The model is the average of the last w's.
 """
 
 import math
@@ -36,11 +27,12 @@ from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.solver import Solver
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose
 
-__all__ = ["PrimalPlan"]
+__all__ = ["Primal", "PrimalPlan"]
 
 _MIN_EPOCHS: Final = 10
 _MAX_EPOCHS: Final = 200
@@ -50,18 +42,9 @@ _SPREAD: Final = 2.0  # the default clip of a block over that of a row whose len
 
 @dataclass(frozen=True, kw_only=True)
 class PrimalPlan(FirstOrderPlan):
-    """Plan of primal DP coordinate descent.
+    """Plan of primal DP coordinate descent."""
 
-    Parameters
-    ----------
-    block_size : int or None
-        Features of a block (all of them when larger than n_features); None makes ten blocks. Blocks are runs of
-        neighbouring columns; the intercept belongs to the last one.
-    epochs : int or None
-        Visits of each block; None follows a rule.
-    """
-
-    solver = "primal-scd"
+    solver = "papers.dp_scd.Primal"
     mechanism = (
         "primal block coordinate descent with secret predictions: adaptive composition of Gaussian mechanisms on a "
         "grid, no subsampling"
@@ -74,7 +57,7 @@ class PrimalPlan(FirstOrderPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_given(whole_number, "block_size", "epochs", at_least=1)
+        self.check_given(whole_number, "block_size", "epochs", at_least=1, at_most=10**6)
 
     @property
     def size(self) -> int:
@@ -147,7 +130,7 @@ class PrimalPlan(FirstOrderPlan):
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the epochs for one target, each in an order of its own; yield the weights after each."""
-        shuffling, blocks = fit.streams.generator(Purpose.SHUFFLING), _blocks_of(fit.rows, self.size)
+        shuffling, blocks = fit.streams.generator(Purpose.SHUFFLING), _blocks_of(fit.rows.within_reach(), self.size)
         y, clip, per_unit = fit.current_target, sums.clip, sums.ticks_per_unit
         m, w = np.zeros(len(y)), np.zeros(self.n_weights)
 
@@ -181,3 +164,27 @@ def _blocks_of(rows: Rows, size: int) -> list[tuple[slice, Rows]]:
         block = replace(block, divisor=norm_bounds(rows.scale, length, constant))
         blocks.append((slice(lo, hi + (constant > 0.0)), block))
     return blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Primal(Solver):
+    """Primal DP coordinate descent in its sound form, for ``solver=``; None follows a rule.
+
+    Parameters
+    ----------
+    learning_rate : float, > 0, or None
+    clipping_norm : float, > 0, or None
+        Bound on the part of a row's gradient that is in a block.
+    block_size : int or None
+        Features of a block (all of them when larger than n_features); None makes ten blocks. Blocks are runs of
+        neighbouring columns; the intercept belongs to the last one.
+    epochs : int or None
+        Visits of each block.
+    """
+
+    plan = PrimalPlan
+
+    learning_rate: float | None = None
+    clipping_norm: float | None = None
+    block_size: int | None = None
+    epochs: int | None = None

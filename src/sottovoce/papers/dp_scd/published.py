@@ -1,26 +1,17 @@
-r"""DP-SCD as published (Damaskinos et al. 2021, Algorithm 1), for reproduction only.
+r"""Algorithm 1 of DP-SCD as published, as a solver; but rows are shuffled and cut, not drawn anew in each step.
 
-Each epoch shuffles the rows and cuts them into batches of size L. A batch takes coordinate steps with aggregation
-constant L, clipped to C, and Gaussian noise of standard deviation sqrt(2) C s is added to the batch's dual variables
-and to v. The paper's claim takes s from the moments accountant for sampling at rate L / n.
-
-That claim does not hold when the dual variables are visible, as it assumes: the noised coordinates show which rows were
-in a batch, so sampling amplifies nothing; and batches of fixed size are not the Poisson samples of that accountant.
-What holds is stated in the receipt: each row takes part in exactly ``epochs`` Gaussian mechanisms of sensitivity
-sqrt(2) C, which compose to mu = sqrt(epochs) / s. The receipt's epsilon is therefore larger than the one asked for.
-
-Misprints of Algorithm 1 that are mended here: step 8 divides zeta by max(1, |zeta| / C); steps 12 and 13 add to alpha
-and v.
-
-References
-----------
-.. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, Lemma 1.
+A batch of L takes coordinate steps with aggregation constant L, clipped to C, and Gaussian noise of standard deviation
+sqrt(2) C s is added to the batch's dual variables and to v; s is what the moments accountant asks for at rate L / n.
+That claim does not hold when the dual variables are visible, as it assumes: they show which rows were in a batch, and
+sampling amplifies nothing. What holds is in the receipt: each row takes part in exactly ``epochs`` Gaussian mechanisms
+of sensitivity sqrt(2) C, which compose to mu = sqrt(epochs) / s. (With the printed sampling the number of visits is
+random, and epsilon larger: `sottovoce.papers.dp_scd.bounds`.)
 """
 
 import math
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,31 +22,38 @@ from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.plan import Fit, Solution
-from sottovoce.central.sampling import moments_noise
+from sottovoce.central.sampling import sampled_steps
+from sottovoce.central.solver import Solver
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.privacy.accounting import accountant_for
+from sottovoce.losses import Logistic, Loss
+from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
+from sottovoce.papers.dp_scd.shuffled import ShuffledPlan
+from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
+from sottovoce.privacy.calibration import least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.published.scd.shuffled import ShuffledPlan
 
-__all__ = ["PaperPlan"]
+__all__ = ["Published", "PublishedPlan", "moments_noise"]
+
+
+@lru_cache(maxsize=1024)
+def moments_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
+    """Return the noise multiplier that the moments accountant asks for, as papers of its time do."""
+    accountant = RenyiAccountant(conversion="moments")
+    return least_noise(lambda noise: sampled_steps((), rate, steps, noise), accountant, epsilon, delta)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperPlan(ShuffledPlan):
+class PublishedPlan(ShuffledPlan):
     """Plan of DP-SCD as published; its options are those of `ShuffledPlan`."""
 
-    solver = "paper-scd"
+    solver = "papers.dp_scd.Published"
     mechanism = (
         "DP-SCD as published (for reproduction): visible dual variables void amplification by sampling, so each "
         "row is in one full Gaussian mechanism an epoch and the published epsilon does not hold"
     )
     releases = ("the weights after every step", "the noised dual variables after every step, and with them the batches")
-
-    batch_size: int = 500
-    clipping_norm: float = 0.01
-    epochs: int = 10
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -97,7 +95,7 @@ class PaperPlan(ShuffledPlan):
     def train(self, fit: Fit) -> Solution:
         """Train one model for each target as published."""
         warnings.warn(
-            f"solver='paper-scd' reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the "
+            f"solver=Published() reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the "
             f"receipt states epsilon={self.promised_epsilon:.3g}. Use solver='scd' for a model that keeps its budget.",
             PrivacyWarning,
             stacklevel=5,
@@ -116,3 +114,28 @@ class PaperPlan(ShuffledPlan):
         )  # fmt: skip
         moves = np.clip((a[batch] - before) / tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
         return np.concatenate([moves, total])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(Solver):
+    """Algorithm 1 as published, for ``solver=``; the receipt states the epsilon that holds, not the one asked for.
+
+    Parameters
+    ----------
+    batch_size : int
+        L; at most n_samples.
+    clipping_norm : float, > 0
+        C, the bound on ``|zeta|``; for squared loss in units of the label bound.
+    epochs : int
+        Passes over the shuffled rows.
+    """
+
+    plan = PublishedPlan
+
+    batch_size: int = 500
+    clipping_norm: float = 0.01
+    epochs: int = 10
+
+    def loss_for(self, loss: Loss) -> Loss:
+        """Return the loss; the authors take one Newton step for the logistic one."""
+        return OneNewtonStep() if type(loss) is Logistic else loss

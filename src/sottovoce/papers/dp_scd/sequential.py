@@ -1,23 +1,13 @@
-r"""Sequential DP-SCD: within a batch every coordinate step sees the steps before it; for comparison.
+r"""Sequential DP-SCD (Algorithm 3): within a batch every coordinate step sees the steps before it.
 
-Each epoch cuts a random order of the rows into batches of L. A batch takes exact coordinate steps one after the other,
-each clipped to |zeta| <= C, and then releases its dual variables and v together with Gaussian noise. One row changes
-its own step and, through the running v, every later step of its batch, so that the pair (a, v) moves by up to
+Each epoch cuts a random order of the rows into batches of L. A batch takes exact coordinate steps, each clipped to
+|zeta| <= C, and then releases its dual variables and v together with Gaussian noise. One row changes its own step and,
+through the running v, every later one of its batch, so that (a, v) moves by up to C sqrt(4 L^2 - 2) (zero-out) or
+2 C sqrt(L (L + 1)) (replace-one; Lemma 5), against sqrt(2) C for independent steps: hence it is far worse.
 
-    C sqrt(4 L^2 - 2)   (zero-out),        2 C sqrt(L (L + 1))   (replace-one; the paper's Lemma 5),
-
-against sqrt(2) C for independent steps: this is why the method is far worse, and it is here to show it.
-
-The paper [1]_ takes the noise from the moments accountant at rate L / n. Nothing is amplified, because the batches can
-be seen from the noised dual variables; and keeping these secret would not help, because here they depend on *other*
-rows of their batch by more than what was released (see ``docs/privacy/comparison_solvers.md``). So the noise is larger
-than published, and the budget is kept: each row is in one batch an epoch, E epochs of K models are sqrt(E K) / s
-Gaussian DP, and s = sqrt(E K) / mu.
-
-References
-----------
-.. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Appendix C,
-   Algorithm 3, Lemma 5.
+The paper's noise, from the moments accountant at rate L / n, is too small: noised dual variables show the batches, and
+secret ones would not help (``docs/privacy/comparison_solvers.md``). Here the budget is kept: a row is in one batch an
+epoch, E epochs of K models are sqrt(E K) / s Gaussian DP, and s = sqrt(E K) / mu.
 """
 
 import math
@@ -29,21 +19,22 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import sequential
+from sottovoce.central.solver import Solver
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
+from sottovoce.papers.dp_scd.shuffled import ShuffledPlan
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.published.scd.shuffled import ShuffledPlan
 
-__all__ = ["SequentialPlan"]
+__all__ = ["Sequential", "SequentialPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialPlan(ShuffledPlan):
     """Plan of sequential DP-SCD; its options are those of `ShuffledPlan`."""
 
-    solver = "seq-scd"
+    solver = "papers.dp_scd.Sequential"
     mechanism = (
         "sequential DP-SCD with noised, visible dual variables: each row is in one Gaussian mechanism on a grid an "
         "epoch, no amplification by sampling"
@@ -53,10 +44,6 @@ class SequentialPlan(ShuffledPlan):
         "the noised dual variables after every batch, and with them the batches and their order",
     )
     proof = "docs/privacy/comparison_solvers.md"
-
-    batch_size: int = 10
-    clipping_norm: float = 1e-3
-    epochs: int = 3
 
     @property
     def sensitivity_factor(self) -> float:
@@ -97,3 +84,24 @@ class SequentialPlan(ShuffledPlan):
             moves[: len(batch)], moves[len(batch) :],
         )  # fmt: skip
         return moves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequential(Solver):
+    """Sequential DP-SCD with as much noise as its releases need, for ``solver=``.
+
+    Parameters
+    ----------
+    batch_size : int
+        L; at most n_samples.
+    clipping_norm : float, > 0
+        C, the bound on ``|zeta|``; for squared loss in units of the label bound.
+    epochs : int
+        Passes over the shuffled rows.
+    """
+
+    plan = SequentialPlan
+
+    batch_size: int = 10
+    clipping_norm: float = 1e-3
+    epochs: int = 3

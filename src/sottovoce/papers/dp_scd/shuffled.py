@@ -23,17 +23,7 @@ __all__ = ["ShuffledPlan"]
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledPlan(Plan):
-    """Plan of epochs that cut a random order of the rows into batches; each releases its duals and v with noise.
-
-    Parameters
-    ----------
-    batch_size : int
-        L; at most n_samples.
-    clipping_norm : float, > 0
-        C, the bound on |zeta|; for squared loss in units of the label bound.
-    epochs : int
-        Passes over the shuffled rows.
-    """
+    """Plan of epochs that cut a random order of the rows into batches; each releases its duals and v with noise."""
 
     batch_size: int
     clipping_norm: float
@@ -43,10 +33,10 @@ class ShuffledPlan(Plan):
         super().__post_init__()
         whole_number("batch_size", self.batch_size, at_least=1)
         magnitude("clipping_norm", self.clipping_norm)
-        whole_number("epochs", self.epochs, at_least=1)
+        whole_number("epochs", self.epochs, at_least=1, at_most=10**6)
         if self.adjacency is Adjacency.ADD_REMOVE:
             raise ParameterError(
-                f"adjacency must be 'zero-out' or 'replace-one' for solver={self.solver!r}: batches of fixed size "
+                f"adjacency must be 'zero-out' or 'replace-one' for {self.solver}: batches of fixed size "
                 "shift when a row is added; got 'add-remove'. Use solver='scd'."
             )
 

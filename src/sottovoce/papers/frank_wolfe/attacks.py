@@ -1,7 +1,7 @@
 r"""Attacks on the published noise of private Frank-Wolfe over distributed columns: its claim does not hold.
 
 What is attacked is the noisy sketch J a + N(0, pi^2 I) of a column a that a party sends in every step, J public, see
-`sottovoce.published.vertical_frank_wolfe.plan`. The adversary is that of differential privacy: it knows the column but
+`sottovoce.papers.frank_wolfe.published`. The adversary is that of differential privacy: it knows the column but
 for one person's entry, and two or more values that this entry may have. For two values at a distance D the likelihood
 test is right with probability :math:`\Phi(D \, |J e_i| / 2 \pi)`, and over several releases with
 :math:`\Phi(\mu / 2)`, mu the root of the sum of (D |J e_i| / pi)^2: no test can do better.
@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.papers.frank_wolfe.noise import Sketch
 
 __all__ = ["identify_entry", "least_error", "success_at_most"]
 

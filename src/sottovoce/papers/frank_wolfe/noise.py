@@ -11,11 +11,35 @@ References
 """
 
 import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigvalsh
+
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, coarsest_tick
 
-__all__ = ["published_column_std", "published_event", "published_rows", "published_selection_scale", "published_steps"]
+__all__ = [
+    "Sketch",
+    "SketchRelease",
+    "column_release",
+    "published_column_std",
+    "published_event",
+    "published_rows",
+    "published_selection_scale",
+    "published_steps",
+]
+
+_PIECE: Final = 1024  # people whose columns of J are in memory at a time
+_KEPT: Final = 2**23  # entries of J that are kept, 64 MB; a larger one is drawn again for each use
+_SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
 
 
 def published_steps(n_people: int, epsilon: float) -> int:
@@ -108,3 +132,128 @@ def published_event(selection_epsilon: float, column_noise: float, n_steps: int)
     return compose(
         RepeatedEvent(PureEvent(selection_epsilon), n_steps), RepeatedEvent(GaussianEvent(column_noise), n_steps)
     )
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A public linear map J of n entries to m numbers, with entries N(0, 1/m).
+
+    One person's entry meets one column of J, so the sensitivity of J a is the largest norm of a *column* times that of
+    a (not the leading singular value of J, which is 7 to 11 times as much). J follows from a public seed: it protects
+    nobody.
+
+    Parameters
+    ----------
+    n_people : int
+        n.
+    n_rows : int
+        m, at least 4.
+    seed : int
+        Public.
+    """
+
+    n_people: int
+    n_rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        whole_number("sketch_rows", self.n_rows, at_least=4)
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """Largest norm of a column of J, rounded up."""
+        return _SLACK * max(float(np.sqrt((piece**2).sum(axis=0).max())) for _, piece in self._pieces())
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding in `compress` can move two results apart, for entries within 1 and multiples of 2^-20."""
+        return 2.0 * float(np.sqrt(self.n_rows)) * self.largest_norm * self.n_people**2 * 2.0**-52
+
+    @cached_property
+    def largest_sum(self) -> float:
+        """Bound on an entry of J a, for a within [-1, 1]."""
+        sums = np.zeros(self.n_rows)
+        for _, piece in self._pieces():
+            sums += np.abs(piece).sum(axis=1)
+        return _SLACK * float(sums.max())
+
+    @cached_property
+    def leading_singular_value(self) -> float:
+        """Largest singular value of J: the published sensitivity of a sketch."""
+        gram = np.zeros((self.n_rows, self.n_rows))
+        for _, piece in self._pieces():
+            gram += piece @ piece.T
+        last = self.n_rows - 1
+        return float(np.sqrt(eigvalsh(gram, subset_by_index=(last, last))[0]))
+
+    @cached_property
+    def _kept_pieces(self) -> list[tuple[slice, Vector]] | None:
+        return list(self._drawn_pieces()) if self.n_rows * self.n_people <= _KEPT else None
+
+    def _pieces(self) -> Iterable[tuple[slice, Vector]]:
+        """Return the columns of J, some people at a time."""
+        return self._kept_pieces or self._drawn_pieces()
+
+    def _drawn_pieces(self) -> Iterator[tuple[slice, Vector]]:
+        rng = np.random.Generator(np.random.PCG64(self.seed))
+        for low in range(0, self.n_people, _PIECE):
+            place = slice(low, min(low + _PIECE, self.n_people))
+            yield place, rng.standard_normal((self.n_rows, place.stop - low)) / np.sqrt(self.n_rows)
+
+    def compress(self, column: Vector) -> Vector:
+        """Return J a."""
+        total = np.zeros(self.n_rows)
+        for place, piece in self._pieces():
+            total += piece @ column[place]
+        return total
+
+    def spread(self, compressed: Vector) -> Vector:
+        """Return J'u, one number a person: its inner product with a column a is that of J a with u."""
+        out = np.empty(self.n_people)
+        for place, piece in self._pieces():
+            out[place] = compressed @ piece
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchRelease(ColumnRelease):
+    """One shared column through a public sketch; see `ColumnRelease`.
+
+    Entries are cut to multiples of 2^-20 before they are sketched. A sketch is rounded to whole ticks as a whole, which
+    the sensitivity counts.
+
+    Parameters
+    ----------
+    sketch : Sketch
+    """
+
+    sketch: Sketch
+
+    @property
+    def size(self) -> int:
+        """How many numbers are sent."""
+        return self.sketch.n_rows
+
+    @cached_property
+    def mechanism(self) -> GridGaussian:
+        """The noise; it follows from public facts."""
+        exact = 2.0 * self.sketch.largest_norm * ROUNDING_SLACK
+        widest = power_of_two_below(exact / math.sqrt(self.size)) * 2.0**-12
+        tick = min(coarsest_tick(exact * self.noise_multiplier), widest)
+        return GridGaussian(exact + rounding_norm(self.size, tick) + self.sketch.rounding, self.noise_multiplier, tick)
+
+    @property
+    def largest(self) -> float:
+        """Bound on what is sent, without its noise."""
+        return self.sketch.largest_sum
+
+    def ticks(self, column: Vector) -> NDArray[np.int64]:
+        """Return what is sent, without its noise, in whole ticks."""
+        return to_ticks(self.sketch.compress(np.trunc(column * 2.0**20) * 2.0**-20), self.mechanism.tick)
+
+
+def column_release(n_people: int, noise_multiplier: float, sketch: Sketch | None) -> ColumnRelease:
+    """Return how a column is shared: through a sketch, or raw for None."""
+    if sketch is None:
+        return ColumnRelease(n_people, noise_multiplier)
+    return SketchRelease(n_people, noise_multiplier, sketch=sketch)

@@ -1,4 +1,4 @@
-"""A party's side of private Frank-Wolfe with the published noise, see its plan."""
+"""A party's side of private Frank-Wolfe with the published noise, and its messages; see `PublishedBallPlan`."""
 
 from functools import cached_property
 from typing import Any
@@ -10,25 +10,63 @@ from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.papers.frank_wolfe.noise import Sketch, column_release, published_event
 from sottovoce.privacy.events import Event
-from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
-from sottovoce.published.vertical_frank_wolfe.noise import published_event
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Step, Training, within
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
 from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
 from sottovoce.vertical.protocols.frank_wolfe.places import place_of
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
 from sottovoce.vertical.protocols.frank_wolfe.worker import cut
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Count, Done, Message
+from sottovoce.vertical.wire import Vector as Numbers
 
 __all__ = [
+    "PublishedBallReply",
+    "PublishedBallStart",
     "PublishedBallStartHandler",
+    "PublishedBallStep",
     "PublishedBallStepHandler",
     "PublishedBallWorker",
     "selection_epsilon",
     "start_event",
 ]
+
+
+class PublishedBallStart(Message, code=72):
+    """Open steps of Frank-Wolfe with the published noise.
+
+    ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
+    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn again for each step, one is
+    chosen. ``sketch_rows`` is 0 for raw columns.
+    """
+
+    loss: str
+    labels: Numbers
+    clip: float
+    selection: float
+    column_noise: float
+    n_steps: Count
+    sampled: Count
+    intercept: Count
+    sketch_rows: Count
+    sketch_seed: Count
+
+
+class PublishedBallStep(Message, code=73):
+    """What the released columns predict: one number a record, or a row of the sketch; take one step."""
+
+    predicted: Numbers
+
+
+class PublishedBallReply(Message, code=74):
+    """Twice the column, plus 1 for a step down; the noisy column in whole ticks; pure epsilon and noise multiplier."""
+
+    place: Count
+    ticks: bytes
+    selection_epsilon: float
+    column_noise: float
+
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
 
@@ -83,11 +121,11 @@ class PublishedBallWorker:
     @cached_property
     def _sketch(self) -> Sketch | None:
         rows = self._start.sketch_rows
-        return Sketch("gaussian", self._n_people, rows, self._start.sketch_seed) if rows else None
+        return Sketch(self._n_people, rows, self._start.sketch_seed) if rows else None
 
     @cached_property
     def _release(self) -> ColumnRelease:
-        return ColumnRelease(self._n_people, self._start.column_noise, self._sketch)
+        return column_release(self._n_people, self._start.column_noise, self._sketch)
 
     def why_not(self, request: PublishedBallStep) -> str:
         """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""

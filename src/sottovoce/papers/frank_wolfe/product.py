@@ -7,9 +7,8 @@ import numpy as np
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.optimize._arrays import Array, Indices, vector
-from sottovoce.optimize.domains.base import Block
-from sottovoce.optimize.domains.box import Box
+from sottovoce.papers.frank_wolfe._arrays import Array, Indices
+from sottovoce.papers.frank_wolfe.domains import Block, Box
 
 __all__ = ["ProductDomain"]
 
@@ -17,12 +16,12 @@ __all__ = ["ProductDomain"]
 class ProductDomain:
     """M_1 x ... x M_B: block i holds the coordinates ``offsets[i]`` to ``offsets[i + 1] - 1``.
 
-    Boxes of whatever sizes, and blocks that are all equal, are handled without a loop over the blocks.
+    Blocks that are all the same, as those of `power` and `intervals`, are handled without a loop over them.
 
     Parameters
     ----------
     blocks : iterable of Block
-        `Box`, `L1Ball`, `L2Ball`, `Simplex`, or anything with the same methods.
+        `Box`, `L1Ball`, `L2Ball`, `Simplex`.
 
     Attributes
     ----------
@@ -30,6 +29,8 @@ class ProductDomain:
     sizes : ndarray of shape (n_blocks,)
         Number of coordinates of each block.
     offsets : ndarray of shape (n_blocks + 1,)
+    diameters : ndarray of shape (n_blocks,)
+        Euclidean diameter of each block.
 
     Examples
     --------
@@ -39,97 +40,42 @@ class ProductDomain:
     """
 
     def __init__(self, blocks: Iterable[Block]) -> None:
-        try:
-            listed = list(blocks)
-        except TypeError:
-            raise ParameterError(f"blocks must list blocks such as Box(0, 1); got {blocks!r}.") from None
-        for place, block in enumerate(listed):
-            if not all(hasattr(block, name) for name in ("size", "diameter", "oracle", "start", "contains")):
-                raise ParameterError(
-                    f"blocks[{place}] is not a block; got {block!r}. Give Box, L1Ball, L2Ball or Simplex."
-                )
-        if not listed:
-            raise ParameterError("blocks is empty: give at least one block.")
-        self.blocks: list[Block] = listed
-        self.sizes: Indices = np.array([block.size for block in listed], dtype=np.intp)
-        sizes = self.sizes
-        self.offsets: Indices = np.concatenate([np.zeros(1, dtype=np.intp), np.cumsum(sizes)])
-        self._size: int | None = int(sizes[0]) if (sizes == sizes[0]).all() else None
-        self._low = self._high = np.empty(0)
-        self._all_boxes = all(isinstance(block, Box) for block in listed)
-        if self._all_boxes:
-            self._low = np.concatenate([block.low for block in listed if isinstance(block, Box)])
-            self._high = np.concatenate([block.high for block in listed if isinstance(block, Box)])
-        self._equal = len({block.signature for block in listed}) == 1
-
-    @classmethod
-    def intervals(cls, low: object, high: object, *, n_blocks: int | None = None) -> Self:
-        """Return the box whose every coordinate is a block."""
-        n = max(np.size(low), np.size(high)) if n_blocks is None else whole_number("n_blocks", n_blocks, at_least=1)  # type: ignore[arg-type]
-        lows, highs = vector("low", low, size=n), vector("high", high, size=n)
-        return cls(Box(a, b) for a, b in zip(lows, highs, strict=True))
+        self.blocks: list[Block] = list(blocks)
+        if not self.blocks or not all(isinstance(block, Block) for block in self.blocks):
+            raise ParameterError(f"blocks must list blocks such as Box(0, 1), at least one; got {self.blocks!r}.")
+        self.sizes: Indices = np.array([block.size for block in self.blocks], dtype=np.intp)
+        self.offsets: Indices = np.concatenate([np.zeros(1, dtype=np.intp), np.cumsum(self.sizes)])
+        self.diameters: Array = np.array([block.diameter for block in self.blocks])
+        self.n_blocks = len(self.blocks)
+        self.n_coordinates = int(self.offsets[-1])
+        self._size = int(self.sizes[0]) if (self.sizes == self.sizes[0]).all() else None
+        self._same = all(block is self.blocks[0] for block in self.blocks)
 
     @classmethod
     def power(cls, block: Block, n_blocks: int) -> Self:
         """Return the product of ``n_blocks`` equal blocks."""
         return cls([block] * whole_number("n_blocks", n_blocks, at_least=1))
 
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks."""
-        return len(self.blocks)
-
-    @property
-    def n_coordinates(self) -> int:
-        """Number of coordinates of all blocks."""
-        return int(self.offsets[-1])
-
-    @property
-    def diameters(self) -> Array:
-        """Euclidean diameter of each block."""
-        return np.array([block.diameter for block in self.blocks])
-
-    @property
-    def diameter(self) -> float:
-        """Euclidean diameter of the product."""
-        return float(np.linalg.norm(self.diameters))
-
-    @property
-    def all_intervals(self) -> bool:
-        """True when every block is a box of one coordinate."""
-        return self._all_boxes and self._size == 1
-
-    @property
-    def widths(self) -> Array:
-        """Width of each coordinate, where all blocks are boxes."""
-        if not self._all_boxes:
-            raise ParameterError("widths are known where all blocks are boxes; use diameters.")
-        return self._high - self._low
+    @classmethod
+    def intervals(cls, low: float, high: float, *, n_blocks: int) -> Self:
+        """Return the box whose every coordinate is a block, an interval from ``low`` to ``high``."""
+        return cls.power(Box(low, high, size=1), n_blocks)
 
     def place(self, block: int) -> slice:
         """Return the place of a block in a vector of coordinates."""
         return slice(int(self.offsets[block]), int(self.offsets[block + 1]))
 
-    def coordinates(self, blocks: object = None) -> Indices | slice:
-        """Return the coordinates of some blocks, block after block; a slice of all for None."""
-        if blocks is None:
-            return slice(None)
+    def coordinates(self, blocks: object) -> Indices:
+        """Return the coordinates of some blocks, block after block."""
         chosen: Indices = np.asarray(blocks, dtype=np.intp)
-        if self._size == 1:
-            return chosen
         if self._size is not None:
             return (chosen[:, None] * self._size + np.arange(self._size)).ravel()
-        if len(chosen) == 0:
-            return np.empty(0, dtype=np.intp)
-        return np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
+        return np.concatenate([np.empty(0, np.intp), *(np.arange(*self.offsets[i : i + 2]) for i in chosen)])
 
     def oracle(self, gradient: Array, blocks: Indices | None = None) -> Array:
         """Return the minimiser of the inner product over the blocks; vectors hold the coordinates of these only."""
-        if self._all_boxes:
-            place = self.coordinates(blocks)
-            return np.where(gradient < 0.0, self._high[place], self._low[place])
-        if self._equal and self._size is not None:
-            return self.blocks[0].oracle(gradient.reshape(-1, self._size)).ravel()
+        if self._same:
+            return self.blocks[0].oracle(gradient.reshape(-1, self.blocks[0].size)).ravel()
         out = np.empty(len(gradient))
         for block, part in self._parts(blocks):
             out[part] = block.oracle(gradient[part])
@@ -138,12 +84,9 @@ class ProductDomain:
     def sum_by_block(self, terms: Array, blocks: Indices | None = None) -> Array:
         """Add the entries of each block."""
         if self._size is not None:
-            return terms if self._size == 1 else terms.reshape(-1, self._size).sum(axis=1)
-        sizes = self.sizes if blocks is None else self.sizes[blocks]
-        if len(sizes) == 0:
-            return np.empty(0)
-        out: Array = np.add.reduceat(terms, np.concatenate([[0], np.cumsum(sizes)[:-1]]))
-        return out
+            sums: Array = terms.reshape(-1, self._size).sum(axis=1)
+            return sums
+        return np.array([terms[part].sum() for _, part in self._parts(blocks)])
 
     def gaps(self, x: Array, gradient: Array) -> Array:
         """Return max over s of <x_i - s, gradient_i> for each block; they add up to the duality gap."""
@@ -153,12 +96,9 @@ class ProductDomain:
         """Return the centre of each block."""
         return np.concatenate([block.start() for block in self.blocks])
 
-    def contains(self, x: Array, blocks: Indices | None = None, *, tolerance: float = 1e-9) -> bool:
-        """Tell whether x, the coordinates of the blocks or of all, is in their product."""
-        if self._all_boxes:
-            place = self.coordinates(blocks)
-            return bool((x >= self._low[place] - tolerance).all() and (x <= self._high[place] + tolerance).all())
-        return all(block.contains(x[part], tolerance) for block, part in self._parts(blocks))
+    def contains(self, x: Array, *, tolerance: float = 1e-9) -> bool:
+        """Tell whether x is in the product."""
+        return all(block.contains(x[part], tolerance) for block, part in self._parts(None))
 
     def _parts(self, blocks: Indices | None) -> Iterator[tuple[Block, slice]]:
         """Give each block with its place in a vector that holds the coordinates of these only."""

@@ -1,9 +1,15 @@
-r"""``mechanism="paper"``: private Frank-Wolfe over distributed columns as published, for reproduction.
+r"""Private Frank-Wolfe over distributed columns as published, among parties; for reproduction.
 
 In every step each party draws some of its columns, chooses a signed one by a noisy maximum with Laplace noise, and
 sends it together with a noisy Gaussian sketch of the column; the model moves towards the *sum* of all parties'
 vertices. The noise is the printed one. Its claim does not hold: the receipt says what does, which is an epsilon in the
 hundreds and more, at the same delta (``docs/privacy/published_vertical_frank_wolfe.md``).
+
+Parties and estimator must both be given it, within one process:
+
+>>> from sottovoce.vertical import Party, VerticalLasso
+>>> clinic = Party([[0.5], [1.0]], name="clinic", data_bound=1.0, protocols=[PROTOCOL])
+>>> lasso = VerticalLasso(radius=1.0, label_bounds=(-1, 1), labels_public=True, mechanism=PublishedBallPlan)
 
 Algorithm 2 does not run as it is printed. Mended here, and nothing else:
 
@@ -36,27 +42,35 @@ import numpy as np
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
-from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import Event, compose
-from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
-from sottovoce.published.vertical_frank_wolfe.noise import (
+from sottovoce.papers.frank_wolfe.noise import (
+    Sketch,
+    column_release,
     published_column_std,
     published_event,
     published_rows,
     published_selection_scale,
     published_steps,
 )
-from sottovoce.published.vertical_frank_wolfe.party import selection_epsilon
+from sottovoce.papers.frank_wolfe.party import (
+    PublishedBallReply,
+    PublishedBallStart,
+    PublishedBallStartHandler,
+    PublishedBallStep,
+    PublishedBallStepHandler,
+    selection_epsilon,
+)
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.protocol import Answer, Protocol
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.wire import Done
 
-__all__ = ["PublishedBallPlan"]
+__all__ = ["PROTOCOL", "PublishedBallPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +94,7 @@ class PublishedBallPlan(PrivateBallPlan):
         If a parameter is out of range, or the labels are secret.
     """
 
-    name: ClassVar[str] = "paper"
+    name: ClassVar[str] = "lou-cheung"
     proof: ClassVar[str] = "docs/privacy/published_vertical_frank_wolfe.md"
     options: ClassVar[tuple[str, ...]] = ("jl_parameter", "sampled_columns", "sketch_rows", "sketch_seed")
 
@@ -95,8 +109,8 @@ class PublishedBallPlan(PrivateBallPlan):
         whole_number("sketch_seed", self.sketch_seed, at_least=0)
         if not self.labels_public:
             raise ParameterError(
-                "mechanism='paper' gives the labels to all parties as they are: it needs labels_public=True. Use the "
-                "default mechanism for secret labels."
+                "Algorithm 2 gives the labels to all parties as they are: it needs labels_public=True. Use the default "
+                "mechanism for secret labels."
             )
         if self.sampled_columns is not None:
             fewest = min(self.n_columns(name) for name in self.facts.names)
@@ -129,7 +143,7 @@ class PublishedBallPlan(PrivateBallPlan):
         rows = self.sketch_rows
         if rows is None:
             rows = published_rows(self.n_steps, self.delta, self.jl_parameter)
-        return Sketch("gaussian", self.facts.n_samples, rows, self.sketch_seed)
+        return Sketch(self.facts.n_samples, rows, self.sketch_seed)
 
     @cached_property
     def column_std(self) -> float:
@@ -148,7 +162,7 @@ class PublishedBallPlan(PrivateBallPlan):
         """How a column is released: with noise pi, which is this multiple of what one person can move it by."""
         largest = 1.0 if self.public_sketch is None else self.public_sketch.largest_norm
         multiplier = self.column_std / (2.0 * largest * ROUNDING_SLACK)
-        return ColumnRelease(self.facts.n_samples, multiplier, self.public_sketch)
+        return column_release(self.facts.n_samples, multiplier, self.public_sketch)
 
     def selection_scale(self, name: str) -> float:
         """Return the scale of the printed Laplace noise at a party."""
@@ -190,7 +204,7 @@ class PublishedBallPlan(PrivateBallPlan):
         events = {name: self.party_event(name) for name in names}
         check_affordable(parties, events)
         warnings.warn(
-            f"mechanism='paper' reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
+            f"PublishedBallPlan reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
             f"states epsilon={self.promised_epsilon:.4g}. Use mechanism='frank-wolfe' for a model that keeps its "
             "budget.",
             PrivacyWarning,
@@ -211,7 +225,7 @@ class PublishedBallPlan(PrivateBallPlan):
         parts = {name: self.in_units(name, self.label_unit * weights[name]) for name in names}
         parties.exchange({name: kept_weights(model, *parts[name]) for name in names}, Done)
         return VerticalSolution(
-            scorer=self.scorer(), event=self.event, party_events=events, n_rounds=self.n_steps, weights=parts
+            scorer=self.scorer, event=self.event, party_events=events, n_rounds=self.n_steps, weights=parts
         )
 
     @cached_property
@@ -288,3 +302,10 @@ class PublishedBallPlan(PrivateBallPlan):
             "sketch seed": self.sketch_seed,
             "columns drawn for a step": "all" if self.sampled_columns is None else self.sampled_columns,
         }
+
+
+PROTOCOL = Protocol(
+    Answer("lou-cheung", "what Lou and Cheung (2018) print, for study", charged=True),
+    handlers=(PublishedBallStartHandler, PublishedBallStepHandler),
+    plan=PublishedBallPlan,
+)

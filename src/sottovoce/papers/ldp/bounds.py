@@ -16,7 +16,7 @@ Q(u) = f'(-1) u + 2 D E H((u - s)/2), H' the polynomial for h_beta':
 * n as before, with L <= D/(4 beta) and the sigma of Algorithm 2.
 
 sigma^2 grows linearly in d, and like (p^c / epsilon^4)^p: the numbers are astronomical for any alpha of use, and the
-tables of `docs/papers/noninteractive_ldp.md` show them. They are bounds; what the method does is measured there too.
+tables of `docs/papers/ldp.md` show them. They are bounds; what the method does is measured there too.
 
 `risk_bound` is the same argument for a given degree, beta and number of people. What the surrogate differs from the
 loss by is computed there, not bounded.
@@ -27,14 +27,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce._validation import choice, number, whole_number
-from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
-from sottovoce.published.bernstein.noise import CopyNoise, copies
-from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.sigm import STEP_FACTOR, expected_noise_error
-from sottovoce.published.bernstein.smoothing import THIRD_DERIVATIVE, hinge_half
+from sottovoce._validation import number, whole_number
+from sottovoce.papers.ldp.noise import CopyNoise, copies
+from sottovoce.papers.ldp.oracle import Oracle
+from sottovoce.papers.ldp.polynomial import THIRD_DERIVATIVE, hinge_half
+from sottovoce.papers.ldp.sigm import STEP_FACTOR, expected_noise_error
 
-__all__ = ["RiskBound", "TheoremChoice", "general_theorem_choice", "risk_bound", "theorem_choice"]
+__all__ = ["RiskBound", "TheoremChoice", "risk_bound", "theorem_choice"]
 
 _EXACT_UP_TO = 20  # beyond, the second moment leaves the doubles for small budgets; a bound in logarithms then
 
@@ -86,7 +85,13 @@ class RiskBound:
 
 
 def theorem_choice(
-    alpha: float, n_features: int, epsilon: float, delta: float, *, noise: str = "tight"
+    alpha: float,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    *,
+    spread: float | None = None,
+    noise: str = "tight",
 ) -> TheoremChoice:
     """Return beta, degree and the number of reports for an expected excess risk of at most ``alpha``; see the module.
 
@@ -95,41 +100,25 @@ def theorem_choice(
     alpha : float, in (0, 1/2]
     n_features : int, >= 1
     epsilon, delta : float
-    noise : {"tight", "basic", "printed"}
+    spread : float, in (0, 2], optional
+        D of Theorem 4.12, by which the slope of the loss changes on [-1, 1]: 2 covers every loss, and less asks for
+        fewer people. By default Theorem 4.5, for the hinge.
+    noise : {"tight", "printed"}
     """
-    alpha, n_features = _target(alpha, n_features)
-    return _choice(alpha, n_features, epsilon, delta, noise, beta=0.5 * alpha, share=alpha / 8.0, spread=None)
-
-
-def general_theorem_choice(
-    alpha: float,
-    n_features: int,
-    epsilon: float,
-    delta: float,
-    *,
-    loss: str | GeneralLoss | None = None,
-    noise: str = "tight",
-) -> TheoremChoice:
-    """Return what Theorem 4.12 asks for: `theorem_choice` for a convex 1-Lipschitz loss by Algorithm 2.
-
-    Parameters
-    ----------
-    alpha : float, in (0, 1/2]
-    n_features : int, >= 1
-    epsilon, delta : float
-    loss : str or GeneralLoss, optional
-        By default any: D = 2. A loss whose slope changes by less needs fewer people.
-    noise : {"tight", "basic", "printed"}
-    """
-    alpha, n_features = _target(alpha, n_features)
-    if isinstance(loss, str):
-        loss = GENERAL_LOSSES[choice("loss", loss, tuple(GENERAL_LOSSES))]
-    spread = 2.0
-    if loss is not None:
-        loss.check()
-        spread = number(f"change of slope of the loss {loss.name!r}", loss.ends[1] - loss.ends[0], above=0.0)
-    beta, share = min(1.0, alpha / (4.0 * spread)), alpha / (8.0 * spread)
-    return _choice(alpha, n_features, epsilon, delta, noise, beta=beta, share=share, spread=spread)
+    alpha = number("alpha", alpha, above=0.0, at_most=0.5)
+    n_features = whole_number("n_features", n_features, at_least=1)
+    if spread is None:
+        beta, share, smoothness = 0.5 * alpha, alpha / 8.0, 1.0 / alpha
+    else:
+        spread = number("spread", spread, above=0.0, at_most=2.0)
+        beta, share = min(1.0, alpha / (4.0 * spread)), alpha / (8.0 * spread)
+        smoothness = spread / (4.0 * beta)
+    degree = math.ceil(4.0 * THIRD_DERIVATIVE / (8.0 * beta**2 * share))
+    copy_noise = CopyNoise.calibrated(noise, epsilon, delta, degree)
+    log_std = _log10_gradient_std(degree, beta, copy_noise, n_features, spread)
+    from_noise = 2.0 * (math.log10((0.5 * STEP_FACTOR + 1.0 / STEP_FACTOR) * 4.0 / alpha) + log_std)
+    from_smoothness = math.log10(4.0 / alpha * smoothness)
+    return TheoremChoice(alpha, beta, degree, copies(degree), max(from_noise, from_smoothness))
 
 
 def risk_bound(oracle: Oracle, noise: CopyNoise, n_features: int, n_reports: int) -> RiskBound:
@@ -153,34 +142,7 @@ def risk_bound(oracle: Oracle, noise: CopyNoise, n_features: int, n_reports: int
     return RiskBound(float(np.ptp(surrogate - value)), expected_noise_error(std, n), oracle.smoothness / n)
 
 
-def _target(alpha: float, n_features: int) -> tuple[float, int]:
-    return number("alpha", alpha, above=0.0, at_most=0.5), whole_number("n_features", n_features, at_least=1)
-
-
-def _choice(
-    alpha: float,
-    n_features: int,
-    epsilon: float,
-    delta: float,
-    noise: str,
-    *,
-    beta: float,
-    share: float,
-    spread: float | None,
-) -> TheoremChoice:
-    """Return the choice for a sup error ``share`` of the polynomial; ``spread`` is D, None for Algorithm 1."""
-    degree = math.ceil(4.0 * THIRD_DERIVATIVE / (8.0 * beta**2 * share))
-    copy_noise = CopyNoise.calibrated(noise, epsilon, delta, degree)
-    log_std = _log10_gradient_std(degree, beta, copy_noise, n_features, spread)
-    smoothness = 1.0 / (2.0 * beta) if spread is None else spread / (4.0 * beta)
-    from_noise = 2.0 * (math.log10((0.5 * STEP_FACTOR + 1.0 / STEP_FACTOR) * 4.0 / alpha) + log_std)
-    from_smoothness = math.log10(4.0 / alpha * smoothness)
-    return TheoremChoice(alpha, beta, degree, copies(degree), max(from_noise, from_smoothness))
-
-
-def _log10_gradient_std(
-    degree: int, beta: float, noise: CopyNoise, n_features: int, spread: float | None = None
-) -> float:
+def _log10_gradient_std(degree: int, beta: float, noise: CopyNoise, n_features: int, spread: float | None) -> float:
     if spread is None and degree <= _EXACT_UP_TO:
         return math.log10(Oracle(degree, beta).gradient_std(noise, n_features))
     # |Q'| <= 1; |c_j| <= 1, sum of C(p, j)^2 = C(2p, p); E v^2 <= 1 + b^2 ((1 + s_1^2)^2 - 1) for every factor

@@ -9,35 +9,28 @@ copy by at most sqrt(8), so the report is mu-Gaussian DP with
 and no smaller mu will do, for opposite unit vectors with opposite labels attain it. Kinds of noise:
 
 * ``"tight"``: s_0 = s_1 = sqrt(8 M) / mu(epsilon, delta), exact.
-* ``"basic"``: the classical Gaussian mechanism for x and for y of each copy, sensitivity 2, with epsilon and delta
-  split evenly over the 2 M releases. Wasteful. The classical formula is proved for parts of at most 1; what comes out
-  is checked exactly, and refused where it breaks the claim.
 * ``"printed"``: the paper's s_0^2 = 32 L / epsilon^2 and s_1^2 = 8 L p^2 (p + 1)^2 / epsilon^2 with
   L = log(1.25 / delta). Then mu^2 = (epsilon^2 / L)(1/4 + 1/(p (p + 1))), which breaks the claim from epsilon = 2 on at
   p = 1 (delta = 1e-6). Kept to reproduce the paper; every receipt states what it really gives.
-
-A device checks the noise that a protocol states with numpy alone, by `CopyNoise.delta`; the accountants
-are loaded by who needs them.
 
 Statement and proof: ``docs/privacy/bernstein_reports.md``.
 """
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import choice, number, whole_number
-from sottovoce.exceptions import ParameterError
-
-if TYPE_CHECKING:
-    from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import GaussianEvent
 
 __all__ = ["KINDS", "SENSITIVITY", "CopyNoise", "copies"]
 
-KINDS: Final = ("tight", "basic", "printed")
+KINDS: Final = ("tight", "printed")
 SENSITIVITY: Final = math.sqrt(8.0)  # of one copy: |x - x'| <= 2 and |y - y'| <= 2
 
 _SLACK: Final = 1.0 + 2.0**-40  # the square roots and divisions below are rounded
@@ -78,7 +71,7 @@ class CopyNoise:
         Raises
         ------
         ParameterError
-            If a parameter is out of range, or ``"basic"`` is asked for an epsilon beyond the classical formula.
+            If a parameter is out of range.
         """
         kind = choice("noise", kind, KINDS)
         epsilon = number("epsilon", epsilon, above=0.0)
@@ -91,20 +84,8 @@ class CopyNoise:
                 math.sqrt(32.0 * log_term) / epsilon,
                 math.sqrt(8.0 * log_term) * degree * (degree + 1) / epsilon,
             )
-        from sottovoce.privacy.calibration import gaussian_mu
-
-        if kind == "tight":
-            std = SENSITIVITY * math.sqrt(copies(degree)) / gaussian_mu(epsilon, delta) * _SLACK
-            return cls(degree, std, std)
-        parts = 2 * copies(degree)
-        std = 2.0 * math.sqrt(2.0 * math.log(1.25 * parts / delta)) * parts / epsilon
-        out = cls(degree, std, std)
-        if not out.epsilon(delta) <= epsilon:
-            raise ParameterError(
-                f"noise='basic' does not keep epsilon={epsilon!r} at degree {degree}: its formula is only proved where "
-                f"each of {parts} parts has at most 1. Use noise='tight'."
-            )
-        return out
+        std = SENSITIVITY * math.sqrt(copies(degree)) / gaussian_mu(epsilon, delta) * _SLACK
+        return cls(degree, std, std)
 
     @property
     def stds(self) -> NDArray[np.float64]:
@@ -118,34 +99,10 @@ class CopyNoise:
         return SENSITIVITY * math.hypot(1.0 / self.first_std, math.sqrt(others) / self.other_std) * (1.0 + 2.0**-45)
 
     @property
-    def event(self) -> "GaussianEvent":
+    def event(self) -> GaussianEvent:
         """What one report costs."""
-        from sottovoce.privacy.events import GaussianEvent
-
         return GaussianEvent(1.0 / self.mu)
 
     def epsilon(self, delta: float) -> float:
         """Return what a report really gives at ``delta``: the smallest true epsilon."""
-        from sottovoce.privacy.accounting import gaussian_epsilon
-
         return gaussian_epsilon(self.mu, delta)
-
-    def delta(self, epsilon: float) -> float:
-        """Return delta at ``epsilon`` by the closed form, without any accountant; relative error below 1e-9.
-
-        Phi(-a) - e^epsilon Phi(-b) with a = epsilon/mu - mu/2, b = epsilon/mu + mu/2, and epsilon = (b^2 - a^2)/2.
-        """
-        a, b = epsilon / self.mu - 0.5 * self.mu, epsilon / self.mu + 0.5 * self.mu
-        if a <= 0.0:
-            return 0.5 * (math.erfc(a / math.sqrt(2.0)) - math.exp(-0.5 * a * a) * _scaled_erfc(b / math.sqrt(2.0)))
-        return 0.5 * math.exp(-0.5 * a * a) * (_scaled_erfc(a / math.sqrt(2.0)) - _scaled_erfc(b / math.sqrt(2.0)))
-
-
-def _scaled_erfc(x: float) -> float:
-    """Return e^(x^2) erfc(x) for x >= 0."""
-    if x < 5.0:
-        return math.exp(x * x) * math.erfc(x)
-    tail = x  # continued fraction x + (1/2)/(x + 1/(x + (3/2)/(x + ...)))
-    for k in range(60, 0, -1):
-        tail = x + 0.5 * k / tail
-    return 1.0 / (tail * math.sqrt(math.pi))

@@ -8,7 +8,7 @@ the polynomial takes the p copies jp + 1, ..., jp + p:
 
 Algorithm 1 (hinge at 1/2): c_j = f_beta'(2j/p - 1), a = b = 1/2, D = 1, e = 0. Algorithm 2 (general loss): with one
 s of Lemma 4.8 for the whole report, c_j = h_beta'(2j/p - 1), a = 1/2 - s/4, b = 1/4, D = f'(1) - f'(-1), e = f'(-1).
-Losses of a residual, with v_k = a + b (<w, x_k> - y_k) and x_0 in place of y_0 x_0: `residual_loss`.
+Losses of a residual, with v_k = a + b (<w, x_k> - y_k) and x_0 in place of y_0 x_0: `losses`.
 
 All factors are independent and unbiased, and so is G for Q'(u) y x, where Q' = D P + e: the derivative of a *convex*
 function of u, because the Bernstein polynomial of a nondecreasing function is nondecreasing (its iterates need not be).
@@ -21,11 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import number, whole_number
-from sottovoce.published.bernstein.general_loss import GeneralLoss
-from sottovoce.published.bernstein.noise import CopyNoise
-from sottovoce.published.bernstein.polynomial import bernstein_at, bernstein_coefficients, binomials
-from sottovoce.published.bernstein.residual_loss import ResidualLoss
-from sottovoce.published.bernstein.smoothing import smoothed_hinge_derivative, smoothed_step
+from sottovoce.papers.ldp.losses import Loss
+from sottovoce.papers.ldp.noise import CopyNoise
+from sottovoce.papers.ldp.polynomial import (
+    bernstein_at,
+    bernstein_coefficients,
+    binomials,
+    smoothed_hinge_derivative,
+    smoothed_step,
+)
 
 __all__ = ["Oracle"]
 
@@ -43,15 +47,15 @@ class Oracle:
     degree : int, >= 1
     beta : float, > 0
         Width of the smoothing.
-    loss : GeneralLoss or ResidualLoss, optional
-        None is the hinge at 1/2 by Algorithm 1, a `GeneralLoss` goes by Algorithm 2.
+    loss : Loss, optional
+        None is the hinge at 1/2 by Algorithm 1; a loss of u goes by Algorithm 2, one of a residual by Remark 4.14.
     order : int, default 1
         h of the iterated Bernstein operator. From 2 on the surrogate need not be convex.
     """
 
     degree: int
     beta: float
-    loss: GeneralLoss | ResidualLoss | None = None
+    loss: Loss | None = None
     order: int = 1
 
     def __post_init__(self) -> None:
@@ -62,19 +66,24 @@ class Oracle:
             self.loss.check()
 
     @property
-    def residual(self) -> bool:
-        """Whether the loss is one of a residual."""
-        return isinstance(self.loss, ResidualLoss)
-
-    @property
     def reach(self) -> float:
         """How far from 0 a prediction, or a residual, can be."""
-        return 2.0 if self.residual else 1.0
+        return 1.0 if self.loss is None else self.loss.reach
+
+    @property
+    def residual(self) -> bool:
+        """Whether the loss is one of a residual."""
+        return self.reach > 1.0
+
+    @property
+    def mixture(self) -> Loss | None:
+        """The loss, if it goes by Algorithm 2."""
+        return None if self.residual else self.loss
 
     @property
     def coefficients(self) -> Array:
         """c_0, ..., c_p."""
-        if isinstance(self.loss, ResidualLoss):
+        if self.loss is not None and self.residual:
             slopes = self.loss.derivative
             return bernstein_coefficients(lambda t: slopes(2.0 * t), self.degree, order=self.order)
         function = smoothed_hinge_derivative if self.loss is None else smoothed_step
@@ -88,12 +97,12 @@ class Oracle:
     @property
     def scale(self) -> float:
         """The number D of the module."""
-        return self.loss.ends[1] - self.loss.ends[0] if isinstance(self.loss, GeneralLoss) else 1.0
+        return 1.0 if self.mixture is None else self.mixture.ends[1] - self.mixture.ends[0]
 
     @property
     def offset(self) -> float:
         """The number e of the module: 0, or f'(-1)."""
-        return self.loss.ends[0] if isinstance(self.loss, GeneralLoss) else 0.0
+        return 0.0 if self.mixture is None else self.mixture.ends[0]
 
     @property
     def slope(self) -> float:
@@ -102,9 +111,9 @@ class Oracle:
 
     def shifts(self, shares: Array) -> Array:
         """Return a for each report, from one uniform number a report."""
-        if isinstance(self.loss, GeneralLoss):
-            return 0.5 - 0.25 * self.loss.thresholds(shares)
-        return np.full(shares.shape, 0.5)
+        if self.mixture is None:
+            return np.full(shares.shape, 0.5)
+        return 0.5 - 0.25 * self.mixture.thresholds(shares)
 
     @property
     def smoothness(self) -> float:
@@ -158,4 +167,4 @@ class Oracle:
 
     @property
     def _shares(self) -> Array:
-        return _SHARES if isinstance(self.loss, GeneralLoss) else _SHARES[:1]
+        return _SHARES[:1] if self.mixture is None else _SHARES

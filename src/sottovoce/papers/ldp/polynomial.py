@@ -10,6 +10,16 @@ only and diverges on [-1, 0), as a test shows.
 
 The iterated operator of order h, I - (I - B)^h, has the same form with other coefficients.
 
+The hinge at 1/2 and the step function, smoothed over a width beta.
+
+.. math::
+
+    f(u) &= [1/2 - u]_+, & f_\beta(u) &= \tfrac12 \big(t + \sqrt{t^2 + \beta^2}\big), \quad t = 1/2 - u, \\
+    h(u) &= [u]_+, & h_\beta(u) &= \tfrac12 \big(u + \sqrt{u^2 + \beta^2}\big).
+
+Facts, each tested: 0 <= f_beta - f <= beta/2; -1 <= f_beta' <= 0; 0 <= f_beta'' <= 1/(2 beta), attained at u = 1/2
+(the paper says 1/beta); |f_beta'''| <= 0.43 / beta^2. The same holds for h_beta with 0 <= h_beta' <= 1.
+
 References
 ----------
 .. [1] Wang, Smith, Xu (2019). Noninteractive Locally Private Learning of Linear Models via Polynomial Approximations.
@@ -19,15 +29,27 @@ References
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import whole_number
 
-__all__ = ["bernstein_at", "bernstein_coefficients", "binomials"]
+__all__ = [
+    "THIRD_DERIVATIVE",
+    "bernstein_at",
+    "bernstein_coefficients",
+    "binomials",
+    "hinge_half",
+    "smoothed_hinge_derivative",
+    "smoothed_step",
+]
 
 Array = NDArray[np.float64]
+
+# max |f'''| beta^2 = max_t (3/2) t / (1 + t^2)^(5/2), at t = 1/2
+THIRD_DERIVATIVE: Final = 0.75 / math.sqrt(1.25**5)
 
 
 def binomials(degree: int) -> Array:
@@ -68,3 +90,19 @@ def bernstein_at(coefficients: Array, v: Array) -> Array:
     terms = coefficients * binomials(degree) * v[..., None] ** j * (1.0 - v[..., None]) ** (degree - j)
     total: Array = terms.sum(axis=-1)
     return total
+
+
+def hinge_half(u: Array) -> Array:
+    """Return [1/2 - u]_+."""
+    return np.maximum(0.5 - u, 0.0)
+
+
+def smoothed_hinge_derivative(u: Array, beta: float) -> Array:
+    """Return f_beta'(u) = -(1 + t / sqrt(t^2 + beta^2)) / 2."""
+    gap = 0.5 - u
+    return -0.5 * (1.0 + gap / np.hypot(gap, beta))
+
+
+def smoothed_step(u: Array, beta: float) -> Array:
+    """Return h_beta'(u) = (1 + u / sqrt(u^2 + beta^2)) / 2: the smoothed indicator of u > 0."""
+    return 0.5 * (1.0 + u / np.hypot(u, beta))

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import njit
-from sottovoce.published.bernstein.oracle import Oracle
+from sottovoce.papers.ldp.oracle import Oracle
 
 __all__ = ["STEP_FACTOR", "expected_noise_error", "gradients", "sigm"]
 

@@ -1,1 +1,0 @@
-"""Block-coordinate Frank-Wolfe without privacy."""

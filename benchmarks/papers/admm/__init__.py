@@ -1,0 +1,1 @@
+"""What the papers print, measured: where it holds and where it does not."""

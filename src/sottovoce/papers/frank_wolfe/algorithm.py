@@ -1,0 +1,116 @@
+r"""Algorithms 1 and 2 of Lou and Cheung [1]_ in the paper's notation; the numbers in comments are those of its lines.
+
+They are for reading and for checks: `sottovoce.papers.frank_wolfe.minimize` is Algorithm 1 to work with, and
+`sottovoce.papers.frank_wolfe.published` is Algorithm 2 among real parties. Nothing here protects anybody.
+
+Algorithm 2 does not run word for word. "Mended" marks where a reading had to be chosen; why:
+``docs/privacy/published_vertical_frank_wolfe.md``.
+
+References
+----------
+.. [1] Lou, Cheung (2018). Uplink Communication Efficient Differentially Private Sparse Optimization With Feature-Wise
+   Distributed Data. AAAI 2018.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from sottovoce.papers.frank_wolfe._arrays import Array, Indices
+
+__all__ = ["algorithm_1", "algorithm_2"]
+
+
+def algorithm_1(
+    gradient: Callable[[Array, slice], Array],
+    oracle: Callable[[int, Array], Array],
+    blocks: Sequence[slice],
+    sets: Iterable[Indices],
+    x: Array,
+    p_min: float,
+) -> Iterator[Array]:
+    """Block-coordinate Frank-Wolfe with arbitrary sampling: yield x_1, ..., x_T.
+
+    Parameters
+    ----------
+    gradient : callable
+        ``gradient(x, block)`` returns the partial derivatives of f in a block, exact or approximate (eq. 5).
+    oracle : callable
+        ``oracle(i, g)`` returns the point of M_i with the least inner product with g, or one nearly as good (eq. 4).
+    blocks : sequence of slice
+        The coordinates of each block.
+    sets : iterable of ndarray of int
+        The sets that were drawn, one a step: T of them, from any distribution in which every block comes.
+    x : ndarray
+        The start, a point of the product.
+    p_min : float
+        How likely the rarest block is drawn.
+    """
+    for t, T_t in enumerate(sets):  # 1, 2
+        gamma = 2.0 / (p_min * t + 2.0)
+        following = x.copy()
+        for i in T_t:  # 3
+            g = gradient(x, blocks[i])  # 4
+            s = oracle(int(i), g)  # 5
+            following[blocks[i]] = x[blocks[i]] + gamma * (s - x[blocks[i]])  # 6
+        x = following
+        yield x
+
+
+def algorithm_2(
+    A: Sequence[Array],
+    y: Array,
+    *,
+    n: int,
+    eta: float,
+    T: int,
+    tau: int,
+    b: float,
+    pi: float,
+    J: Array | None,
+    rng: np.random.Generator,
+) -> Array:
+    r"""Private Frank-Wolfe with distributed features for the lasso, min \|Ax - y\|^2 / 2n over \|x\|_1 <= eta.
+
+    Parameters
+    ----------
+    A : sequence of ndarray
+        A_1, ..., A_K, the columns of each user node. The listing knows rows by A'A and A'y alone, so any tables with
+        the same ones, such as \sqrt n times a root of A'A / n, stand for those of n people.
+    y : ndarray
+        Labels, known to all.
+    n : int
+        People.
+    eta : float
+        Size of the ball.
+    T, tau : int
+        Steps; columns that a node draws for a step.
+    b : float
+        Scale of the Laplace noise "pert", see `published_selection_scale`.
+    pi : float
+        Standard deviation of the noise on a shared column, see `published_column_std`.
+    J : ndarray or None
+        The sketch; None shares columns as they are.
+    rng : numpy.random.Generator
+        Of everything that is drawn.
+    """
+    JA = list(A) if J is None else [J @ A_k for A_k in A]
+    Ay = [A_k.T @ y for A_k in A]
+    p = tau / max(A_k.shape[1] for A_k in A)
+    x = [np.zeros(A_k.shape[1]) for A_k in A]
+    q = np.zeros(len(JA[0]))
+    for t in range(T):  # 1 and the second 7
+        gamma = 2.0 / (p * t + 2.0)
+        shared = np.zeros_like(q)
+        for k, x_k in enumerate(x):  # 8: x and q are known to node k
+            T_k = rng.permutation(len(x_k))[:tau] if tau < len(x_k) else np.arange(tau)  # 9
+            g = JA[k][:, T_k].T @ q - Ay[k][T_k] / n  # 10; mended: J a_i for a_i, and a_i'y over n
+            v = np.concatenate([g, -g]) + rng.laplace(0.0, b, 2 * tau)  # 10; mended: both signs, as in subroutine A
+            best = int(v.argmax())  # 11
+            i, sign = T_k[best % tau], (1.0 if best < tau else -1.0)
+            a = JA[k][:, i] + rng.normal(0.0, pi, len(q))  # 12
+            x_k *= 1.0 - gamma  # 3, 4
+            x_k[i] -= gamma * eta * sign
+            shared -= eta * sign * a / n  # mended: eta, which line 3 has
+        q = (1.0 - gamma) * q + gamma * shared  # 5; mended: with the index and the column of the same step
+    return np.concatenate(x)

@@ -1,0 +1,243 @@
+"""What is minimised: functions of margins and quadratics, followed block by block."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import brentq
+
+from sottovoce._validation import number
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses.base import Loss
+from sottovoce.losses.squared import Squared
+from sottovoce.papers.frank_wolfe._arrays import Array, Indices, matrix, vector
+
+__all__ = ["GeneralizedLinear", "LeastSquares", "Objective", "Position", "Quadratic"]
+
+_ACCURACY: Final = 1e-12
+_ROUNDING: Final = 1e-10
+
+
+class Objective(ABC):
+    """A convex differentiable function f, computed from x and a linear image of x that is kept from step to step.
+
+    Attributes
+    ----------
+    n_coordinates : int
+        Length of x.
+    is_quadratic : bool
+        True where Assumption 2 holds with equality, see `upper_hessian`.
+    """
+
+    n_coordinates: int
+    is_quadratic: bool
+
+    def at(self, x: object) -> "Position":
+        """Return a position at (a copy of) x."""
+        return Position(self, x)
+
+    @abstractmethod
+    def image(self, part: Array, coordinates: Indices | slice) -> Array:
+        """Return the image of a vector that is 0 outside ``coordinates``, where it is ``part``."""
+
+    @abstractmethod
+    def value(self, at: "Position") -> float:
+        """Return f(x)."""
+
+    @abstractmethod
+    def gradient(self, at: "Position", coordinates: Indices | slice) -> Array:
+        """Return the partial derivatives of f at x in these coordinates."""
+
+    @abstractmethod
+    def best_step(self, at: "Position", coordinates: Indices | slice, direction: Array, image: Array) -> float:
+        """Return the step in [0, 1] with the least value along a direction, which has this image."""
+
+    @abstractmethod
+    def upper_hessian(self) -> Array:
+        """Return Q, positive semidefinite, with f(y) <= f(x) + <y - x, f'(x)> + (y - x)'Q(y - x) / 2 (Assumption 2)."""
+
+
+class Position:
+    """A point x of an objective.
+
+    Parameters
+    ----------
+    objective : Objective
+    x : array-like of shape (n_coordinates,)
+    """
+
+    def __init__(self, objective: Objective, x: object) -> None:
+        self.objective = objective
+        self.x: Array = vector("x", x, size=objective.n_coordinates)
+        self.refresh()
+
+    def value(self) -> float:
+        """Return f(x)."""
+        return self.objective.value(self)
+
+    def gradient(self, coordinates: Indices | slice) -> Array:
+        """Return the partial derivatives of f at x in these coordinates."""
+        return self.objective.gradient(self, coordinates)
+
+    def move(self, coordinates: Indices | slice, direction: Array, step: float | None) -> float:
+        """Go to x + step * direction and return the step; None takes the best one of [0, 1]."""
+        image = self.objective.image(direction, coordinates)
+        if step is None:
+            step = self.objective.best_step(self, coordinates, direction, image)
+        self.x[coordinates] += step * direction
+        self.image += step * image
+        return step
+
+    def refresh(self) -> None:
+        """Compute the image again, so that the rounding of single steps does not add up."""
+        self.image = self.objective.image(self.x, slice(None))
+
+
+def quadratic_step(slope: float, curvature: float) -> float:
+    """Return the minimiser on [0, 1] of slope * g + curvature * g^2 / 2, curvature >= 0."""
+    if not slope < 0.0:
+        return 0.0
+    return 1.0 if -slope >= curvature else -slope / curvature
+
+
+class GeneralizedLinear(Objective):
+    r"""f(x) = (1/n) sum_r l(y_r, a_r x) + (l2 / 2) \|x\|^2 for a smooth convex loss l.
+
+    The margins Ax are kept: a step costs the columns of the sampled blocks, n numbers each.
+
+    Parameters
+    ----------
+    A : array-like or sparse matrix of shape (n_rows, n_coordinates)
+    y : array-like of shape (n_rows,)
+        Labels; -1 and +1 where the loss is one of classification.
+    loss : Loss
+        From `sottovoce.losses`; with a finite second derivative.
+    l2 : float, >= 0
+    """
+
+    def __init__(self, A: Any, y: object, loss: Loss, *, l2: float = 0.0) -> None:
+        if not isinstance(loss, Loss) or not np.isfinite(loss.smoothness):
+            raise ParameterError(
+                f"loss must be a smooth convex loss of sottovoce.losses, such as Logistic(); got {loss!r}."
+            )
+        given: Any = A
+        self._columns: Any  # the transposed table, so that the columns of a block lie together
+        if sp.issparse(A):
+            self._columns = sp.csr_array(given.T.astype(np.float64))
+            self._columns.sum_duplicates()
+            vector("A", self._columns.data)  # refuses NaN and infinite entries
+        else:
+            self._columns = np.ascontiguousarray(matrix("A", A).T)
+        shape: tuple[int, int] = self._columns.shape
+        self.n_coordinates, self.n_rows = shape
+        self.y: Array = vector("y", y)
+        if len(self.y) != self.n_rows:
+            raise ParameterError(f"y must have one entry a row of A; got {len(self.y)} for {self.n_rows} rows.")
+        if loss.is_classification and not np.isin(self.y, (-1.0, 1.0)).all():
+            raise ParameterError("y must hold -1 and +1 for a loss of classification; recode the labels.")
+        self.loss = loss
+        self.l2 = number("l2", l2, at_least=0.0)
+        self.is_quadratic = isinstance(loss, Squared)
+
+    def image(self, part: Array, coordinates: Indices | slice) -> Array:
+        """Return A[:, coordinates] part."""
+        out: Array = self._of(coordinates).T @ part
+        return out
+
+    def value(self, at: Position) -> float:
+        losses: Array = self.loss.value(self.y, at.image)
+        return float(losses.mean()) + 0.5 * self.l2 * float(at.x @ at.x)
+
+    def gradient(self, at: Position, coordinates: Indices | slice) -> Array:
+        slopes = self.loss.derivative(self.y, at.image)
+        out: Array = self._of(coordinates) @ slopes / self.n_rows
+        return out + self.l2 * at.x[coordinates] if self.l2 else out
+
+    def best_step(self, at: Position, coordinates: Indices | slice, direction: Array, image: Array) -> float:
+        own = self.l2 * float(direction @ at.x[coordinates])
+        bent = self.l2 * float(direction @ direction)
+        loss, y, n = self.loss, self.y, self.n_rows
+        if self.is_quadratic:
+            slope = float(loss.derivative(y, at.image) @ image) / n + own
+            return quadratic_step(slope, loss.smoothness * float(image @ image) / n + bent)
+
+        def slope_at(step: float) -> float:
+            slopes = loss.derivative(y, at.image + step * image)
+            return float(slopes @ image) / n + own + step * bent
+
+        if not slope_at(0.0) < 0.0:
+            return 0.0
+        if not slope_at(1.0) > 0.0:
+            return 1.0
+        return float(brentq(slope_at, 0.0, 1.0, xtol=_ACCURACY))
+
+    def upper_hessian(self) -> Array:
+        """Return (b / n) A'A + l2 I, b the largest second derivative of the loss."""
+        product: Any = self._columns @ self._columns.T
+        gram: Array = product if isinstance(product, np.ndarray) else product.toarray()
+        out = gram * (self.loss.smoothness / self.n_rows)
+        out[np.diag_indices_from(out)] += self.l2
+        return out
+
+    def _of(self, coordinates: Indices | slice) -> Any:
+        """Return the columns of these coordinates as rows; no copy where they are all."""
+        everything = isinstance(coordinates, slice) and coordinates == slice(None)
+        return self._columns if everything else self._columns[coordinates]
+
+
+class LeastSquares(GeneralizedLinear):
+    r"""f(x) = \|Ax - y\|^2 / (2 n) + (l2 / 2) \|x\|^2, with exact line search.
+
+    Parameters
+    ----------
+    A : array-like or sparse matrix of shape (n_rows, n_coordinates)
+    y : array-like of shape (n_rows,)
+    l2 : float, >= 0
+    """
+
+    def __init__(self, A: Any, y: object, *, l2: float = 0.0) -> None:
+        super().__init__(A, y, Squared(), l2=l2)
+
+
+class Quadratic(Objective):
+    """f(x) = x'Qx / 2 + b'x, with exact line search; Qx is kept, so a partial gradient costs nothing.
+
+    Parameters
+    ----------
+    Q : array-like of shape (n_coordinates, n_coordinates)
+        Symmetric and positive semidefinite.
+    b : array-like of shape (n_coordinates,), default 0
+    """
+
+    is_quadratic = True
+
+    def __init__(self, Q: object, b: object = 0.0) -> None:
+        self.Q: Array = matrix("Q", Q)
+        n = len(self.Q)
+        scale = float(np.abs(self.Q).max())
+        if self.Q.shape != (n, n) or not np.allclose(self.Q, self.Q.T, rtol=0.0, atol=_ROUNDING * scale):
+            raise ParameterError(f"Q must be square and symmetric; got shape {self.Q.shape}. Give (Q + Q') / 2.")
+        least = float(np.linalg.eigvalsh(self.Q)[0])
+        if not least >= -_ROUNDING * n * scale:
+            raise ParameterError(f"Q must be positive semidefinite; its least eigenvalue is {least:.3g}.")
+        self.b: Array = vector("b", b, size=n)
+        self.n_coordinates = n
+
+    def image(self, part: Array, coordinates: Indices | slice) -> Array:
+        """Return Q[:, coordinates] part."""
+        out: Array = self.Q[:, coordinates] @ part
+        return out
+
+    def value(self, at: Position) -> float:
+        return float(at.x @ (0.5 * at.image + self.b))
+
+    def gradient(self, at: Position, coordinates: Indices | slice) -> Array:
+        return at.image[coordinates] + self.b[coordinates]
+
+    def best_step(self, at: Position, coordinates: Indices | slice, direction: Array, image: Array) -> float:
+        slope = float(self.gradient(at, coordinates) @ direction)
+        return quadratic_step(slope, float(image[coordinates] @ direction))
+
+    def upper_hessian(self) -> Array:
+        return self.Q.copy()

@@ -1,0 +1,23 @@
+"""Bernstein reports: the published non-interactive algorithms for linear models, as printed and in a sound form.
+
+`algorithm` is the listing, the rest is the form whose noise keeps its promise; ``python -m
+sottovoce.papers.ldp.reproduce`` prints the paper's claims beside what is measured.
+"""
+
+from sottovoce.papers.ldp.bounds import RiskBound, TheoremChoice, risk_bound, theorem_choice
+from sottovoce.papers.ldp.protocol import BernsteinProtocol
+from sottovoce.papers.ldp.randomizer import bernstein_reports
+from sottovoce.papers.ldp.receipts import verify_receipt
+from sottovoce.papers.ldp.server import BernsteinModel, fit_reports
+
+__all__ = [
+    "BernsteinModel",
+    "BernsteinProtocol",
+    "RiskBound",
+    "TheoremChoice",
+    "bernstein_reports",
+    "fit_reports",
+    "risk_bound",
+    "theorem_choice",
+    "verify_receipt",
+]
