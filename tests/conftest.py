@@ -11,6 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BL
 import pytest
 from hypothesis import settings
 
+from sottovoce import randomness
 from support.data import data_folder, why_without
 from support.noise import forbid_noise
 from support.postgres import PostgresServer, running_server, why_not
@@ -42,6 +43,12 @@ def real_data() -> Callable[..., Path]:
         return folder
 
     return folder_with
+
+
+@pytest.fixture(autouse=True)
+def seeds_of_this_test_alone() -> None:
+    """Forget the seeds of other tests: whether a run warns must not depend on what ran before it."""
+    randomness._SEEDS_OF_NOISE.clear()
 
 
 @pytest.fixture

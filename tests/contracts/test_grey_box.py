@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.audit import grey_box, recording, replaying
 from sottovoce.central import scaled_plan
 from sottovoce.central.kernels import passes
 from sottovoce.central.newton import _weighted_gram
@@ -24,6 +23,7 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
+from support.replay import grey_box, recording, replaying
 
 PAIRS = 6
 EACH = pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_densities_of_a_perturbed_objective(case):
 
 @pytest.mark.parametrize(
     "name",
-    ["scd, logistic", "multinomial-scd", "scd, ridge", "primal-scd, ridge", "adassp", "refinement", "newton, logistic"],
+    ["scd, logistic", "multinomial-scd", "scd, ridge", "Primal, ridge", "adassp", "refinement", "newton, logistic"],
 )
 def test_the_receipt_pays_for_what_ran(name):
     """The events of all mechanisms on the tape, composed, cost no more than the receipt says."""

@@ -25,7 +25,6 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.published.vertical_admm.messages import PublishedStart
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
@@ -56,11 +55,11 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
-from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn, ShowFeatures
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Refused
+from support.one_training import cost, order
 from support.party import Line, decode, request
 
 INF = math.inf
@@ -76,7 +75,7 @@ def correlation(one, other):
 def ball_start(n, **changed):
     values = {
         "loss": "squared", "labels": -np.ones(n), "vertex": 1.0, "clip": 1.0, "n_steps": 1, "selection": 0.05,
-        "intercept": 0, "score_noise": INF, "column_noise": 20.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
+        "intercept": 0, "score_noise": 20.0, "column_noise": 20.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
         "sketch_seed": 0,
     }  # fmt: skip
     return BallStart(**{**values, **changed})
@@ -88,7 +87,7 @@ def ball_start(n, **changed):
 @pytest.mark.parametrize("scale", [1.0, 1e-45, 1e-50, 1e-155, 1e-165, 1e-170, 1e45, 1e200])
 def test_a_message_of_noisy_admm_is_never_the_column(scale):
     """Bounds of 1e-170 once made the noise 10^12 times too small: the correlation was 1."""
-    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=BUDGET))
+    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=BUDGET, answers={"noisy-admm"}))
     line.ask(PREPARE)
     started = line.ask(NoisyStart(1.0, scale, scale, scale, 0.01))
     if isinstance(started, Refused):
@@ -123,7 +122,7 @@ def test_updates_without_a_release_answer_nothing():
     n = 40
     table = np.random.default_rng(3).integers(0, 2, (n, 5)).astype(float)
     table[7] = table[31] = 0.0
-    party = Party(table, name="clinic", data_norm=math.sqrt(5), budget=(0.01, 1e-9))
+    party = Party(table, name="clinic", data_norm=math.sqrt(5), budget=(0.01, 1e-9), answers={"noisy-admm"})
     replies = set()
     for row in range(n):
         for factor in (0.25, 0.185, 0.21055):
@@ -136,7 +135,7 @@ def test_updates_without_a_release_answer_nothing():
 
 
 def test_the_update_without_a_release_is_the_last_one():
-    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6)))
+    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6), answers={"noisy-admm"}))
     line.ask(PREPARE)
     line.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05))
     shift = np.full(200, 0.1)
@@ -251,7 +250,7 @@ def test_32_threads_get_one_column(monkeypatch):
     share = ShareColumn(line.ask(BallSelect(np.zeros(60))).place // 2).encode()
     frames = [Frame(line.name, step, share).encode() for step in (3, 4, 5, 6)]
     answers = {raw for each in together(32, lambda _: [party.handle(raw) for raw in frames]) for raw in each}
-    assert len(drawn) == 1
+    assert len(drawn) == 2  # the score of the choice, and the column
     assert len([raw for raw in answers if isinstance(decode(raw), SharedColumn)]) == 1
 
 
@@ -259,16 +258,16 @@ def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
     """Each in a session of its own: as many releases as the budget has room for, none for a charge of another."""
     drawn = slow_draws(monkeypatch, GridGaussian, "release")
     party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
-    replies = together(32, lambda _: Line(party).ask(SendFeatures(0.05)))
-    sent = [reply for reply in replies if isinstance(reply, Features)]
+    replies = together(32, lambda _: Line(party).ask(order(200, 0.05)))
+    sent = [reply for reply in replies if isinstance(reply, Trained)]
     assert 1 < len(sent) < 32
-    assert len(drawn) == 3 * len(sent)
-    assert party.spent == compose(*[GaussianEvent(20.0)] * len(sent))
+    assert len(drawn) == len(sent)
+    assert party.spent == compose(*[cost(0.05)] * len(sent))
     assert all("this would bring what was spent" in reply.reason for reply in replies if isinstance(reply, Refused))
 
 
 DRAWING = [
-    SendFeatures(0.05),
+    order(200, 0.05),
     ball_start(200),
     TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.1, 0.0, 0.1, 0.05),
 ]
@@ -294,17 +293,17 @@ def test_steps_come_in_their_order():
 
     assert "step 2 came of a session that was never begun here" in ask(2, Describe()).reason
     assert isinstance(ask(1, Describe()), Description)
-    assert "step 3 of this session came where step 2 is next" in ask(3, SendFeatures(0.1)).reason
-    assert isinstance(ask(2, SendFeatures(0.1)), Features)
-    assert "step 2 of this session was another request" in ask(2, SendFeatures(0.2)).reason
+    assert "step 3 of this session came where step 2 is next" in ask(3, order(200, 0.1)).reason
+    assert isinstance(ask(2, order(200, 0.1)), Trained)
+    assert "step 2 of this session was another request" in ask(2, order(200, 0.2)).reason
     assert "step 1 of this session has been answered; the last one was 2" in ask(1, Describe()).reason
-    assert party.spent == GaussianEvent(10.0)
+    assert party.spent == cost(0.1)
 
 
 def test_a_refused_request_is_a_step_too():
     party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
     line = Line(party)
-    raw = line.frame(SendFeatures(100.0))
+    raw = line.frame(order(200, 100.0))
     assert isinstance(decode(party.handle(raw)), Refused)
     assert party.handle(raw) == party.handle(raw)
     assert isinstance(line.ask(Describe()), Description)
@@ -325,7 +324,7 @@ def test_sessions_that_are_too_many_end_and_say_so():
     training, first = Line(party), Line(party)
     training.ask(PREPARE)
     training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5))
-    opening = first.frame(SendFeatures(0.5))
+    opening = first.frame(Describe())
     party.handle(opening)
     for _ in range(MOST_OPEN - 1):
         Line(party).ask(Describe())
@@ -371,14 +370,12 @@ JOINT = JointPlan(
 EACH = {
     "alignment": AlignTo(announce(["17", "4"])),
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05),
-    "noisy-features": SendFeatures(0.05),
     "noisy-admm": NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05),
     "frank-wolfe": ball_start(200),
     "secure": Invite(JOINT.text()),
     "exact": Spectrum(),
-    "published": PublishedStart(1.0, 1e-6, 1.0, 2),
     "score": Score("m"),
-    "columns": ShowFeatures(),
+    "columns": ShowColumn(0),
     "foreign-weights": KeepWeights("other", [0.0], [1.0]),
 }
 
@@ -425,7 +422,6 @@ def test_scoring_without_columns_and_without_foreign_weights():
     other = np.random.default_rng(419).uniform(0, 1, (200, 2))
     for make in (
         lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1]),
-        lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1], mechanism="noisy-admm"),
         lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1)),
         lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1), aggregation="global"),
     ):
@@ -437,8 +433,28 @@ def test_scoring_without_columns_and_without_foreign_weights():
         assert fitted.decision_function(scoring).shape == (200,)
         free = [Party(SECRET, name="bank"), Party(other, name="clinic")]
         np.testing.assert_array_equal(fitted.decision_function(scoring), fitted.decision_function(free))
-        for message in (ShowFeatures(), ShowColumn(0), KeepWeights("m", [0.0], [1.0]), BallStep(0)):
+        for message in (ShowColumn(0), KeepWeights("m", [0.0], [1.0]), BallStep(0)):
             assert "its owner allow" in request(scoring[1], message).reason
+
+
+def test_a_model_that_was_made_without_noise_is_not_scored_where_there_was_a_budget():
+    """The last update of noisy ADMM: 400 rows were once had for a charge of nothing."""
+    y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
+    model = VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1], mechanism="noisy-admm")
+    bank = Party(SECRET, name="bank", y=y, data_norm=2.0)
+    scoring = [Party(SECRET, name=name, answers={"score"}) for name in ("bank", "clinic")]
+    free = Party(SECRET, name="clinic", data_norm=2.0)
+    assert model.fit([bank, free]).decision_function(scoring).shape == (200,)
+    limited = {"data_norm": 2.0, "budget": (3.0, 1e-4)}
+    with pytest.raises(
+        PartyError,
+        match=r"refused Prepare: its budget .*; its owner allows .*: see Party\(\.\.\., answers",
+    ):
+        model.fit([bank, Party(SECRET, name="clinic", **limited)])
+    clinic = Party(SECRET, name="clinic", **limited, answers={"noisy-admm"})
+    with pytest.raises(PartyError, match=r"made from its rows without noise, and its budget did not pay for that"):
+        model.fit([bank, clinic]).decision_function(scoring)
+    assert clinic.part(model.model_).exact and not free.part(next(iter(free.parts))).exact
 
 
 def test_weights_that_a_party_did_not_train_are_not_kept():
@@ -479,7 +495,6 @@ def scripts(draw):
     labels = np.resize([1.0, -1.0], N)
     yield [TrainOnLabels(labels, "logistic", draw(0.1), 0.0, draw(0.1), draw(0.5))]
     yield [TrainOnLabels(0.7 * labels, "squared", 0.0, draw(1.0), draw(0.1), draw(0.5))]
-    yield [SendFeatures(draw(0.5))]
     shifts = [np.full(N, draw(0.5)) * labels for _ in range(3)]
     yield [
         Prepare(draw(1.0), 0.0, -INF, INF, 1),
@@ -491,7 +506,7 @@ def scripts(draw):
     yield [
         ball_start(
             N, labels=labels * draw(1.0), vertex=draw(1.0), clip=draw(1.0), n_steps=2, selection=draw(0.5),
-            score_noise=draw(5.0), column_noise=draw(5.0), sketch="sparse-sign", sketch_rows=8,
+            score_noise=draw(5.0), column_noise=draw(5.0),
         ),
         *[BallSelect(labels * draw(1.0)) for _ in range(3)],
         BallStep(0),
@@ -531,8 +546,6 @@ def transcript(table, script, shown):
         patch.setattr(GridGaussian, "release", gaussian)
         patch.setattr(ExponentialMechanism, "select", choice)
         replies = [line.ask(message) for message in script]
-    if isinstance(script[0], SendFeatures) and moves:  # three parts of one release
-        moves, allowed = [math.hypot(*moves)], [script[0].mu]
     for move, most in zip(moves, allowed, strict=True):
         assert move <= most * (1.0 + 1e-9), script[0]
     return [reply.reason if isinstance(reply, Refused) else type(reply).__name__ for reply in replies], moves, party
@@ -569,7 +582,7 @@ def test_affording_says_what_depends_on_charges_alone():
     for text in ("{}", "[1]", "nothing", '{"kind": "gaussian"}', "[" * 5000, '{"kind": "repeated", "count": -1}'):
         assert isinstance(request(party, Afford(text)), Refused)
     assert isinstance(request(party, Afford(event)), Done)
-    request(party, SendFeatures(0.2))
+    request(party, order(200, 0.2))
     assert "this would bring what was spent to epsilon=" in request(party, Afford(event)).reason
 
 
@@ -581,7 +594,9 @@ def test_what_is_charged_is_what_was_planned():
     assert event_from_dict(json.loads(reply.event)) == party.spent
     request(party, ball_start(200, n_steps=3))
     expected = compose(
-        event_from_dict(json.loads(reply.event)), RepeatedEvent(BoundedRangeEvent(0.05), 3), GaussianEvent(20.0)
+        event_from_dict(json.loads(reply.event)),
+        RepeatedEvent(BoundedRangeEvent(0.05), 3),
+        RepeatedEvent(GaussianEvent(20.0), 4),  # three scores, one column
     )
     assert accountant_for(party.spent).epsilon(party.spent, 1e-6) == pytest.approx(
         accountant_for(expected).epsilon(expected, 1e-6)
@@ -672,9 +687,9 @@ def test_a_budget_is_one_for_all_alignments():
     people = sorted(map(str, range(200)))
     for chosen in (people, people[1:]):
         assert isinstance(request(party, AlignTo(announce(chosen))), Done)
-        assert isinstance(request(party, SendFeatures(0.1)), Features)
+        assert isinstance(request(party, order(len(chosen), 0.1)), Trained)
     assert party.n_rows == 199
-    assert party.spent == compose(GaussianEvent(10.0), GaussianEvent(10.0))
+    assert party.spent == compose(cost(0.1), cost(0.1))
 
 
 def test_a_party_without_identifiers_or_leave_is_not_aligned():
@@ -698,7 +713,7 @@ def test_a_key_answers_once(monkeypatch):
     line.ask(AlignSetup())
     assert "the request message cannot be read" in line.ask(AlignRespond(b"\xff" * 9)).reason
     line.ask(AlignSetup())
-    assert "the request is damaged" in line.ask(AlignRespond(b"\x0a\x02\x02\xff")).reason
+    assert "129 points with the decoys; these are 0" in line.ask(AlignRespond(b"\x0a\x02\x02\xff")).reason
     monkeypatch.setattr(alignment_party, "MOST_ASKED", 1)
     line.ask(AlignSetup())
     assert "at most 1 people at once" in line.ask(AlignRespond(client.request())).reason
@@ -715,7 +730,7 @@ def test_open_intersections_are_bounded_like_trainings():
 
 @with_psi
 def test_an_intersection_goes_on_beside_a_training():
-    party = aligned_party(budget=(1.0, 1e-6))
+    party = aligned_party(budget=(1.0, 1e-6), answers={"alignment", "noisy-admm"})
     training, asking = Line(party), Line(party)
     training.ask(PREPARE)
     assert isinstance(training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05)), Done)

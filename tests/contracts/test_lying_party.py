@@ -25,7 +25,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores
-from sottovoce.vertical.protocols.noisy_features.messages import Features
 from sottovoce.vertical.protocols.scoring.messages import Scores, ShownColumn
 from support.party import decode
 
@@ -89,15 +88,15 @@ CASES = {
     "lbfgs scores": (_logistic(**EXACT), LbfgsScores),
     "admm": (_logistic(solver="admm", **EXACT), AdmmReply),
     "noisy admm": (_logistic(epsilon=4.0, mechanism="noisy-admm", mechanism_options={"max_iter": 3}), NoisyScores),
-    "noisy features": (_logistic(epsilon=4.0, mechanism="noisy-features"), Features),
     "local models": (_logistic(epsilon=4.0), Trained),
     "ball, exact": (
         VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1), aggregation="global"), ShownColumn,
     ),
     "ball, local": (VerticalLasso(epsilon=4.0, delta=1e-3, radius=2.0, label_bounds=(0, 1), n_steps=4), Chosen),
-    "ball, product": (
+    "ball, global": (
         VerticalSparseLogisticRegression(
-            epsilon=8.0, delta=1e-3, radius=2.0, classes=[0, 1], aggregation="product", n_steps=4
+            epsilon=1e4, delta=1e-3, radius=4.0, classes=[0, 1], aggregation="global", n_steps=12, labels_public=True,
+            random_state=0,
         ),
         SharedColumn,
     ),
@@ -123,7 +122,7 @@ def test_a_reply_of_the_wrong_length_is_an_error_that_names_the_party(case, fiel
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("case", ["local models", "noisy features", "noisy admm"])
+@pytest.mark.parametrize("case", ["local models", "noisy admm"])
 def test_an_event_that_is_none_is_an_error_that_names_the_party(case, text):
     """What a party says that it spent is compared with the plan."""
     estimator, kind = CASES[case]
@@ -147,7 +146,7 @@ def test_scores_of_the_wrong_length_are_an_error_that_names_the_party(lie):
         {"data_norm": 0.0}, {"data_bound": -2.0}, {"nonnegative": 7},
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("case", ["local models", "ball, local", "noisy features", "lbfgs scores"])
+@pytest.mark.parametrize("case", ["local models", "ball, local", "lbfgs scores"])
 def test_facts_that_cannot_be_are_an_error_that_names_the_party(case, lie):
     """Before anything is released."""
     with pytest.raises(Exception, match="'north'") as caught:
@@ -159,7 +158,7 @@ def test_facts_that_cannot_be_are_an_error_that_names_the_party(case, lie):
 def test_a_choice_of_a_column_that_is_not_there_names_the_party(place):
     """It has two columns; the label holder alone has one more, for the intercept."""
     with pytest.raises(PartyError, match="'north'"):
-        _trained(CASES["ball, product"][0], BallChoice, lambda reply: replace(reply, place=place))
+        _trained(CASES["ball, global"][0], BallChoice, lambda reply: replace(reply, place=place))
 
 
 @pytest.mark.filterwarnings("ignore:no convergence in max_iter")

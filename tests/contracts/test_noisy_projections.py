@@ -1,9 +1,9 @@
-"""The competitor of `benchmarks.vertical.random_features` keeps the account that its table states."""
+"""The competitor of `benchmarks.papers.frank_wolfe.random_features` keeps the account that its table states."""
 
 import numpy as np
 import pytest
 
-from benchmarks.vertical.random_features import project
+from benchmarks.papers.frank_wolfe.random_features import project
 
 N, D, BOUND, MU = 400, 20, 3.0, 0.7
 

@@ -17,13 +17,14 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
 # Huber and absolute are trained without noise only
-LOSSES = [Squared(), Logistic(), Logistic(one_newton_step=True), Hinge(), SmoothedHinge(0.5)]
+LOSSES = [Squared(), Logistic(), OneNewtonStep(), Hinge(), SmoothedHinge(0.5)]
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
 

@@ -14,10 +14,10 @@ from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.papers.dp_scd.primal import _blocks_of
+from sottovoce.papers.dp_scd.sequential import SequentialPlan
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
-from sottovoce.published.scd.primal import _blocks_of
-from sottovoce.published.scd.sequential import SequentialPlan
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker, score_release
-from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
 from sottovoce.vertical.table.bounded import bounded_pieces
 
 wild = st.floats(allow_nan=False, allow_infinity=False)
@@ -35,78 +33,6 @@ def test_two_entries_in_one_place_count_as_their_sum():
     twice = sp.csr_array((np.array([0.7, 0.7]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
     ((_, bounded),) = bounded_pieces(twice, 1.0)
     assert bounded.tolist() == [[1.0]]
-
-
-# --- noisy features ---------------------------------------------------------------------------------------------------
-
-
-def exact_features(release, table):
-    """Return rows and Gram matrix as they are before noise, and the standard deviations that are added to them."""
-    seen = []
-
-    class Silent:
-        def standard_normal(self, shape):
-            return np.zeros(shape)
-
-    original = GridGaussian.release
-
-    def record(self, ticks, noise):
-        seen.append(self.noise_std)
-        return original(self, ticks, noise)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GridGaussian, "release", record)
-        features = release.release(table, 1.0, Silent())
-    d = table.shape[1]
-    beside, diagonal, rows = seen
-    assert (rows, diagonal) == (features.rows_noise_std, features.gram_noise_std)
-    assert beside == pytest.approx(diagonal / math.sqrt(2.0))
-    return features.rows, features.gram.reshape(d, d), rows, diagonal
-
-
-def shift(release, one, other, rest):
-    """Return the mean shift between the releases of two neighbours, in standard deviations."""
-    first, second = (exact_features(release, np.vstack([rest, row])) for row in (one, other))
-    rows = np.linalg.norm(first[0] - second[0]) / first[2]
-    gram = (
-        np.linalg.norm(first[1] - second[1]) / first[3]
-    )  # Frobenius: entries beside the diagonal have half the variance
-    return math.hypot(rows, gram)
-
-
-@pytest.mark.parametrize("nonnegative", [False, True])
-@pytest.mark.parametrize("mu", [1e-3, 0.2, 3.0])
-def test_features_move_by_at_most_mu(nonnegative, mu):
-    release = FeatureRelease(mu, nonnegative)
-    rng = np.random.default_rng(0)
-    largest = 0.0
-    for trial in range(200):
-        d = int(rng.integers(1, 6))
-        rest, pair = rng.normal(size=(4, d)), rng.normal(size=(2, d)) * 10.0 ** rng.uniform(-2, 2, (2, 1))
-        if trial % 2:
-            pair[1] = -pair[0] * rng.uniform(0.5, 2.0) + rng.normal(size=d) * rng.uniform(0.0, 0.5)
-        if nonnegative:
-            rest, pair = np.abs(rest), np.abs(pair)
-        largest = max(largest, shift(release, *pair, rest) / mu)
-    assert 0.7 < largest <= 1.0
-
-
-@pytest.mark.parametrize("nonnegative", [False, True])
-def test_the_bound_on_features_is_reached(nonnegative):
-    """By opposite rows, or orthogonal ones without negative entries: at 0.7 times the noise it would be broken."""
-    pair = np.array([[1.0, 0.0], [0.0, 1.0] if nonnegative else [-1.0, 0.0]])
-    assert shift(FeatureRelease(0.5, nonnegative), *pair, np.ones((3, 2))) == pytest.approx(0.5, rel=1e-4)
-
-
-def test_the_gram_matrix_of_any_sign_is_free_only_up_to_a_quarter():
-    """With more than that share some pair of rows would move both by more than mu."""
-
-    def worst(share):
-        cosine = np.linspace(-1.0, 1.0, 2001)
-        return np.max((1.0 - cosine) / 2.0 + share * (1.0 - cosine**2))
-
-    assert worst(0.25) == 1.0
-    assert worst(0.3) > 1.0
 
 
 # --- noisy ADMM -------------------------------------------------------------------------------------------------------

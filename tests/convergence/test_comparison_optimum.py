@@ -8,12 +8,13 @@ import scipy.sparse as sp
 
 from support.noise import switch_off_gaussians
 from support.optimum import estimator, labels, objective, reference, table
+from support.solvers import solved
 
 SOLVERS = [
     pytest.param("sgd", {"batch_size": 400, "epochs": 4000, "learning_rate": 1.0}, 1e-3, id="full batch"),
     pytest.param("sgd", {"batch_size": 40, "epochs": 300, "learning_rate": 0.1}, 2e-2, id="mini-batch"),
-    pytest.param("primal-scd", {"block_size": 3, "epochs": 4000, "learning_rate": 1.0}, 1e-3, id="primal"),
-    pytest.param("seq-scd", {"batch_size": 20, "epochs": 300, "clipping_norm": 10.0}, 1e-4, id="sequential"),
+    pytest.param("Primal", {"block_size": 3, "epochs": 4000, "learning_rate": 1.0}, 1e-3, id="primal"),
+    pytest.param("Sequential", {"batch_size": 20, "epochs": 300, "clipping_norm": 10.0}, 1e-4, id="sequential"),
 ]
 
 
@@ -26,22 +27,23 @@ def test_the_optimum_is_reached_when_the_noise_is_off(loss, sparse, solver, opti
     X, score = table(0, 400, 12, density=0.4)
     y, alpha = labels(loss, score), 1e-2
     options = {"clipping_norm": 1.0, **options}
-    model = estimator(loss, epsilon=10.0, alpha=alpha, solver=solver, solver_options=options)
+    model = estimator(loss, epsilon=10.0, alpha=alpha, **solved(solver, options))
     model.fit(sp.csr_matrix(X) if sparse else X, y)
     ours = objective(loss, X, y, alpha, model.coef_, float(np.ravel(model.intercept_)[0]))
     best = reference(loss, X, y, alpha)
     # subgradients of the hinge do not vanish at the optimum: constant steps stay near it
-    assert best * (1 - 1e-6) <= ours <= best * (1 + max(slack, 2e-2 if loss == "hinge" and solver != "seq-scd" else 0))
+    near = 2e-2 if loss == "hinge" and solver != "Sequential" else 0.0
+    assert best * (1 - 1e-6) <= ours <= best * (1 + max(slack, near))
 
 
-@pytest.mark.parametrize("solver", ["sgd", "primal-scd"])
+@pytest.mark.parametrize("solver", ["sgd", "Primal"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_a_huge_epsilon_comes_near_the_optimum(loss, solver):
     """With the rules of the library and almost no noise; whole fits, nothing switched off."""
     X, score = table(0, 400, 12, density=0.4)
     y, alpha = labels(loss, score), 1e-2
     options = {"batch_size": 400} if solver == "sgd" else None
-    model = estimator(loss, epsilon=1e6, alpha=alpha, solver=solver, solver_options=options).fit(X, y)
+    model = estimator(loss, epsilon=1e6, alpha=alpha, **solved(solver, options)).fit(X, y)
     ours = objective(loss, X, y, alpha, model.coef_, float(np.ravel(model.intercept_)[0]))
     assert ours <= reference(loss, X, y, alpha) * (1.1 if loss == "squared" else 1.05)
 

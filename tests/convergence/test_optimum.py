@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import sottovoce as sv
 from support.noise import switch_off_gaussians
 from support.optimum import SCALING, estimator, labels, objective, reference, table
+from support.solvers import solved
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -33,7 +34,7 @@ def test_no_noise_equals_scikit_learn(loss, n, d, sparse, dtype):
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 @pytest.mark.parametrize(
     ("solver", "options"),
-    [("scd", {"n_passes": 3000}), ("minibatch-scd", {"batch_size": 40.0, "epochs": 400.0})],
+    [("scd", {"n_passes": 3000}), ("Minibatch", {"batch_size": 40.0, "epochs": 400.0})],
     ids=["accelerated", "minibatch"],
 )
 def test_with_hardly_any_noise_the_private_solvers_reach_it_too(loss, sparse, solver, options, monkeypatch):
@@ -42,12 +43,12 @@ def test_with_hardly_any_noise_the_private_solvers_reach_it_too(loss, sparse, so
     switch_off_gaussians(monkeypatch)
     X, score = table(0, 400, 12, density=0.4)
     y, alpha = labels(loss, score), 1e-2
-    model = estimator(loss, epsilon=10.0, alpha=alpha, solver=solver, solver_options=options)
+    model = estimator(loss, epsilon=10.0, alpha=alpha, **solved(solver, options))
     model.fit(sp.csr_matrix(X) if sparse else X, y)
     ours = objective(loss, X, y, alpha, model.coef_, float(np.ravel(model.intercept_)[0]))
     best = reference(loss, X, y, alpha)
     # averaging and, for ridge, the clipping of the largest residuals leave a little
-    assert ours <= best * (1 + (2e-3 if solver == "minibatch-scd" else 1e-4))
+    assert ours <= best * (1 + (2e-3 if solver == "Minibatch" else 1e-4))
 
 
 def test_units_do_not_matter():

@@ -15,6 +15,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from support.noise import switch_off_gaussians
+from support.solvers import solved
 
 SCALING, ALPHA = 0.5, 1e-2
 RESPONSE = RandomizedResponse(1.0)
@@ -32,7 +33,8 @@ def fitted(solver, loss, X, y, options, epsilon):
         loss=loss, n_samples=len(y), n_features=X.shape[1], n_models=1, alpha=ALPHA, constant=SCALING,
         epsilon=epsilon, delta=1e-6, adjacency=Adjacency.ZERO_OUT, label_bound=None,
     )  # fmt: skip
-    plan = make_plan(solver, facts, options, tol=1e-8, max_iter=2000)
+    asked = solved(solver, options)
+    plan = make_plan(asked["solver"], facts, asked["solver_options"], tol=1e-8, max_iter=2000)
     with team(1) as one:
         rows = make_rows(X, data_norm=1.0, constant=SCALING, names=None, team=one)
         return plan.solve(rows, [y], Streams(0), one, lambda done, of: None).weights[0]
@@ -43,7 +45,7 @@ def fitted(solver, loss, X, y, options, epsilon):
     [
         ("scd", None, 1e-7),
         ("scd", {"n_passes": 3000}, 1e-4),
-        ("minibatch-scd", {"batch_size": 40.0, "epochs": 400.0}, 2e-3),
+        ("Minibatch", {"batch_size": 40.0, "epochs": 400.0}, 2e-3),
     ],
     ids=["without privacy", "accelerated", "minibatch"],
 )

@@ -10,10 +10,12 @@ from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.papers.admm.conditions import theorem_1_conditions
+from sottovoce.papers.admm.rounds import printed
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import FORMS, admm
-from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
+from sottovoce.vertical.protocols.exact.admm import FORMS as OURS
+from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
@@ -23,6 +25,7 @@ from sottovoce.vertical.wire import Done
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
 each_split = pytest.mark.parametrize("split", WIDTHS)
 each_table = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+FORMS = (*OURS, "printed")  # the last one is the paper's
 each_form = pytest.mark.parametrize("form", FORMS)
 
 
@@ -53,7 +56,11 @@ class Case:
 
     def admm(self, loss, penalty, *, intercept=True, **options):
         self.prepare(penalty, intercept)
-        return admm(self.parties, ScoreProblem(loss, self.y), **{"tol": 1e-9, "max_iter": 20_000} | options)
+        options = {"tol": 1e-9, "max_iter": 20_000} | options
+        if options.get("form") == "printed":
+            given = {name: value for name, value in options.items() if name not in ("form", "relaxation")}
+            return printed(self.parties, ScoreProblem(loss, self.y), **given)
+        return admm(self.parties, ScoreProblem(loss, self.y), **options)
 
     def model(self):
         """Coefficients of the joined table, and the intercept."""

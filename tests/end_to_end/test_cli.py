@@ -18,9 +18,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
-from sottovoce import Guarantee
+from sottovoce import DPRidge, Guarantee
 from sottovoce.cli import _output, app
-from sottovoce.estimators.persistence import load_model
+from sottovoce.estimators.persistence import load_model, model_to_json
 
 SCHEMA = """\
 format = "sottovoce-schema"
@@ -254,49 +254,41 @@ def test_ridge_predicts_a_numeric_target(folder: Folder) -> None:
     assert float(predictions(scored.stdout)[0]["prediction"]) == pytest.approx(50, abs=50)
 
 
-def libsvm(folder: Folder) -> Path:
+def test_libsvm_text_is_refused_with_the_remedy(folder: Folder) -> None:
     path = folder.path / "t.libsvm"
-    rows = [
-        f"{1 if row.income == 'high' else -1} 1:{row.age / 90:.3f} 3:{row.hours / 100:.3f}"
-        for row in frame().itertuples()
-    ]
-    path.write_text("\n".join(rows) + "\n")
-    return path
-
-
-def test_libsvm_needs_its_public_facts_on_the_command_line(folder: Folder) -> None:
-    path = libsvm(folder)
-    options: dict[str, Any] = {"table": path, "schema": None, "model": "svm"}
-    folder.refuses(match=r"--n-features is missing: LIBSVM text needs --n-features N", **options)
-    options |= {"n_features": 3, "data_norm": 1.5}
-    folder.refuses(match=r"--model svm predicts a class, .* --classes A,B", **options)
-    folder.refuses(match=r"t\.libsvm, line \d+: the label -?1 is not among the classes 0, 1", classes="0,1", **options)
-    folder.refuses(
-        match=r"--classes must be whole numbers with commas between them; got 'a,b'", classes="a,b", **options
+    path.write_text("1 1:0.5 3:1\n-1 2:0.5\n")
+    match = (
+        r"t\.libsvm: LIBSVM text has no named columns.*Read it in Python, with sklearn\.datasets\.load_svmlight_file"
     )
-    folder.refuses(match=r"--schema is for named columns", **(options | {"schema": folder.schema}))
-    folder.fit(classes="-1,1", **options)
+    folder.refuses(match=match, table=path)
+    folder.refuses(match=match, table=path, schema=None)
+    fails("schema", path, match=match)
+    folder.fit("--quiet")
+    fails("predict", folder.model, path, match=match)
+    fails("evaluate", folder.model, path, "--epsilon", 1, match=match)
+    assert "Invalid value for '--format'" in run("fit", folder.table, "--format", "libsvm").stderr
+
+
+def test_a_model_without_a_schema_is_not_for_commands(folder: Folder) -> None:
+    rng = np.random.default_rng(0)
+    model = DPRidge(epsilon=np.inf, data_norm=2.0, label_bounds=(-1, 1)).fit(rng.random((20, 2)), rng.random(20))
+    folder.model.write_text(model_to_json(model))
+    for command in (("predict",), ("evaluate", "--epsilon", 1)):
+        fails(*command, folder.model, folder.table, match=r"trained without a schema.*sottovoce\.load_model")
+
+
+def test_another_bound_than_the_schema_s(folder: Folder) -> None:
+    folder.fit("--quiet", model="svm", data_norm=0.5)
     model, schema = load_model(folder.model)
-    assert schema is None
-    assert (model.classes_.tolist(), model.n_features_in_, model.data_norm) == ([-1, 1], 3, 1.5)
-    scored = passes("predict", folder.model, path, "--score")
-    assert {row["prediction"] for row in predictions(scored.stdout)} <= {"-1", "1"}
-    assert "accuracy" in scored.stderr
-    fails("predict", folder.model, path, "--proba", match=r"--proba: a DPLinearSVC gives no probabilities")
-    fails("predict", folder.model, folder.table, match=r"reads LIBSVM text only")
+    assert schema is not None
+    assert model.data_norm == 0.5
+    fails("predict", folder.model, folder.table, "--proba", match=r"--proba: a DPLinearSVC gives no probabilities")
 
 
-def test_libsvm_regression_needs_label_bounds_and_clips_to_them(folder: Folder) -> None:
-    options: dict[str, Any] = {
-        "table": libsvm(folder), "schema": None, "model": "ridge", "n_features": 3, "data_norm": 1.5,
-    }  # fmt: skip
-    folder.refuses(match=r"--model ridge predicts a number, .* --label-bounds LOW,HIGH", **options)
-    folder.refuses(match=r"--label-bounds must be two numbers with a comma", label_bounds="low,high", **options)
-    folder.refuses(match=r"--label-bounds must satisfy low < high", label_bounds="1,-1", **options)
-    folder.refuses(match=r"--label-bounds must be a pair", label_bounds="1,2,3", **options)
-    folder.fit(label_bounds="0,1", **options)  # labels beyond are clipped, as in Python
+def test_the_bounds_of_the_labels_are_told_in_the_receipt(folder: Folder) -> None:
+    folder.fit(model="ridge", target="hours")
     receipt = Guarantee.from_json(folder.receipt.read_text())
-    assert "label_bounds = (0.0, 1.0) (labels beyond were clipped to them)" in receipt.assumptions
+    assert any("label_bounds = (0.0, 100.0)" in text for text in receipt.assumptions)
 
 
 def test_sparse_models_have_a_radius_in_place_of_a_penalty(folder: Folder) -> None:
@@ -318,15 +310,12 @@ def test_lasso_predicts_a_number(folder: Folder) -> None:
     assert "mean squared error" in passes("predict", folder.model, folder.table, "--score").stderr
 
 
-def test_a_sparse_model_of_libsvm_text_needs_a_bound_on_the_entries(folder: Folder) -> None:
-    options: dict[str, Any] = {
-        "table": libsvm(folder), "schema": None, "model": "lasso", "n_features": 3, "radius": 2, "label_bounds": "-1,1",
-    }  # fmt: skip
-    folder.refuses(match=r"--data-bound is missing: a sparse model of LIBSVM text needs --data-bound B", **options)
+def test_a_sparse_model_with_another_bound_on_the_entries(folder: Folder) -> None:
+    options: dict[str, Any] = {"model": "lasso", "target": "hours", "radius": 2}
     folder.refuses(match=r"data_bound must be .*; got 0\.0", data_bound=0, **options)
-    folder.fit(data_bound=1.5, **options)
-    assert load_model(folder.model)[0].data_bound == 1.5
-    assert "mean squared error" in passes("predict", folder.model, options["table"], "--score").stderr
+    folder.fit(data_bound=0.5, **options)
+    assert load_model(folder.model)[0].data_bound == 0.5
+    assert "mean squared error" in passes("predict", folder.model, folder.table, "--score").stderr
 
 
 # ----------------------------- wrong parameters, refused before the data are read
@@ -364,9 +353,6 @@ def test_a_sparse_model_of_libsvm_text_needs_a_bound_on_the_entries(folder: Fold
         ({"target": "id"}, r"'id' is the target, but the schema says type = \"ignore\""),
         ({"schema": None}, r"(?s)--schema is missing.*sottovoce schema .*table\.csv --target NAME > schema\.toml"),
         ({"schema": "gone.toml"}, r"gone\.toml: cannot read the schema: No such file"),
-        ({"classes": "0,1"}, r"--classes is for LIBSVM text"),
-        ({"label_bounds": "0,1"}, r"--label-bounds is for LIBSVM text"),
-        ({"n_features": 3}, r"--n-features is for LIBSVM text"),
         ({"delimiter": "::"}, r"table\.delimiter must be one ASCII character"),
     ],
 )
@@ -579,7 +565,6 @@ def test_a_draft_becomes_a_model_once_it_is_confirmed(folder: Folder) -> None:
     passes("schema", folder.table, "--target", "income", "--out", written)
     assert written.read_text() == draft.stdout
     fails("schema", folder.table, "--out", written, match=r"the file exists")
-    fails("schema", libsvm(folder), match=r"LIBSVM text needs no schema: give --n-features")
     fails("schema", folder.table, "--target", "wage", match=r"no column 'wage' among its 5 .*Did you mean 'age'")
 
 
@@ -593,10 +578,10 @@ def test_a_paid_model_is_kept_when_the_disk_refuses_it(
     monkeypatch.setattr(_output.tempfile, "tempdir", str(elsewhere))
     write = _output.write_whole
 
-    def full(path: Path, text: str) -> None:
+    def full(path: Path, text: str, **how: Any) -> None:
         if path == folder.model:
             raise OSError(28, "No space left on device")
-        write(path, text)
+        write(path, text, **how)
 
     monkeypatch.setattr(_output, "write_whole", full)
     message = fails(

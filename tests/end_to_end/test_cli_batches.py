@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from click.testing import Result
 from rich.console import Console
-from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 from typer.testing import CliRunner
 
@@ -21,6 +20,7 @@ import sottovoce as sv
 from sottovoce.cli import app
 from sottovoce.cli._scores import ScoredClasses, ScoredNumbers
 from sottovoce.estimators.persistence import load_model, model_to_json
+from sottovoce.tables import NumericColumn, Schema
 
 SCHEMA = """\
 format = "sottovoce-schema"
@@ -111,14 +111,17 @@ def test_predictions_are_the_same_in_batches(
 
 
 @pytest.mark.usefixtures("few_at_a_time")
-def test_libsvm_text_is_predicted_in_batches(tmp_path: Path) -> None:
+def test_numbers_are_predicted_in_batches(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (N_ROWS, 3))
     y = X @ [0.3, -0.2, 0.1] + rng.normal(0, 0.1, N_ROWS)
     ridge = sv.DPRidge(epsilon=np.inf, data_norm=2.0, label_bounds=(-1, 1)).fit(X, y)
-    (tmp_path / "m.json").write_text(model_to_json(ridge))
-    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=False)
-    scored = passes("predict", tmp_path / "m.json", tmp_path / "t.svm", "--score")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    kinds = {name: NumericColumn(name, bounds=(-1, 1)) for name in "abc"}
+    schema = Schema(columns=(*kinds.values(), NumericColumn("y", bounds=(-2, 2))), target="y")
+    (tmp_path / "m.json").write_text(model_to_json(ridge, schema=schema))
+    scored = passes("predict", tmp_path / "m.json", tmp_path / "t.csv", "--score")
     predicted = pd.read_csv(io.StringIO(scored.stdout))["prediction"].to_numpy()
     np.testing.assert_allclose(predicted, ridge.predict(X), rtol=1e-9)
     error, r2 = mean_squared_error(y, predicted), r2_score(y, predicted)

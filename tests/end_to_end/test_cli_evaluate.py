@@ -77,6 +77,23 @@ def test_measures_page_and_files(folder, tmp_path):
     fails("the file exists", "evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 2, "--out", out)
 
 
+def test_signed_and_verified(folder, tmp_path):
+    """The evaluation itself is signed; whoever verifies it computes its figures again from the signed counts."""
+    pytest.importorskip("cryptography")
+    out, page, key = tmp_path / "evaluation.json", tmp_path / "page.html", tmp_path / "officer.key"
+    passes("evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 1, "--out", out, "--page", page)
+    passes("receipt", "key", "--out", key)
+    fails("Sign its receipt", "receipt", "sign", page, "--key", key)
+    passes("receipt", "sign", out, "--key", key)
+    shown = passes("receipt", "verify", out, "--public-key", f"{key}.pub", "--model", folder / "rows.json").output
+    assert "all measures and intervals follow from the released counts" in " ".join(shown.split())
+    passes("receipt", "verify", page)
+    data = json.loads(out.read_text())
+    data["measures"]["accuracy"]["value"] = 1.0
+    out.write_text(json.dumps(data))
+    fails("what the file says is not what follows from its released counts", "receipt", "verify", out)
+
+
 def test_json(folder):
     shown = passes("evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 2, "--delta", "1e-6", "--json")
     assert json.loads(shown.stdout)["measures"]["auc"]["value"] > 0.8
@@ -104,7 +121,7 @@ def test_ledger(folder, tmp_path):
         (["--epsilon", "1", "--adjacency", "near"], "adjacency must be"),
         (["--epsilon", "1", "--adjacency", "add-remove"], "n_public is missing"),
         (["--epsilon", "1", "--dataset", "people"], "ledger is missing"),
-        (["--epsilon", "1", "--format", "libsvm"], "the model reads named columns"),
+        (["--epsilon", "1", "--format", "libsvm"], "Invalid value for '--format'"),
         ([], "--epsilon"),
     ],
 )

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 
-FACTS = ["--n-features", "2", "--data-norm", "1", "--classes", "-1,1"]
 SCHEMA = """format = "sottovoce-schema"
 version = 1
 target = "sick"
@@ -19,14 +18,28 @@ bounds = [0, 100]
 type = "categorical"
 categories = ["no", "yes"]
 """
+ROWS = """format = "sottovoce-schema"
+version = 1
+target = "sign"
+[columns.a]
+type = "numeric"
+bounds = [-1, 1]
+[columns.b]
+type = "numeric"
+bounds = [-1, 1]
+[columns.sign]
+type = "categorical"
+categories = [-1, 1]
+"""
 
 
 @pytest.fixture
 def url(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.uniform(-0.5, 0.5, (200, 2))
-    lines = (f"{1 if a > 0 else -1} 1:{a:.4f} 2:{b:.4f}\n" for a, b in rows)
-    (tmp_path / "rows.libsvm").write_text("".join(lines))
+    lines = (f"{1 if a > 0 else -1},{a:.4f},{b:.4f}\n" for a, b in rows)
+    (tmp_path / "rows.csv").write_text("".join(["sign,a,b\n", *lines]))
+    (tmp_path / "rows.toml").write_text(ROWS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOTTOVOCE_LEDGER", "sqlite:///budget.db")
     return "sqlite:///budget.db"
@@ -41,12 +54,12 @@ def create(*more):
 
 
 def fit(out, *more, epsilon=0.6):
-    arguments = ["fit", "rows.libsvm", "--model", "logistic", "--epsilon", epsilon, "--delta", 1e-6, "--out", out]
-    return run(*arguments, *FACTS, "--format", "libsvm", *more)
+    arguments = ["fit", "rows.csv", "--model", "logistic", "--epsilon", epsilon, "--delta", 1e-6, "--out", out]
+    return run(*arguments, "--schema", "rows.toml", "--data-norm", 1, *more)
 
 
 def test_a_budget_from_its_making_to_its_end(url, tmp_path):
-    made = create()
+    made = create("--allow-nonprivate")
     assert made.exit_code == 0, made.output
     assert "epsilon 1 at delta 1e-06" in made.stdout and "head " in made.stdout
     assert fit("one.json", "--dataset", "people").exit_code == 0
@@ -101,6 +114,7 @@ def test_wrong_use_of_an_existing_ledger(url, tmp_path, monkeypatch):
         (create(), "exists already"),
         (run("ledger", "history", "--dataset", "others"), "there are: 'people'"),
         (fit("one.json"), "dataset is missing"),
+        (fit("one.json", "--dataset", "people", "--random-state", 0), "Leave random_state out"),
         (fit("one.json", "--dataset", "others"), "there are: 'people'"),
         (fit("one.json", "--dataset", "people", "--adjacency", "replace-one"), "gives no guarantee for 'zero-out'"),
     ]:
@@ -122,18 +136,18 @@ def broken_table(tmp_path, kind):
         (tmp_path / "people.csv").write_text("\n".join(rows) + "\n")
         (tmp_path / "schema.toml").write_text(SCHEMA)
         return ["people.csv", "--schema", "schema.toml"], "'perhaps'"
-    text = (tmp_path / "rows.libsvm").read_text()
+    text = (tmp_path / "rows.csv").read_text()
     line, message = {
-        "label": ("7 1:0.1", "the label 7 is not among the classes"),
-        "number": ("1 1:x", "is not index:value"),
-        "index": ("1 3:0.1", "above the number of features"),
-        "infinity": ("1 1:inf", "the value of feature 1 is inf"),
+        "label": ("7,0.1,0", "'7' is not"),
+        "number": ("1,x,0", "'x' is not a number"),
+        "cells": ("1,0.1,0,0.1", "cells"),
+        "infinity": ("1,inf,0", "inf"),
     }[kind]
-    (tmp_path / "broken.libsvm").write_text(f"{text}{line}\n")
-    return ["broken.libsvm", *FACTS, "--format", "libsvm"], message
+    (tmp_path / "broken.csv").write_text(f"{text}{line}\n")
+    return ["broken.csv", "--schema", "rows.toml"], message
 
 
-@pytest.mark.parametrize("kind", ["csv", "label", "number", "index", "infinity"])
+@pytest.mark.parametrize("kind", ["csv", "label", "number", "infinity"])
 def test_a_cell_that_breaks_what_is_public_costs_the_charge_and_the_message_says_so(url, tmp_path, kind):
     create()
     table, message = broken_table(tmp_path, kind)
@@ -197,9 +211,9 @@ def test_receipts_of_before_are_imported(url, tmp_path, monkeypatch):
     assert run(*another).exit_code == 0
     beyond = run(*another)
     assert beyond.exit_code == 2 and "this run would bring it to epsilon=1." in beyond.stderr
-    unit = ["--dataset", "patients", "--epsilon", 1, "--delta", 1e-6, "--unit", "a patient"]
+    unit = ["--dataset", "patients", "--epsilon", 1, "--delta", 1e-6, "--unit", "person"]
     assert run("ledger", "create", *unit).exit_code == 0
     refused = run("ledger", "import", "old.json", "--dataset", "patients")
-    assert refused.exit_code == 2 and "the budget of dataset 'patients' about 'a patient'" in refused.stderr
+    assert refused.exit_code == 2 and "the budget of dataset 'patients' about 'one person" in refused.stderr
     assert run("ledger", "import", "old.json", "--dataset", "patients", "--same-unit").exit_code == 0
     assert run("ledger", "verify").exit_code == 0

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RepeatedEvent
-from sottovoce.report import hub_card, read_receipt, receipt_page
+from sottovoce.report import read_receipt, receipt_page
 from support.receipts import made_up as receipt
 
 CARD = 'name = "Readmission"\nintended_use = "a call"\n'
@@ -68,7 +68,7 @@ def test_show_writes_a_page_that_verifies(files):
         ("cannot read the model card", ["show", "a.json", "--html", "p.html", "--model-card", "no.toml"]),
         ("more than the epsilon=0.5 of this receipt", ["show", "false.json", "--html", "p.html"]),
         ("cannot read the file", ["receipt", "verify", "no.json"]),
-        ("neither a receipt, a model, nor the page", ["receipt", "verify", "list.json"]),
+        ("neither a receipt, a model, an evaluation, nor the page", ["receipt", "verify", "list.json"]),
         ("cannot read the file", ["receipt", "diff", "a.json", "no.json"]),
         ("this is a file to read from", ["receipt", "diff", "a.json", "b.json", "--html", "b.json", "--force"]),
         ("more than the epsilon=0.5", ["receipt", "diff", "a.json", "false.json"]),
@@ -112,12 +112,16 @@ def test_diff(files):
 
 def test_fit_writes_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.libsvm").write_text("".join(f"{k % 2} 1:{k % 2}.5 2:1\n" for k in range(200)))
+    (tmp_path / "t.csv").write_text("y,a,b\n" + "".join(f"{k % 2},{k % 2}.5,1\n" for k in range(200)))
+    (tmp_path / "t.toml").write_text(
+        'format = "sottovoce-schema"\nversion = 1\ntarget = "y"\n[columns]\ny = {type = "numeric", bounds = [0, 1]}\n'
+        'a = {type = "numeric", bounds = [0, 2]}\nb = {type = "numeric", bounds = [0, 2]}\n'
+    )
     (tmp_path / "card.toml").write_text(CARD)
     (tmp_path / "bad.toml").write_text('purpose = "x"')
     fit = [
-        "fit", "t.libsvm", "--model", "ridge", "--solver", "adassp", "--epsilon", "1", "--delta", "1e-5", "--out",
-        "m.json", "--n-features", "2", "--data-norm", "2", "--label-bounds", "0,1", "--quiet",
+        "fit", "t.csv", "--model", "ridge", "--solver", "adassp", "--epsilon", "1", "--delta", "1e-5", "--out",
+        "m.json", "--schema", "t.toml", "--quiet",
     ]  # fmt: skip
     fails("give --report PAGE.html too", *fit, "--model-card", "card.toml")
     fails("--out and --report are the same file", *fit, "--report", "m.json")
@@ -133,21 +137,10 @@ def test_fit_writes_a_report(tmp_path, monkeypatch):
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "r.html").read_bytes()
 
 
-def test_show_writes_a_card_for_a_hub(files):
-    card = files / "card.md"
-    assert passes("show", files / "a.json", "--hub", card, "--model-card", files / "card.toml").stdout == ""
-    assert card.read_text() == hub_card(receipt(), model_card={"name": "Readmission", "intended_use": "a call"})
-    fails("--json prints, and --hub writes a page", "show", files / "a.json", "--hub", files / "b.md", "--json")
-    fails("the file exists", "show", files / "a.json", "--hub", card)
-    passes("show", files / "a.json", "--hub", card, "--html", files / "page.html", "--force")
-
-
-def test_registry_drafts_an_entry(files):
-    printed = passes("receipt", "registry", files / "a.json", "--model-card", files / "card.toml")
-    assert 'name: "Readmission"' in printed.stdout
-    assert "deployment.implementation.justification" in printed.stderr
-    out = files / "entry.yaml"
-    assert passes("receipt", "registry", files / "a.json", "--out", out).stdout == ""
-    assert out.read_text().startswith("url_slug: ")
-    fails("the file exists", "receipt", "registry", files / "a.json", "--out", out)
-    fails("the registry is for private releases", "receipt", "registry", files / "none.json")
+def test_show_writes_a_page_and_prints_nothing(files):
+    page = files / "page.html"
+    assert passes("show", files / "a.json", "--html", page, "--model-card", files / "card.toml").stdout == ""
+    fails("--json prints, and --html writes a page", "show", files / "a.json", "--html", files / "b.html", "--json")
+    fails("give --html PAGE.html too", "show", files / "a.json", "--model-card", files / "card.toml")
+    fails("the file exists", "show", files / "a.json", "--html", page)
+    passes("show", files / "a.json", "--html", page, "--force")

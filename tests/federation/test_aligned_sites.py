@@ -109,5 +109,5 @@ def test_a_site_refuses_an_alignment_to_few_people(federation):
         failed = federation.train(*RUN, fails=True)
     finally:
         north.write_text(before)
-    assert "'north' refused AlignTo: it is aligned to at least 1,000 people" in failed.stdout + failed.stderr
+    assert "'north' refused AlignRespond: it is asked about at least 1,000 people" in failed.stdout + failed.stderr
     federation.wait_for_silence()

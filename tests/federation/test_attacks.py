@@ -258,9 +258,11 @@ def test_a_party_does_not_answer_another_party():
     with running_federation(sites(), prepare=make_ledgers, start=False) as federation:
         federation.start("lab", "north")
         federation.start("bank", program=["-m", "support.changed_site", "calls_others"])
-        federation.train(*RUN)
+        said = federation.train(*RUN, fails=True).stderr
+        assert "'north' turned away 1 of the requests" in " ".join(said.split()), said
         heard = json.loads((federation.kit("bank") / "heard.json").read_text())
         assert not heard["north"].startswith("answered"), heard
+        assert "answers the coordinator alone" in " ".join(federation.refusals("north"))
         assert "bank" in " ".join(federation.refusals("north"))
 
 

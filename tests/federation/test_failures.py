@@ -157,6 +157,31 @@ def test_who_asked_for_the_run_ends_it(federation, expected):
     check_resumed(federation, run, expected, before)
 
 
+def test_a_run_that_is_resumed_while_it_runs_goes_on_once(federation, expected):
+    """The command was killed, its job goes on: two that would go on with it are refused, also when it has ended."""
+    before = charged(federation)
+    run = federation.begin(*(60 if word == 20 else word for word in RUN))
+    run.wait_for_rounds(20)
+    process = federation.run_process("bank")
+    process.suspend()  # or the run may have ended before it is resumed
+    run.process.kill()
+    run.process.wait()
+    name = run.folder.name
+    first = federation.begin("--resume", name)
+    second = federation.train("--resume", name, fails=True).stderr
+    for said in (first.end(fails=True), second):
+        assert "a job of it is under way" in said or "held by another process" in said
+    process.resume()
+    until(lambda: (run.folder / "ended.json").exists(), what="the end of the run")
+    # what begins with a dot is being written, and is named at once
+    results = {path: path.read_bytes() for path in run.folder.iterdir() if path.is_file() and path.name[0] != "."}
+    federation.wait_for_silence()
+    assert "this run has ended" in federation.train("--resume", name, fails=True).stderr
+    check_model(federation, run.folder, expected)
+    check_charged_once(federation, before)
+    assert {path: path.read_bytes() for path in results} == results
+
+
 def test_a_party_that_is_not_there_is_named_before_anything_is_asked():
     """One that never came; FLARE takes a minute to notice that one has left."""
     with running_federation(sites(), prepare=make_ledgers, start=False) as federation:

@@ -30,6 +30,7 @@ from sottovoce.losses import (
     dual_step,
     slope,
 )
+from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
 
 LOSSES = {
     "squared": Squared(),
@@ -472,7 +473,7 @@ def test_smaller_ratio_means_a_longer_step(loss, sign, number, centre, m, r):
 @pytest.mark.parametrize(
     "loss",
     [pytest.param(loss, id=name) for name, loss in LOSSES.items()]
-    + [pytest.param(Logistic(True), id="one Newton step")],
+    + [pytest.param(OneNewtonStep(), id="one Newton step")],
 )
 def test_compiled_and_interpreted_steps_agree(loss):
     """One resolves the loss while compiling, the other by its type at run time."""
@@ -497,19 +498,19 @@ def test_one_newton_step_is_the_papers(sign, centre, m, r):
     f = math.log(b / (1.0 - b)) + sign * m
     slope = 1.0 / (b * (1.0 - b)) + r
     expected = sign * (min(max(b - f / slope, 1e-4), 1.0 - 1e-4) - b)
-    assert dual_step(Logistic(True), sign * centre, sign, m, r) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    assert dual_step(OneNewtonStep(), sign * centre, sign, m, r) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
 def test_one_newton_step_is_a_first_step_to_the_exact_one():
     """Repeated from where it ends, it converges to the exact step; once, it does not."""
     y, m, r, b0 = 1.0, 2.0, 0.5, 0.6
     exact = b0 + dual_step(Logistic(), b0, y, m, r)
-    once = b0 + dual_step(Logistic(True), b0, y, m, r)
+    once = b0 + dual_step(OneNewtonStep(), b0, y, m, r)
     assert abs(once - exact) > 1e-4
     b = b0
     for _ in range(30):
         # the anchor b0 of the quadratic stays: shift the margin by what the moved centre has changed
-        b += dual_step(Logistic(True), b, y, m + r * (b - b0), r)
+        b += dual_step(OneNewtonStep(), b, y, m + r * (b - b0), r)
     assert b == pytest.approx(exact, rel=1e-9)
 
 

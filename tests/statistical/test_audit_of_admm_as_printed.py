@@ -8,13 +8,13 @@ import pytest
 from scipy.linalg import orth
 from sklearn.datasets import load_svmlight_file
 
-from sottovoce.published.vertical_admm.attacks import (
+from sottovoce.papers.admm.attacks import (
     distance_to_columns,
     identify_rows,
     recover_block,
     rows_to_know,
 )
-from sottovoce.published.vertical_admm.noise import PublishedNoise
+from sottovoce.papers.admm.noise import PublishedNoise
 
 STD = 100.0
 TRIES = 25

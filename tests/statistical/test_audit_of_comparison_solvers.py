@@ -11,6 +11,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.losses import Hinge, Logistic, Squared, dual_step, slope
+from sottovoce.papers.dp_scd import Primal, Sequential
 from sottovoce.randomness import Purpose, Streams
 from support.noise import Recorder
 
@@ -102,7 +103,7 @@ def test_primal(loss, recorder):
     for name in scores:
         for seed in range(RUNS):
             recorder.releases.clear()
-            fit(loss, X[name], y, seed, solver="primal-scd", solver_options=options)
+            fit(loss, X[name], y, seed, solver=Primal(**options))
             blocks = Streams(seed).generator(Purpose.SHUFFLING)
             order = np.concatenate([blocks.permutation(2) for _ in range(epochs)])
             w, score = np.zeros(2), 0.0
@@ -132,7 +133,7 @@ def test_sequential(loss, recorder):
         for seed in range(RUNS):
             recorder.releases.clear()
             fit(
-                loss, X["in"], labels, seed, solver="seq-scd", solver_options=options, adjacency="replace-one",
+                loss, X["in"], labels, seed, solver=Sequential(**options), adjacency="replace-one",
                 alpha=1.0,
             )  # fmt: skip
             shuffling = Streams(seed).generator(Purpose.SHUFFLING)

@@ -18,6 +18,7 @@ from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.central import calibration
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.losses import Logistic, dual_step
+from sottovoce.papers.dp_scd import Minibatch
 from support.noise import Recorder
 from support.row_norm import bound_and_score, shortened
 
@@ -144,7 +145,7 @@ def test_minibatch_fit_with_memory(recorder):
             recorder.releases.clear()
             model = sv.DPLogisticRegression(
                 epsilon=EPSILON, delta=DELTA, data_norm=1.0, classes=[-1, 1], fit_intercept=False, alpha=alpha,
-                solver="minibatch-scd", solver_options={"batch_size": size, "epochs": size / n * steps},
+                solver=Minibatch(batch_size=size, epochs=size / n * steps),
                 random_state=seed,
             ).fit(X, y)  # fmt: skip
             assert model.n_iter_ == steps

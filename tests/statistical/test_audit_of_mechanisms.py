@@ -18,14 +18,13 @@ from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
 from sottovoce.central.scales import release_label_location_and_scale
 from sottovoce.losses import Squared
+from sottovoce.papers.admm import PROTOCOL, Perturbed, distance_to_columns, perturbed
+from sottovoce.papers.dp_scd import Published
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.neighbours import Neighbours
-from sottovoce.published.vertical_admm import plan as published
-from sottovoce.published.vertical_admm.attacks import distance_to_columns
-from sottovoce.published.vertical_admm.plan import PublishedPlan
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -115,7 +114,7 @@ def test_labels_by_bisection(located, moved, factor, releases):
     judge(gaussian_lower_bound(*scores, delta=DELTA), gaussian_epsilon(mu, DELTA), factor, least=0.4)
 
 
-@pytest.mark.filterwarnings("ignore:solver='paper-scd'")
+@pytest.mark.filterwarnings("ignore:solver=Published")
 @FACTORS
 def test_published_dp_scd(factor, releases):
     """Batches of one row, another label: the receipt holds, and what the paper claims does not."""
@@ -124,7 +123,7 @@ def test_published_dp_scd(factor, releases):
     X[-1, 0] = 1.0
     model = sv.DPRidge(
         epsilon=1.0, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), fit_intercept=False, alpha=1.0,
-        solver="paper-scd", solver_options={"batch_size": 1, "epochs": 4, "clipping_norm": clip},
+        solver=Published(batch_size=1, epochs=4, clipping_norm=clip),
         adjacency="replace-one",
     )  # fmt: skip
     plan = sv.plan(model, *X.shape)
@@ -149,16 +148,18 @@ def test_published_dp_scd(factor, releases):
 def test_published_vertical_training(monkeypatch):
     """One message is in the span of the columns of the table that it came from: no epsilon holds."""
     # the label holder's own model is not released
-    monkeypatch.setattr(published, "train_alone", lambda *given: None)
+    monkeypatch.setattr(perturbed, "train_alone", lambda *given: None)
     rng, runs = np.random.default_rng(0), 200
     block, y = rng.normal(size=(12, 2)), np.where(rng.random(12) < 0.5, 1.0, -1.0)
     own, neighbour = rng.normal(size=(12, 2)), block.copy()
     neighbour[-1] = 0.0
     scores = []
     for place, table in enumerate((block, neighbour)):
-        group = InProcessParties([Party(own, name="holder"), Party(table, name="other")])
+        group = InProcessParties(
+            [Party(own, name="holder", protocols=[PROTOCOL]), Party(table, name="other", protocols=[PROTOCOL])]
+        )
         facts = PublicFacts(n_samples=12, descriptions=read_public_facts(group), label_holder="holder")
-        plan = PublishedPlan(
+        plan = Perturbed(
             facts=facts, loss=Squared(), alpha=0.1, fit_intercept=False, epsilon=1.0, delta=DELTA, max_iter=1
         )
         found = []

@@ -15,7 +15,10 @@ from sottovoce.central.scaled_plan import Scales
 from support.noise import Recorder
 from support.row_norm import bound_and_score, shortened
 
-pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:groups is an array of float64"),
+]
 
 EPSILON, DELTA, OWN = 1.0, 0.05, 3
 RUNS = {1.0: 2000, 0.7: 4000, 0.5: 800}  # on each table

@@ -13,11 +13,9 @@ import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
 from support.noise import scale_gaussians
 from support.party import request, training_of, worker_of
 
@@ -39,28 +37,6 @@ def judge(scores, neighbour_scores, factor, what):
         assert 0.4 * EPSILON < bound < EPSILON
     else:
         assert bound > EPSILON
-
-
-@pytest.mark.parametrize("nonnegative", [False, True], ids=["any sign", "nonnegative"])
-def test_audit_of_noisy_features(nonnegative, factor):
-    """Opposite rows, or orthogonal ones where entries are not negative; rows and Gram matrix are both used."""
-    rest = np.abs(np.random.default_rng(0).normal(size=(4, 2)))
-    pair = np.array([[2.0, 0.0], [0.0, 2.0] if nonnegative else [-2.0, 0.0]])
-    difference = (pair[0] - pair[1]) / 2.0
-    square = (np.outer(pair[0], pair[0]) - np.outer(pair[1], pair[1])) / 4.0
-    scores = []
-    release = FeatureRelease(MU, nonnegative)
-    for place, row in enumerate(pair):
-        noise = Streams(place).generator(Purpose.NOISE)
-        replies = [release.release(np.vstack([row, rest]), 2.0, noise) for _ in range(RUNS)]
-        scores.append(
-            [
-                reply.rows[:2] @ difference / reply.rows_noise_std**2
-                + reply.gram @ square.ravel() / reply.gram_noise_std**2
-                for reply in replies
-            ]
-        )
-    judge(*scores, factor, f"noisy features, nonnegative={nonnegative}")
 
 
 CASES = {

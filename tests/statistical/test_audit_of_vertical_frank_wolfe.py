@@ -1,4 +1,4 @@
-"""Audit of what a party releases in private Frank-Wolfe: choices, scores, columns, and columns through a public sketch.
+"""Audit of what a party releases in private Frank-Wolfe: choices, scores, columns, and columns as sketched in print.
 
 The adversary knows all other rows and picks the replaced one. At the planned noise the lower bound on epsilon stays
 below the promise and near it; at 0.7 times it, it must not. The bounds hold with confidence 0.999; seeds are fixed.
@@ -11,14 +11,13 @@ import pytest
 from scipy.stats import beta
 
 from sottovoce.audit.threshold import gaussian_lower_bound
+from sottovoce.papers.frank_wolfe.noise import Sketch, column_release
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import RandomizedResponseEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from support.noise import scale_gaussians
 
@@ -59,7 +58,7 @@ def test_choices(factor, monkeypatch, record_property):
     rate = ExponentialMechanism.rate.fget
     monkeypatch.setattr(ExponentialMechanism, "rate", property(lambda self: rate(self) / factor))
     steps, draws, right = 12, 12_000, 0
-    start = ball(bounded_range(EPSILON, DELTA, steps), math.inf)
+    start = ball(bounded_range(EPSILON, DELTA, steps), 1.0)
     for table, noise, wanted in zip(ROWS, streams(), (0, 1), strict=True):
         worker = BallSteps(table, 1.0, start, noise)
         right += sum(worker.select(np.zeros(2))[0] == wanted for _ in range(draws))
@@ -85,13 +84,12 @@ def test_scores(factor, scaled_gaussian):
 
 
 @FACTORS
-@pytest.mark.parametrize("kind", [None, "sparse-sign", "gaussian"])
-def test_columns(kind, factor, scaled_gaussian):
+@pytest.mark.parametrize("sketch", [None, Sketch(6, 8, 3)], ids=["raw", "sketched"])
+def test_columns(sketch, factor, scaled_gaussian):
     """The likelihood ratio of a shared column: its projection on the difference of the two exact ones."""
     scaled_gaussian(factor)
     n = 6
-    sketch = None if kind is None else Sketch(kind, n, 8, 3)
-    release = ColumnRelease(n, 1.0 / gaussian_mu(EPSILON, DELTA), sketch)
+    release = column_release(n, 1.0 / gaussian_mu(EPSILON, DELTA), sketch)
     # the person whose column of J is the longest
     worst = 0
     if sketch is not None:
@@ -103,5 +101,5 @@ def test_columns(kind, factor, scaled_gaussian):
         [release.read(release.release(rest + entry * unit, noise)) @ direction for _ in range(RUNS)]
         for entry, noise in zip((1.0, -1.0), streams(), strict=True)
     ]
-    judge(gaussian_lower_bound(*found, delta=DELTA), factor, f"columns, sketch {kind}")
+    judge(gaussian_lower_bound(*found, delta=DELTA), factor, f"columns, {sketch}")
     assert math.isclose(release.event.noise_multiplier, 1.0 / gaussian_mu(EPSILON, DELTA))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import sottovoce as sv
+from support.solvers import solved
 
 __all__ = ["TABLES", "excess"]
 
@@ -51,7 +52,7 @@ def excess(loss, kind, solver, epsilon=1e4):
     labels = {"label_bounds": (-5.0, 20.0)} if loss == "squared" else {"classes": [-1.0, 1.0]}
     given = {"data_norm": norm, "alpha": alpha, "intercept_scaling": SCALING, "delta": 1e-5, "random_state": 0}
     y = numbers if loss == "squared" else signs
-    model = KINDS[loss](epsilon=epsilon, solver=solver, **given, **labels).fit(X, y)
+    model = KINDS[loss](epsilon=epsilon, **solved(solver), **given, **labels).fit(X, y)
     centre = 0.0
     if loss == "squared":
         centre = 7.5 + float(model.guarantee_.parameters.get(LOCATION, 0.0))

@@ -8,14 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.operation import Effect, Operation, RowSum
+from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum, is_number
 from sottovoce.central.data.part import Part
 
 __all__ = ["Begin", "CountRows", "FirstRows", "Move", "Pause", "Refuse"]
 
 
+class Rows(Operation[int]):
+    """Answers with a number of rows."""
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow as many as there are."""
+        return is_number(answer, n_rows)
+
+
 @dataclass(frozen=True)
-class Begin(Operation[int]):
+class Begin(Rows):
     """Begin a run: every row has the state ``start``."""
 
     start: float
@@ -35,9 +43,9 @@ class Move(RowSum):
     effect: ClassVar[Effect] = Effect.STEP
     writes: ClassVar[tuple[str, ...]] = ("state",)
 
-    def shape(self, part: Part) -> tuple[int, ...]:
+    def shape(self, columns: Columns) -> tuple[int, ...]:
         """One sum a column."""
-        return (part.n_features,)
+        return (columns.n_weights,)
 
     def add(self, rows: Any, views: Sequence[NDArray[Any]], lo: int, hi: int, total: NDArray[np.int64]) -> None:
         """Move the states, and add them up times the entries of their rows."""
@@ -47,7 +55,7 @@ class Move(RowSum):
 
 
 @dataclass(frozen=True)
-class CountRows(Operation[int]):
+class CountRows(Rows):
     """Count rows."""
 
     def on(self, part: Part) -> int:
@@ -63,9 +71,13 @@ class FirstRows(Operation[list[int]]):
         """Return the place of the first row."""
         return [part.first_row]
 
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow a list."""
+        return isinstance(answer, list)
+
 
 @dataclass(frozen=True)
-class Pause(Operation[int]):
+class Pause(Rows):
     """Count rows; the first part waits, the first time that it is asked in this process."""
 
     token: str
@@ -81,7 +93,7 @@ class Pause(Operation[int]):
 
 
 @dataclass(frozen=True)
-class Refuse(Operation[int]):
+class Refuse(Rows):
     """Refuse rows of these places in the table."""
 
     rows: tuple[int, ...]

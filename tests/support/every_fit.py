@@ -8,7 +8,9 @@ import numpy as np
 import sottovoce as sv
 from sottovoce import vertical
 from sottovoce.local import Protocol, Randomizer
-from sottovoce.published.bernstein import BernsteinProtocol, BernsteinRandomizer
+from sottovoce.papers import admm
+from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
+from support.solvers import by_name
 
 __all__ = ["FITS", "REPORTS", "N", "Y", "X"]
 
@@ -24,11 +26,11 @@ _BALL: dict[str, Any] = {"data_bound": 0.5, "radius": 1.0, "n_steps": 5}
 
 def _central() -> dict[str, Callable[[], Any]]:
     made: dict[str, Callable[[], Any]] = {}
-    for solver in ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd", "newton"):
-        logistic = sv.DPLogisticRegression(**_CLASSES, data_norm=1.0, solver=solver)
+    for solver in ("auto", "scd", "Minibatch", "Published", "objective", "sgd", "Sequential", "Primal", "newton"):
+        logistic = sv.DPLogisticRegression(**_CLASSES, data_norm=1.0, solver=by_name(solver))
         made[f"DPLogisticRegression, {solver}"] = lambda logistic=logistic: logistic.fit(X, Y)
     bounds = (-1.0, 1.0)
-    for solver in ("auto", "scd", "adassp", "refinement"):
+    for solver in ("auto", "scd", "adassp", "refinement", "constant"):
         ridge = sv.DPRidge(**_BUDGET, data_norm=1.0, label_bounds=bounds, solver=solver)
         made[f"DPRidge, {solver}"] = lambda ridge=ridge: ridge.fit(X, _NUMBERS)
     search = sv.DPSearchCV(
@@ -46,12 +48,14 @@ def _central() -> dict[str, Callable[[], Any]]:
 def _vertical() -> dict[str, Callable[[], Any]]:
     def parties() -> Any:
         facts = {"data_norm": {"party1": 0.8, "party2": 0.5}, "data_bound": {"party1": 0.5, "party2": 0.5}}
+        facts["protocols"] = dict.fromkeys(("party1", "party2"), (admm.PROTOCOL,))
         return vertical.split_columns(X, [2, 1], **facts)
 
     made: dict[str, Callable[[], Any]] = {}
-    for mechanism in ("local-models", "noisy-features", "noisy-admm", "paper"):
+    for mechanism in ("local-models", "noisy-admm", admm.Perturbed):
         logistic = vertical.VerticalLogisticRegression(**_CLASSES, mechanism=mechanism)
-        made[f"VerticalLogisticRegression, {mechanism}"] = lambda logistic=logistic: logistic.fit(parties(), Y)
+        name = getattr(mechanism, "name", mechanism)
+        made[f"VerticalLogisticRegression, {name}"] = lambda logistic=logistic: logistic.fit(parties(), Y)
     for aggregation in ("local", "global"):
         sparse = vertical.VerticalSparseLogisticRegression(
             **_CLASSES, radius=1.0, n_steps=3, aggregation=aggregation, labels_public=aggregation == "global"
@@ -73,7 +77,7 @@ def _reports() -> dict[str, Callable[[], bytes]]:
     polynomial = BernsteinProtocol(loss="hinge", n_features=3, epsilon=64.0, delta=1e-5, degree=2)
     return {
         "Randomizer": lambda: Randomizer(protocol).report(X[0], 1),
-        "BernsteinRandomizer": lambda: BernsteinRandomizer(polynomial).report(X[0], 1),
+        "bernstein_reports": lambda: bernstein_reports(polynomial, X[:1], [1]).tobytes(),
     }
 
 

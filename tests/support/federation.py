@@ -182,11 +182,11 @@ class Federation:
         (kit / "site.toml").write_text(text + columns.settings + "\n", encoding="utf-8")
 
     def make_ledger(self, name: str, *, epsilon: float, delta: float) -> None:
-        """Give a site an account, ``ledger.db`` beside its settings, for the data set ``people``."""
+        """Give a site an account, ``ledger.db`` beside its settings, for the data set ``people``; it takes seeds."""
         from sottovoce.ledger import Ledger
 
         ledger = Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}")
-        ledger.create("people", epsilon=epsilon, delta=delta, adjacency="replace-one")
+        ledger.create("people", epsilon=epsilon, delta=delta, adjacency="replace-one", allow_nonprivate=True)
 
     # -------------------------------------------------- commands
 

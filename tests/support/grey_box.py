@@ -15,9 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.audit import GreyBox, grey_box
+from sottovoce.papers.dp_scd import Minibatch
 from sottovoce.privacy.calibration import least_scale
-from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import (
     InProcessParties,
     Party,
@@ -26,6 +25,8 @@ from sottovoce.vertical import (
     VerticalRidge,
     VerticalSparseLogisticRegression,
 )
+from support.replay import GreyBox, grey_box
+from support.solvers import solved
 
 SIZES = (5, 64, 65, 130, 257)
 WIDTHS = (1, 3, 8, 9, 17, 33, 100)  # the narrow kernels, the vector ones, and what is left of a vector
@@ -63,7 +64,7 @@ class Case:
     @property
     def is_sampled(self) -> bool:
         """Whether steps use Poisson samples: the noise of each rate and budget takes seconds to calibrate."""
-        return self.given.get("solver_options") is _BATCHES
+        return self.given.get("solver_options") is _BATCHES or isinstance(self.given.get("solver"), Minibatch)
 
     @property
     def is_regression(self) -> bool:
@@ -78,7 +79,7 @@ class Case:
 
 def _case(name, kind, solver="", options=None, adjacencies=ALL, in_place=False, reached=0.999, **given):
     if solver:
-        given |= {"solver": solver, "solver_options": options or {}}
+        given |= solved(solver, options or {})
     if kind in (sv.DPRidge, sv.DPLasso):
         given = {"label_bounds": (-1.0, 1.0), **given}
     else:
@@ -93,18 +94,18 @@ CASES = (
     _case("scd, logistic", sv.DPLogisticRegression, "scd", {"n_passes": 8}),
     _case("scd, hinge", sv.DPLinearSVC, "scd", {"n_passes": 8}),
     _case("scd, ridge", sv.DPRidge, "scd", {"n_passes": 8}),
-    _case("minibatch-scd, logistic", sv.DPLogisticRegression, "minibatch-scd", _BATCHES, NOT_REPLACED),
-    _case("minibatch-scd, ridge", sv.DPRidge, "minibatch-scd", _BATCHES, NOT_REPLACED),
+    _case("Minibatch, logistic", sv.DPLogisticRegression, "Minibatch", _BATCHES, NOT_REPLACED),
+    _case("Minibatch, ridge", sv.DPRidge, "Minibatch", _BATCHES, NOT_REPLACED),
     _case("sgd, logistic", sv.DPLogisticRegression, "sgd", _BATCHES, NOT_REPLACED),
     _case("sgd, all rows, hinge", sv.DPLinearSVC, "sgd", _WHOLE),
     _case("sgd, all rows, ridge", sv.DPRidge, "sgd", _WHOLE),
-    _case("primal-scd, logistic", sv.DPLogisticRegression, "primal-scd", {"epochs": 3}, reached=0.35),
-    _case("primal-scd, ridge", sv.DPRidge, "primal-scd", {"epochs": 3}),
-    _case("seq-scd, logistic", sv.DPLogisticRegression, "seq-scd", {"batch_size": 7}, FIXED, True, 0.05),
-    _case("seq-scd, ridge", sv.DPRidge, "seq-scd", {"batch_size": 7}, FIXED, True, 0.05),
-    _case("paper-scd, logistic", sv.DPLogisticRegression, "paper-scd", {"batch_size": 20, "epochs": 3}, FIXED,
+    _case("Primal, logistic", sv.DPLogisticRegression, "Primal", {"epochs": 3}, reached=0.35),
+    _case("Primal, ridge", sv.DPRidge, "Primal", {"epochs": 3}),
+    _case("Sequential, logistic", sv.DPLogisticRegression, "Sequential", {"batch_size": 7}, FIXED, True, 0.05),
+    _case("Sequential, ridge", sv.DPRidge, "Sequential", {"batch_size": 7}, FIXED, True, 0.05),
+    _case("Published, logistic", sv.DPLogisticRegression, "Published", {"batch_size": 20, "epochs": 3}, FIXED,
           True, 0.5),
-    _case("paper-scd, ridge", sv.DPRidge, "paper-scd", {"batch_size": 20, "epochs": 3}, FIXED, True, 0.9),
+    _case("Published, ridge", sv.DPRidge, "Published", {"batch_size": 20, "epochs": 3}, FIXED, True, 0.9),
     _case("adassp", sv.DPRidge, "adassp"),
     _case("adassp, labels not clipped", sv.DPRidge, "adassp", {"clip_labels": False}, reached=0.9),
     _case("objective, logistic", sv.DPLogisticRegression, "objective", None, NOT_REPLACED, reached=0.45),
@@ -120,6 +121,7 @@ CASES = (
     _case("auto norm, refinement", sv.DPRidge, "refinement", {"n_passes": 8}, data_norm="auto"),
     _case("auto norm, multinomial", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8},
           classes=[-1.0, 0.0, 1.0], data_norm="auto"),
+    _case("constant", sv.DPRidge, "constant", fit_intercept=True, reached=-1.0),  # a label is replaced by an equal one
 )  # fmt: skip
 
 
@@ -238,7 +240,7 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
 def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
     """Record a fit on one table and replay it on a neighbour, with public numbers as users give them."""
     pair = pair_of(case, adjacency, rng)
-    epsilon = 1.0 if case.is_sampled or case.name.startswith("paper") else float(rng.choice([0.1, 1.0, 8.0]))
+    epsilon = 1.0 if case.is_sampled or case.name.startswith("Published") else float(rng.choice([0.1, 1.0, 8.0]))
     given: dict[str, Any] = {
         "epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency, "n_public": pair.n,
         "fit_intercept": bool(rng.random() < 0.6), **case.given,
@@ -253,7 +255,7 @@ def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) ->
 
 PERSON_CASES = tuple(
     case for case in CASES if case.name.split(",")[0] not in
-    ("minibatch-scd", "primal-scd", "seq-scd", "paper-scd", "objective") and case.name != "sgd, logistic"
+    ("Minibatch", "Primal", "Sequential", "Published", "objective") and case.name != "sgd, logistic"
 )  # fmt: skip
 MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a block of a kernel
 
@@ -349,42 +351,26 @@ class Joint:
         """Whether the label holder trains a model of its own columns beside, within its own walls."""
         return "mechanism" in self.given
 
-    @property
-    def shares_one_shift(self) -> bool:
-        """Whether a party's releases have one sensitivity together, and none each."""
-        return self.given.get("mechanism") == "noisy-features"
-
 
 _LABELS = {"classes": [-1.0, 1.0]}
 _NUMBERS = {"label_bounds": (-1.0, 1.0)}
 _NAMED: dict[str, Any] = {"mechanism": "local-models"}
-_FEATURES: dict[str, Any] = {"mechanism": "noisy-features", "labels_public": True}
 _ADMM: dict[str, Any] = {"mechanism": "noisy-admm", "mechanism_options": {"max_iter": 3}}
 _STEPS: dict[str, Any] = {"n_steps": 5, "radius": 2.0}
-_SKETCH = {"sketch": "sparse-sign", "sketch_rows": 16, "sketch_seed": 3}
 JOINT = (
     Joint("`local-models`, logistic", VerticalLogisticRegression, {**_NAMED, **_LABELS}),
     Joint("`local-models`, logistic, entries >= 0", VerticalLogisticRegression, {**_NAMED, **_LABELS},
           nonnegative=True),
     Joint("`local-models`, ridge", VerticalRidge, {**_NAMED, **_NUMBERS}),
     Joint("`local-models`, ridge, labels public", VerticalRidge, {**_NAMED, **_NUMBERS, "labels_public": True}),
-    Joint("`noisy-features`", VerticalLogisticRegression, {**_FEATURES, **_LABELS}),
-    Joint("`noisy-features`, entries >= 0", VerticalRidge, {**_FEATURES, **_NUMBERS}, nonnegative=True),
     Joint("`noisy-admm`", VerticalLogisticRegression, {**_ADMM, **_LABELS}),
     Joint("`noisy-admm`, labels public", VerticalLogisticRegression, {**_ADMM, **_LABELS, "labels_public": True}),
     Joint("Frank-Wolfe, `local`", VerticalLasso, {**_STEPS, **_NUMBERS}),
     Joint("Frank-Wolfe, one party", VerticalSparseLogisticRegression, {**_STEPS, **_LABELS, "labels_public": True},
           ("clinic",)),
-    Joint("Frank-Wolfe, `product`", VerticalSparseLogisticRegression,
-          {**_STEPS, **_LABELS, "aggregation": "product"}),
-    Joint("Frank-Wolfe, `product`, sketches", VerticalLasso,
-          {**_STEPS, **_NUMBERS, "aggregation": "product", "sharing_options": _SKETCH}),
     Joint("Frank-Wolfe, `global`", VerticalLasso, {**_STEPS, **_NUMBERS, "aggregation": "global"}),
     Joint("Frank-Wolfe, `global`, logistic, labels public", VerticalSparseLogisticRegression,
           {**_STEPS, **_LABELS, "labels_public": True, "aggregation": "global"}),
-    Joint("Frank-Wolfe, `global`, sketches", VerticalLasso,
-          {**_STEPS, **_NUMBERS, "labels_public": True, "aggregation": "global",
-           "sharing_options": {**_SKETCH, "sketch": "gaussian"}}),
 )  # fmt: skip
 
 
@@ -463,8 +449,4 @@ def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> tuple
     epsilon = 4.0 if dear else float(rng.choice([0.5, 4.0]))
     given = {"epsilon": epsilon, "delta": 1e-6, **joint.given}
     found = grey_box(joint_fit(joint, given), (tables, y), (others, y_other), seed=seed)
-    if found.fault or found.refusal or not joint.shares_one_shift:
-        return found, found.largest
-    (event,) = [found.shown["events"][name] for name in joint.names[1:]]
-    assert isinstance(event, GaussianEvent)
-    return found, found.shift * event.noise_multiplier
+    return found, found.largest

@@ -4,6 +4,7 @@ Each function changes the process that it is called in. What a hostile coordinat
 it writes into the run's folder.
 """
 
+import gc
 import json
 import os
 import struct
@@ -87,17 +88,17 @@ def lies() -> None:
         return
     lie = LIES[(Path(os.environ["TRIAL_KIT"]) / "lie.txt").read_text().strip()]
 
-    from sottovoce.vertical.flare import gate
+    from sottovoce.vertical.flare.envelope import PartyEnd
 
-    honest, count = gate.Gate.answer, 0
+    honest, count = PartyEnd.answer, 0
 
-    def answer(self: Any, raw: object, *, caller: object) -> Any:
+    def answer(self: Any, raw: object, number: int, content: bytes, ledger: str) -> Any:
         nonlocal count
         count += 1
-        told = honest(self, raw, caller=caller)
-        return lie(told) if count >= 5 else told
+        told = lie(content) if count >= 6 else content  # the first one begins the run
+        return honest(self, raw, number, told, ledger) if isinstance(told, bytes) else told
 
-    gate.Gate.answer = answer  # type: ignore[method-assign]
+    PartyEnd.answer = answer  # type: ignore[method-assign]
 
 
 # ------------------------------------------------------------------ a party that attacks another one
@@ -141,6 +142,99 @@ def _describe_frame(session: bytes | None = None, step: int = 1) -> bytes:
     from sottovoce.vertical.protocols.general.messages import Describe
 
     return Frame(session or new_session(), step, Describe().encode()).encode()
+
+
+# ------------------------------------------------------------------ a party that speaks as the coordinator
+
+
+def keeps_tokens() -> None:
+    """Write down each token that the server signs for this party's site: those of before stay signed."""
+    from nvflare.private.fed.client import communicator
+
+    honest = communicator.set_add_auth_headers_filters
+    file = Path(os.environ["TRIAL_KIT"]) / "tokens.json"
+
+    def keep(cell: Any, client_name: str, auth_token: str, token_signature: str, ssid: Any = None) -> Any:
+        known = json.loads(file.read_text()) if file.exists() else []
+        file.write_text(json.dumps([*known, [client_name, auth_token, token_signature]]))
+        return honest(cell, client_name, auth_token, token_signature, ssid)
+
+    if not _in_run():
+        communicator.set_add_auth_headers_filters = keep
+
+
+def impersonates() -> None:
+    """In a run, send the requests of ``forged.json`` to "north" in the coordinator's name, under an earlier token.
+
+    How many were sent is written into ``sent.json``.
+    """
+    keeps_tokens()
+    if not _in_run():
+        return
+    from nvflare.collab.runtime import dispatch
+
+    honest, addressed = dispatch._call_app_method, threading.Event()
+
+    def call(request: Any, app: Any, logger: Any) -> Any:
+        if not addressed.is_set():  # the coordinator's own first request says how a party is addressed
+            addressed.set()
+            target = str(request.get_header("collab__target_name")).replace("bank", "north")
+            threading.Thread(target=_impersonate, args=(target,), daemon=True).start()
+        return honest(request, app, logger)
+
+    dispatch._call_app_method = call
+
+
+def _impersonate(target: str) -> None:
+    from nvflare.collab.runtime.defs import CALL_PROTOCOL_VERSION, MSG_CHANNEL, MSG_TOPIC, CallHeaderKey, ObjectCallKey
+    from nvflare.fuel.f3.cellnet.cell import Cell
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+    from nvflare.fuel.f3.cellnet.utils import new_cell_message
+
+    kit = Path(os.environ["TRIAL_KIT"])
+    name, token, signature = json.loads((kit / "tokens.json").read_text())[0]
+    (core,) = CoreCell.ALL_CELLS.values()
+    job = core.get_fqcn().partition(".")[2]
+    (cell,) = [one for one in gc.get_objects() if type(one) is Cell][:1]
+    honest = core._send_to_endpoint
+    sent = []
+
+    def send(to_endpoint: Any, message: Any) -> Any:
+        if str(message.get_header(MessageHeaderKey.DESTINATION, "")).startswith("north"):
+            headers = {"client_name": name, "__token__": token, "__token_signature__": signature}
+            for key, value in {MessageHeaderKey.ORIGIN: f"server.{job}", **headers}.items():
+                message.set_header(key, value)
+            sent.append(str(message.get_header(MessageHeaderKey.TOPIC)))
+        return honest(to_endpoint, message)
+
+    core._send_to_endpoint = send
+    for raw in _forged(kit, job, json.loads((kit / "forged.json").read_text())):
+        request = new_cell_message(
+            {CallHeaderKey.PROTOCOL_VERSION: CALL_PROTOCOL_VERSION, CallHeaderKey.TARGET_NAME: target,
+             CallHeaderKey.METHOD_NAME: "answer"},
+            {ObjectCallKey.CALLER: "server", ObjectCallKey.TARGET_NAME: target, ObjectCallKey.METHOD_NAME: "answer",
+             ObjectCallKey.ARGS: (), ObjectCallKey.KWARGS: {"raw": raw}},
+        )  # fmt: skip
+        try:
+            cell.send_request(
+                channel=MSG_CHANNEL, target=f"north.{job}", topic=MSG_TOPIC, request=request, timeout=0.2, optional=True
+            )
+        except Exception as error:
+            sent.append(repr(error))
+    (kit / "sent.json").write_text(json.dumps(sent))
+
+
+def _forged(kit: Path, job: str, frames: list[str]) -> list[bytes]:
+    """Return frames as they are, and in envelopes of the coordinator that this party signed."""
+    raws = [bytes.fromhex(text) for text in frames]
+    try:
+        from sottovoce.vertical.engines.identity import Identity
+        from sottovoce.vertical.flare.envelope import REQUEST, CoordinatorEnd
+    except ImportError:  # before there were any
+        return raws
+    end = CoordinatorEnd(Identity(kit / "identity"), "lab", "north", job, "", lambda entry: None)
+    return raws + [end._seal(REQUEST, 2**40 + i, raw, ledger="") for i, raw in enumerate([b"", *raws])]
 
 
 # ------------------------------------------------------------------ a coordinator that attacks its parties
@@ -216,14 +310,15 @@ def _attack_in_runs() -> None:
 
     honest = programs.execute
 
-    def execute(kit: Any, run: str, call: Any, **more: Any) -> str:
+    def execute(kit: Any, run: str, job: str, call: Any, **more: Any) -> str:
         folder = Path(kit.runs) / run
         if not (folder / "attack.txt").exists():
-            return honest(kit, run, call, **more)
+            return honest(kit, run, job, call, **more)
         came = {}
+        carry = programs.signed(kit, job, call)
         for name, attack in ATTACKS.items():
             try:
-                came[name] = attack(kit, call)
+                came[name] = attack(kit, call if attack is _not_bytes else carry)
             except Exception as error:
                 came[name] = {"error": f"{type(error).__name__}: {error}", "where": traceback.format_exc()[-2000:]}
         (folder / "attack.json").write_text(json.dumps(came))
@@ -246,10 +341,13 @@ def _told(call: Any, name: str, raw: Any) -> str:
 
 
 def _in_words(answer: Any) -> str:
+    from sottovoce.vertical.flare.envelope import _parts
     from sottovoce.vertical.wire import Refused, decode
 
     if not isinstance(answer, bytes):
         return f"no bytes: {answer!r}"
+    if answer[:4] == b"SVE1":
+        answer = _parts(answer)[2]
     try:
         return f"refused: {decode(answer, (Refused,)).reason}"  # type: ignore[attr-defined]
     except Exception:
@@ -357,8 +455,8 @@ def _unallowed(kit: Any, call: Any) -> dict[str, Any]:
 
 ATTACKS = {
     "unlisted method": _unlisted_method, "unlisted target": _unlisted_target, "unlisted kind": _unlisted_kind,
-    "malformed": _malformed, "not bytes": _not_bytes, "replayed": _replayed,
-    "session of another": _session_of_another, "unallowed": _unallowed,
+    "malformed": _malformed, "replayed": _replayed, "session of another": _session_of_another,
+    "unallowed": _unallowed, "not bytes": _not_bytes,  # the last: the party then says that it heard a stranger
 }  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sottovoce.local.device import randomizer as one_bit
+from sottovoce.papers.ldp import randomizer as bernstein
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.published.bernstein import randomizer as bernstein
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["NoiseOpenedError", "Recorder", "Scaled", "forbid_noise", "scale_gaussians", "switch_off_gaussians"]

@@ -1,6 +1,6 @@
 """A table whose partitions are held by any pool, without Dask: numbering, replay and logs in whole fits."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -59,9 +59,9 @@ class PooledTable(RemoteTable):
         return self._X.dtype
 
     @contextmanager
-    def opened(self) -> Iterator[Holder]:
+    def opened(self, fit: Mapping[str, object]) -> Iterator[Holder]:
         """Open it for one fit."""
-        holder = ClusterHolder(self.partitions, self.log)
+        holder = ClusterHolder(self.partitions, self.log, facts=fit)
         yield self._seen(holder)
         holder.close()
 

@@ -1,6 +1,6 @@
 """Algorithm 1 of the DP-SCD paper, run by this library, with its noised dual variables in hand.
 
-Shared by ``tests/unit/published/test_scd_utility.py`` and ``benchmarks/published/scd_utility.py``.
+Shared by ``tests/papers/dp_scd/test_scd_utility.py`` and ``benchmarks/papers/dp_scd/scd_utility.py``.
 """
 
 import warnings
@@ -12,8 +12,8 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.exceptions import PrivacyWarning
+from sottovoce.papers.dp_scd.published import PublishedPlan
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.published.scd.paper import PaperPlan
 from sottovoce.randomness import Streams
 
 DELTA = 1e-3  # the paper's
@@ -21,7 +21,7 @@ TEAM = Team(1, None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchedPlan(PaperPlan):
+class WatchedPlan(PublishedPlan):
     """The published algorithm; the dual variables of the last run are kept."""
 
     kept: list = field(default_factory=list)

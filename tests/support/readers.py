@@ -25,7 +25,6 @@ from sottovoce.local import Aggregator, LocalModel, NumericFeature, Protocol, Ra
 from sottovoce.local.server.exports import read_reports, write_reports
 from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer
 from sottovoce.tables import Encoder, ParquetTable, Schema, draft_schema, read_libsvm, read_table
 from sottovoce.vertical.wire import Count, Message, Vector
 from support.collector import new_token
@@ -38,7 +37,6 @@ _RNG = np.random.default_rng(0)
 X = _RNG.uniform(-0.5, 0.5, (40, 3))
 T = np.clip(X[:, 0], -1.0, 1.0)
 PROTOCOL = Protocol(epsilon=2.0, n_features=3)
-BERNSTEIN = BernsteinProtocol("logistic", 3, epsilon=2.0, delta=1e-5)
 
 
 @dataclass(frozen=True)
@@ -220,13 +218,10 @@ def _read_report_file(path: Path) -> None:
 
 @cache
 def _aggregators() -> list[bytes]:
-    out = []
-    for keep in (False, True):
-        made = Aggregator(PROTOCOL, keep_reports=keep)
-        made.add(_reports())
-        made.add([b"bad"])
-        out.append(made.to_bytes())
-    return out
+    made = Aggregator(PROTOCOL)
+    made.add(_reports())
+    made.add([b"bad"])
+    return [made.to_bytes()]
 
 
 def _change_aggregator(rng: random.Random, raw: bytes) -> bytes:
@@ -249,15 +244,6 @@ def _local_models() -> list[bytes]:
     device = Randomizer(PROTOCOL)
     made.add([device.report(x, 1 if y > 0 else -1) for x, y in zip(np.tile(X, (10, 1)), np.tile(T, 10), strict=True)])
     return [made.fit().to_json().encode()]
-
-
-@cache
-def _bernstein_reports() -> list[bytes]:
-    return BernsteinRandomizer(BERNSTEIN).reports(X[:4], np.ones(4))
-
-
-def _read_bernstein(raw: bytes) -> None:
-    BernsteinAggregator(BERNSTEIN).add([raw, raw])
 
 
 @cache
@@ -305,10 +291,6 @@ READERS: dict[str, Reader] = {
     "report file": Reader(_report_files, change_bytes, from_file(_read_report_file, ".reports.parquet")),
     "aggregator": Reader(_aggregators, _change_aggregator, Aggregator.from_bytes),
     "local model": Reader(_local_models, change_json, from_file(LocalModel.load, ".local.json")),
-    "Bernstein protocol": Reader(
-        lambda: [BERNSTEIN.to_json().encode()], change_json, _text(BernsteinProtocol.from_json)
-    ),
-    "Bernstein report": Reader(_bernstein_reports, change_bytes, _read_bernstein),
     "collector body": Reader(_forms, change_json, _read_form),
     "ledger export": Reader(_exports, change_json_lines, from_file(verify_export, ".jsonl")),
 }

@@ -14,10 +14,11 @@ from sottovoce import vertical
 from sottovoce._plain_data import digest
 from sottovoce.exceptions import SottovoceError, SottovoceWarning
 from sottovoce.local import Aggregator, Protocol, Randomizer
+from sottovoce.papers.ldp import BernsteinProtocol
+from sottovoce.papers.ldp.receipts import guarantee as bernstein_receipt
 from sottovoce.privacy.events import GaussianEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.published.bernstein import BernsteinProtocol
-from sottovoce.published.bernstein.aggregator import guarantee as bernstein_receipt
+from support.solvers import by_name
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 N = 400
@@ -112,10 +113,12 @@ def reports(**options):
 
 L, S, P = sv.DPLogisticRegression, sv.DPLinearSVC, sv.DPSparseLogisticRegression
 CENTRAL = {
-    **{f"ridge {solver}": functools.partial(ridge, solver=solver) for solver in
-       ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp", "refinement")},
-    **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=solver) for kind in (L, S) for solver in
-       ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd")},
+    **{f"ridge {solver}": functools.partial(ridge, solver=by_name(solver)) for solver in
+       ("auto", "scd", "Minibatch", "Published", "sgd", "Sequential", "Primal", "adassp", "refinement",
+        "constant")},
+    **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=by_name(solver))
+       for kind in (L, S) for solver in
+       ("auto", "scd", "Minibatch", "Published", "objective", "sgd", "Sequential", "Primal")},
     **{f"newton {adjacency}": functools.partial(classifier, L, solver="newton", adjacency=adjacency, n_public=N)
        for adjacency in ("zero-out", "add-remove", "replace-one")},
     "newton one-vs-rest": functools.partial(classifier, L, solver="newton", classes=["a", "b", "c"]),
@@ -170,16 +173,14 @@ CENTRAL = {
 }  # fmt: skip
 OTHER = {
     **{f"vertical {name}": functools.partial(joint, vertical.VerticalLogisticRegression, mechanism=name)
-       for name in ("local-models", "noisy-features", "noisy-admm", "paper")},
+       for name in ("local-models", "noisy-admm")},
     "vertical public labels": functools.partial(joint, vertical.VerticalRidge, labels_public=True),
     "vertical svm": functools.partial(joint, vertical.VerticalLinearSVC),
     "vertical ridge": functools.partial(joint, vertical.VerticalRidge),
     "vertical no noise": functools.partial(joint, vertical.VerticalRidge, epsilon=math.inf),
     **{f"vertical lasso {name}": functools.partial(joint, vertical.VerticalLasso, aggregation=name)
-       for name in ("local", "product", "global")},
+       for name in ("local", "global")},
     "vertical sparse": functools.partial(joint, vertical.VerticalSparseLogisticRegression, aggregation="local"),
-    "vertical sparse paper": functools.partial(joint, vertical.VerticalSparseLogisticRegression, mechanism="paper",
-                                               labels_public=True),
     "scaler": scaled,
     "scaler replace-one, bounds": functools.partial(
         scaled, adjacency="replace-one", bounds=([0, 0, 0, -1], [1, 2, 3, 4])

@@ -24,7 +24,6 @@ References
 """
 
 import math
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +43,7 @@ from sottovoce.central.newton import PerturbedObjective, minimise
 from sottovoce.central.solvers import objective_perturbation
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
+from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
@@ -53,6 +53,7 @@ from sottovoce.vertical.coordinator.parties import InProcessParties
 __all__ = ["Draw", "GreyBox", "Minimum", "Release", "Replay", "Sample", "Tape", "grey_box", "recording", "replaying"]
 
 Vector = NDArray[Any]
+Additive = GridGaussian | DiscreteLaplace
 
 _FACTORS: Final = (0.0, 1.0, 30.0)
 _ONE_AT_A_TIME: Final = threading.Lock()
@@ -64,14 +65,14 @@ class Release:
 
     Attributes
     ----------
-    mechanism : GridGaussian, ExponentialMechanism or RandomizedResponse
+    mechanism : GridGaussian, DiscreteLaplace, ExponentialMechanism or RandomizedResponse
     exact : ndarray
         Private. What went in: whole ticks, scores of all candidates, or true labels.
     released : ndarray or int
         What came out.
     """
 
-    mechanism: GridGaussian | ExponentialMechanism | RandomizedResponse
+    mechanism: GridGaussian | DiscreteLaplace | ExponentialMechanism | RandomizedResponse
     exact: Vector
     released: Any
 
@@ -82,6 +83,8 @@ class Release:
         moved = (exact - self.exact).astype(np.float64)  # whole numbers: the difference is exact
         if isinstance(self.mechanism, ExponentialMechanism):
             return float(moved.max() - moved.min()) / self.mechanism.score_range
+        if isinstance(self.mechanism, DiscreteLaplace):
+            return float(np.abs(moved).sum()) / self.mechanism.l1_sensitivity
         return float(np.linalg.norm(moved)) * (self.mechanism.tick / self.mechanism.l2_sensitivity)
 
 
@@ -314,7 +317,7 @@ def grey_box(
     --------
     >>> import numpy as np
     >>> import sottovoce as sv
-    >>> from sottovoce.audit import grey_box
+    >>> from support.replay import grey_box
     >>> def run(X, y):
     ...     model = sv.DPLogisticRegression(
     ...         epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[-1, 1], adjacency="replace-one"
@@ -377,6 +380,7 @@ class _Tap(ABC):
         self.tape = tape
         self._streams = 0
         self._inside = 0  # a mechanism: what it draws itself is no draw past it
+        self.is_over = False
 
     def honest(self, release: Callable[..., Any], *given: Any) -> Any:
         """Return what a mechanism gives out; what it draws itself is not noted."""
@@ -396,7 +400,7 @@ class _Tap(ABC):
         return make() if self._inside else self.drawn(method, arguments, make)
 
     @abstractmethod
-    def gaussian(self, mechanism: GridGaussian, ticks: NDArray[np.int64], honest: Callable[[], Vector]) -> Vector:
+    def noisy(self, mechanism: Additive, ticks: NDArray[np.int64], honest: Callable[[], Vector]) -> Vector:
         """Return the released value."""
 
     @abstractmethod
@@ -435,7 +439,7 @@ class _Recorder(_Tap):
     def _factor(self) -> float:
         return float(self._chance.choice(self._factors))
 
-    def gaussian(self, mechanism: GridGaussian, ticks: NDArray[np.int64], honest: Callable[[], Vector]) -> Vector:
+    def noisy(self, mechanism: Additive, ticks: NDArray[np.int64], honest: Callable[[], Vector]) -> Vector:
         exact, noisy, factor = ticks.astype(np.float64) * mechanism.tick, honest(), self._factor()
         released = noisy if factor == 1.0 else exact + factor * (noisy - exact)
         self.tape.entries.append(Release(mechanism, ticks.copy(), released.copy()))
@@ -507,9 +511,10 @@ class _Player(_Tap):
         self.replay.distances.append(entry.distance(exact))
         return entry
 
-    def gaussian(self, mechanism: GridGaussian, ticks: NDArray[np.int64], honest: Callable[[], Vector]) -> Vector:
+    def noisy(self, mechanism: Additive, ticks: NDArray[np.int64], honest: Callable[[], Vector]) -> Vector:
         entry = self._release(mechanism, ticks)
-        self.replay.shifts.append(self.replay.distances[-1] / mechanism.noise_multiplier)
+        if isinstance(mechanism, GridGaussian):
+            self.replay.shifts.append(self.replay.distances[-1] / mechanism.noise_multiplier)
         return np.array(entry.released)
 
     def selection(self, mechanism: ExponentialMechanism, scores: NDArray[np.int64], honest: Callable[[], int]) -> int:
@@ -560,17 +565,21 @@ def _in_place(tap: _Tap) -> Iterator[None]:
                 setattr(owner, name, function)
             yield
     finally:
+        tap.is_over = True
         _ONE_AT_A_TIME.release()
 
 
 def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield where noise goes through: owner, name, and what stands in its place."""
-    gaussian, select, response = GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release
+    select, response = ExponentialMechanism.select, RandomizedResponse.release
     sparse, poisson = SparseScores.select, sampling.poisson_sample
     one_batch, in_sequence = passes.batch_pass, sequential.sequential_batch
 
-    def released(self: GridGaussian, ticks: NDArray[np.int64], noise: Any) -> Any:
-        return tap.gaussian(self, ticks, lambda: tap.honest(gaussian, self, ticks, noise)[0]), self.event
+    def adding(honest: Callable[..., Any]) -> Callable[..., Any]:
+        def released(self: Additive, ticks: NDArray[np.int64], noise: Any) -> Any:
+            return tap.noisy(self, ticks, lambda: tap.honest(honest, self, ticks, noise)[0]), self.event
+
+        return released
 
     def selected(self: ExponentialMechanism, scores: NDArray[np.int64], noise: Any) -> Any:
         return tap.selection(self, scores, lambda: tap.honest(select, self, scores, noise)[0]), self.event
@@ -590,12 +599,11 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
     def stream(self: Streams, purpose: Purpose) -> np.random.Generator:
         if purpose not in self._streams:
-            bits = tap.bits(purpose)
-            watched = purpose is Purpose.NOISE
-            self._streams[purpose] = _Watched(bits, tap.draw) if watched else np.random.Generator(bits)
+            self._streams[purpose] = _Watched(tap, purpose)
         return self._streams[purpose]
 
-    yield GridGaussian, "release", released
+    yield GridGaussian, "release", adding(GridGaussian.release)
+    yield DiscreteLaplace, "release", adding(DiscreteLaplace.release)
     yield ExponentialMechanism, "select", selected
     yield SparseScores, "select", selected_among_sparse
     yield RandomizedResponse, "release", answered
@@ -605,9 +613,7 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         "minimise",
         lambda objective, tolerance: tap.minimum(objective, lambda: minimise(objective, tolerance)),
     )
-    for name, module in list(sys.modules.items()):  # wherever it was imported by name
-        if name.startswith("sottovoce.") and getattr(module, "poisson_sample", None) is poisson:
-            yield module, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
+    yield sampling, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
     yield passes, "batch_pass", lambda *given: _one_batch(tap, one_batch, given)
     yield sequential, "sequential_batch", lambda *given: _in_sequence(tap, in_sequence, given)
     yield InProcessParties, "_send", _one_after_another
@@ -636,15 +642,22 @@ def _one_after_another(self: InProcessParties, requests: Mapping[str, bytes]) ->
 
 
 class _Watched(np.random.Generator):
-    """A stream for noise that says what is drawn from it."""
+    """A stream of a run under audit: it says what is drawn from it as noise, and gives nothing once the audit is over.
 
-    def __init__(self, bits: AESCounter, draw: Callable[[str, str, Callable[[], Any]], Any]) -> None:
-        super().__init__(bits)
-        self._draw = draw
+    Its coins follow from the seed of the tape. An object that was made in a run and lives on must not draw from it.
+    """
+
+    def __init__(self, tap: _Tap, purpose: Purpose) -> None:
+        super().__init__(tap.bits(purpose))
+        self._tap, self._is_noise = tap, purpose is Purpose.NOISE
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if name.startswith("_") or not callable(found):
             return found
-        draw = super().__getattribute__("_draw")
-        return lambda *given, **named: draw(name, f"{given}{named or ''}", lambda: found(*given, **named))
+        tap: _Tap = super().__getattribute__("_tap")
+        if tap.is_over:
+            raise AuditError("this stream of random numbers belongs to an audit that is over: make its owner anew.")
+        if not super().__getattribute__("_is_noise"):
+            return found
+        return lambda *given, **named: tap.draw(name, f"{given}{named or ''}", lambda: found(*given, **named))

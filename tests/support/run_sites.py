@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.vertical.flare.envelope import _parts
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.flare.parties import _asked
 from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, new_run_name
+from support.site import authority
 
 __all__ = ["NAMES", "N", "Sites"]
 
@@ -24,6 +26,7 @@ class _Kit:
         self.name, self.folder = name, folder / name
         self.kind = "coordinator" if name == NAMES[0] else "party"
         self.federation = _Federation()
+        self.identity = self.folder / "identity"
         self.state, self.runs, self.site_file = self.folder / "state", self.folder / "runs", self.folder / "site.toml"
 
 
@@ -35,6 +38,7 @@ class _Federation:
 def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "") -> _Kit:
     kit = _Kit(folder, NAMES[m])
     kit.state.mkdir(parents=True)
+    authority().identity(kit.identity, kit.name)
     columns = [f"x{2 * m}", f"x{2 * m + 1}"]
     order = np.random.default_rng(m).permutation(N) if ids else np.arange(N)
     for name, rows in (("people", order), ("new", order[: N // 2] if not ids else order)):
@@ -65,6 +69,14 @@ class Sites:
         self.kits = [_make_site(folder, m, self.X, self.y, ids=ids, more=more) for m in range(3)]
         self.home = self.kits[0]
 
+    @classmethod
+    def again(cls, folder: Path) -> "Sites":
+        """Return the sites of a folder that is a copy of another one's."""
+        sites = cls.__new__(cls)
+        sites.kits = [_Kit(folder, name) for name in NAMES]
+        sites.home = sites.kits[0]
+        return sites
+
     def run(self, spec: RunSpec, *, cut: int | None = None) -> dict[str, Any]:
         """Do a run in sites that are opened for it; ``cut`` breaks the line for good after so many answers."""
         gates = {kit.name: Gate(spec.purpose) for kit in self.kits[1:]}
@@ -75,14 +87,17 @@ class Sites:
 
         def call(name: str, raw: bytes, seconds: float) -> bytes:
             nonlocal answers
+            content = _parts(raw)[2]
+            if not content:  # the run begins
+                return gates[name].answer(raw, caller="server")
             answers += 1
-            self.asked.append(_asked(raw))
+            self.asked.append(_asked(content))
             if cut is not None and answers > cut:
                 raise ConnectionError
             return gates[name].answer(raw, caller="server")
 
         try:
-            execute(self.home, spec.run, call, stopped=lambda: False)
+            execute(self.home, spec.run, spec.run, call, stopped=lambda: False)
         finally:
             for gate in gates.values():
                 gate.close()

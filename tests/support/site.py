@@ -1,6 +1,8 @@
-"""Start-up kits of sites without keys, for tests that connect nothing."""
+"""Start-up kits of sites, for tests that connect nothing: of their keys only those that sign."""
 
 import json
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,12 @@ import numpy as np
 import pandas as pd
 
 from sottovoce.ledger import Ledger
+from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.flare.envelope import CoordinatorEnd
 from sottovoce.vertical.flare.kit import Kit
+from support.authority import Authority
 
-__all__ = ["SCHEMA", "make_ledger", "make_site", "people"]
+__all__ = ["SCHEMA", "Coordinator", "authority", "make_ledger", "make_site", "people"]
 
 FEDERATION = """\
 name = "trial"
@@ -39,6 +44,27 @@ bounds = [0, 10]
 TARGET = '[columns.sick]\ntype = "categorical"\ncategories = ["no", "yes"]\n'
 
 
+@cache
+def authority() -> Authority:
+    """Return the one that has signed the identities of all kits of this process."""
+    return Authority("trial")
+
+
+class Coordinator:
+    """The coordinator's end of the line with a gate; as a party for `support.party.Line`."""
+
+    name = "north"
+
+    def __init__(self, gate: Any, run: str = "job1", *, known: str = "", told: Any = lambda entry: None) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            identity = Identity(authority().identity(Path(folder), "insurer"))
+        self.gate, self.end = gate, CoordinatorEnd(identity, "insurer", self.name, run, known, told)
+
+    def handle(self, raw: bytes) -> Any:
+        """Return the answer to a request, out of its envelope."""
+        return self.end.ask(raw, 1.0, lambda sealed: self.gate.answer(sealed, caller="server"))
+
+
 def people(n: int = 40, *, labelled: bool = False, seed: int = 0) -> pd.DataFrame:
     """Return a table of made-up people."""
     rng = np.random.default_rng(seed)
@@ -58,11 +84,10 @@ def make_site(
 ) -> Kit:  # fmt: skip
     """Make a kit of ``name`` with its table, and return it."""
     coordinator = name == "insurer"
-    for part in ("startup", "state", "identity"):
+    for part in ("startup", "state"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     (folder / "federation.toml").write_text(FEDERATION)
-    for file in ("certificate.pem", "key.pem", "authority.pem"):
-        (folder / "identity" / file).touch()
+    authority().identity(folder / "identity", name)
     if coordinator:
         (folder / "startup" / "fed_server.json").write_text("{}")
     else:
@@ -80,5 +105,5 @@ def make_site(
 def make_ledger(folder: Path, *, epsilon: float = 1.0) -> Ledger:
     """Make the ledger of a site, with a budget for the data set "people"."""
     ledger = Ledger(f"sqlite:///{folder}/ledger.db")
-    ledger.create("people", epsilon=epsilon, delta=1e-6, adjacency="replace-one", unit="one person's row here")
+    ledger.create("people", epsilon=epsilon, delta=1e-6, adjacency="replace-one")
     return ledger

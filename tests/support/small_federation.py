@@ -23,6 +23,8 @@ _ACCOUNT = """
 [budget]
 ledger = "sqlite:///ledger.db"
 dataset = "people"
+[allow]
+answers = ["alignment", "frank-wolfe", "local-models", "noisy-admm", "secure", "score"]
 [trial]
 random_state = {seed}
 """

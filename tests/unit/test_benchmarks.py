@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(
     ".".join(path.relative_to(FOLDER).with_suffix("").parts)
-    for path in FOLDER.glob("*/*.py")
+    for path in FOLDER.glob("*/**/*.py")
     if "\ndef main(" in path.read_text(encoding="utf-8")
 )
 # imports every script in one process, which takes a few seconds, and prints what each says to --help

@@ -45,13 +45,6 @@ def test_schemas_guide(capsys, tmp_path, monkeypatch):
     assert "sex=F" in names["encoder"].get_feature_names_out()
 
 
-def test_boosting_on_the_page_of_admm_sharing(capsys):
-    text = (ROOT / "docs/papers/admm_sharing.md").read_text(encoding="utf-8")
-    code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
-    exec(compile(code, "admm_sharing.md", "exec"), {"__name__": "page"})
-    assert capsys.readouterr().out == printed
-
-
 def test_persons_guide(capsys):
     text = (ROOT / "docs/guide/persons.md").read_text(encoding="utf-8")
     code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
@@ -59,10 +52,10 @@ def test_persons_guide(capsys):
     assert capsys.readouterr().out == printed
 
 
-def test_block_frank_wolfe_guide(capsys):
-    text = (ROOT / "docs/guide/block_frank_wolfe.md").read_text(encoding="utf-8")
+def test_page_of_frank_wolfe(capsys):
+    text = (ROOT / "docs/papers/frank_wolfe.md").read_text(encoding="utf-8")
     block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    exec(compile(block, "block_frank_wolfe.md", "exec"), {})
+    exec(compile(block, "frank_wolfe.md", "exec"), {})
     assert capsys.readouterr().out.strip() == re.search(r"# (gap .*)", block)[1]
 
 
@@ -76,10 +69,10 @@ def test_vertical_sparse_guide(capsys):
     assert int(uplink.split()[0]) < 200
 
 
-def test_vertical_solvers_guide_on_losses_and_groups(capsys):
+def test_vertical_solvers_guide_on_losses_groups_and_boosting(capsys):
     text = (ROOT / "docs/guide/vertical_solvers.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(import numpy.*?)```\n```\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for code, printed in blocks:
         exec(compile(code, "vertical_solvers.md", "exec"), {})
         assert capsys.readouterr().out == printed

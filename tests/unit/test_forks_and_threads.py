@@ -21,19 +21,19 @@ from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegressi
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallSelect, BallStart
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Prepare
+from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker
-from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
-from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
 from sottovoce.vertical.wire import Done
 from support.forked import in_child, needs_fork
+from support.one_training import cost, order
 from support.party import Line, decode, worker_of
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (80, 4))
 Y = np.where(X[:, 0] > 0, 1, 0)
 T = np.clip(X[:, 0], -1.0, 1.0)
-RIDGE = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "label_bounds": (-1.0, 1.0)}
+RIDGE = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "label_bounds": (-1.0, 1.0), "solver": "scd"}
 
 
 def at_once(*tasks):
@@ -113,7 +113,7 @@ def test_a_fit_that_is_forked_in_the_middle_releases_other_noise_in_each_process
     read, write = os.pipe()
     code = 1
     try:
-        model = sv.DPRidge(**RIDGE, solver="adassp").fit(X, T)
+        model = sv.DPRidge(**{**RIDGE, "solver": "adassp"}).fit(X, T)
         coef = model.coef_.tobytes()
         if child[0] == 0:
             os.write(write, coef)
@@ -161,7 +161,7 @@ def test_the_choices_that_were_charged_are_good_for_one_process():
     """Whoever speaks to the child with the name of a session that was charged in the parent."""
     party = Party(X, name="a", data_bound=1.0, budget=(1.0, 1e-5))
     line = Line(party)
-    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, math.inf, 1.0, 0, "", 0, 0)
+    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, 9.0, 1.0, 0, "", 0, 0)
     assert isinstance(line.ask(start), Done)
     raw = line.frame(BallSelect(np.zeros(80)))
     assert b"a session that was never begun here" in in_child(lambda: party.handle(raw))
@@ -182,7 +182,7 @@ def test_a_request_that_another_thread_waits_for_does_not_block_a_child(monkeypa
         return release(self, ticks, noise)
 
     monkeypatch.setattr(GridGaussian, "release", waiting)
-    thread = threading.Thread(target=lambda: parties.ask("a", SendFeatures(0.3), Features))
+    thread = threading.Thread(target=lambda: parties.ask("a", order(80, 0.3), Trained))
     thread.start()
     assert inside.wait(60)
     try:
@@ -207,7 +207,7 @@ def test_a_limited_budget_is_not_doubled_by_a_fork_or_a_copy():
     party = Party(X, name="a", data_norm=1.0, budget=(2.0, 1e-5))
 
     def send(who):
-        return InProcessParties([who]).ask("a", SendFeatures(0.3), Features)
+        return InProcessParties([who]).ask("a", order(80, 0.3), Trained)
 
     def in_words(who):
         try:
@@ -220,7 +220,7 @@ def test_a_limited_budget_is_not_doubled_by_a_fork_or_a_copy():
     assert b"kept by the object that was made with it" in in_words(pickle.loads(pickle.dumps(party)))
     assert copy.deepcopy(party).budget is copy.copy(party).budget is party.budget
     send(copy.deepcopy(party))
-    assert party.spent == FeatureRelease(0.3, nonnegative=False).event  # charged where it was made
+    assert party.spent == cost(0.3)  # charged where it was made
 
 
 @needs_fork
@@ -298,7 +298,7 @@ def test_one_estimator_is_fitted_by_one_thread_at_a_time(monkeypatch):
     model.fit(X, T)  # and is free afterwards
 
 
-@pytest.mark.parametrize("mechanism", ["noisy-features", "noisy-admm", "local-models"])
+@pytest.mark.parametrize("mechanism", ["noisy-admm", "local-models"])
 def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(mechanism):
     """Each in a session of its own: seeds of one are not those of another, and steps do not mix."""
     parties = split_columns(X, {"a": [0, 1], "b": [2, 3]}, data_norm={"a": 1.0, "b": 1.0})
@@ -321,12 +321,12 @@ def test_being_at_home_in_one_thread_frees_no_request_of_another():
     parties = InProcessParties([party])
 
     def send():
-        return parties.ask("a", SendFeatures(0.3), Features)
+        return parties.ask("a", order(80, 0.3), Trained)
 
     with party.at_home():
         (error,) = at_once(send)
         assert isinstance(error, PartyError)
-        assert isinstance(send(), Features)
+        assert isinstance(send(), Trained)
 
 
 def test_a_budget_that_two_threads_charge_at_once_is_not_overspent(monkeypatch):

@@ -39,7 +39,7 @@ def model():
 
 
 def aggregator():
-    out = Aggregator(PROTOCOL, keep_reports=True)
+    out = Aggregator(PROTOCOL)
     out.add(REPORTS)
     return out
 
@@ -51,8 +51,8 @@ def parquet(folder):
 
 
 def ledger(folder):
-    book = sv.Ledger(f"sqlite:///{folder.parent / 'budget.db'}")
-    book.create("people", epsilon=10.0, delta=1e-5, unit="a person " + "x" * 2000)
+    book = sv.Ledger(f"sqlite:///{folder.parent / 'budget.db'}", who="x" * 2000)
+    book.create("people", epsilon=10.0, delta=1e-5)
     return book
 
 

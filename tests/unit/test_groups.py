@@ -1,11 +1,13 @@
 """Which rows belong to a person, and which of them are used."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sottovoce._groups import kept_rows, person_codes, rows_by_person
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import ParameterError, PrivacyWarning
 
 
 def chance(seed=0):
@@ -23,6 +25,7 @@ def chance(seed=0):
     ],
     ids=["list", "numbers", "strings", "categories", "dates"],
 )
+@pytest.mark.filterwarnings("ignore:groups is an array of float64")
 def test_persons_get_numbers_and_missing_ones_none(groups):
     assert person_codes(groups, 5).tolist() == [0, 1, -1, 0, -1]
 
@@ -32,8 +35,18 @@ def test_groups_of_another_shape_are_refused():
         person_codes([1, 2], 3)
     with pytest.raises(ParameterError, match=r"got the shape \(3, 1\)"):
         person_codes(np.zeros((3, 1)), 3)
-    with pytest.raises(DataError, match="masked"):
-        person_codes(np.ma.masked_array([1, 2, 3], [True, False, False]), 3)
+    with pytest.raises(ParameterError, match="numbers or strings"):
+        person_codes(np.zeros(3, complex), 3)
+
+
+def test_what_cannot_be_a_name_is_nobodys():
+    """Entry by entry, without a word: an error would tell of it."""
+    assert person_codes(np.ma.masked_array([1, 2, 3], [True, False, False]), 3).tolist() == [-1, 0, 1]
+    assert person_codes([2**53, float(2**53), float(2**53 - 1), math.inf, [1], {}, pd.NA], 7).tolist() == [
+        0, -1, 1, -1, -1, -1, -1,
+    ]  # fmt: skip
+    with pytest.warns(PrivacyWarning, match=r"array of float32: a number of 1.67772e\+07 or more"):
+        assert person_codes(np.array([2**24, 2**24 - 1, 1], np.float32), 3).tolist() == [-1, 0, 1]
 
 
 @pytest.mark.parametrize("at_most", [1, 2, 5])

@@ -54,7 +54,7 @@ MAKERS = {
     ),
     "search": (search, X, Y, OTHER, Y),
     "vertical": (
-        lambda: VerticalLogisticRegression(**PRIVATE, mechanism="noisy-features", labels_public=True),
+        lambda: VerticalLogisticRegression(**PRIVATE, mechanism="local-models", labels_public=True),
         parties_of(X),
         Y,
         parties_of(OTHER),
@@ -170,7 +170,7 @@ def test_the_error_says_that_the_earlier_model_is_still_there(monkeypatch):
 def test_with_a_ledger_a_charge_stays_from_the_first_noise_on(tmp_path):
     address = f"sqlite:///{tmp_path / 'budget.db'}"
     ledger = sv.Ledger(address)
-    ledger.create("people", epsilon=1000.0, delta=1e-3)
+    ledger.create("people", epsilon=1000.0, delta=1e-3, allow_nonprivate=True)
     model = sv.DPRidge(**RIDGE, solver="adassp", ledger=ledger, dataset="people")
     model.fit(X, T)
     _, n_calls = run_interrupted(lambda: model.fit(X, T), math.inf)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
+from benchmarks.papers.dp_scd import appendix_e
 from benchmarks.papers_data import gisette, has_year_prediction, msd_made_up, year_prediction
-from benchmarks.published import appendix_e
 from benchmarks.vertical.data import wide_set
 from support.data import VARIABLE
 

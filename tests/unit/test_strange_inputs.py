@@ -95,8 +95,8 @@ def test_an_error_in_words(kind, name):
         Party(BAD[name], name="a")
 
 
-def test_hidden_labels_are_refused():
-    with pytest.raises(DataError, match="y is a masked array that hides entries"):
+def test_hidden_labels_are_missing():
+    with pytest.raises(DataError, match="Input y contains NaN"):
         MODELS["ridge"]().fit(X, np.ma.masked_array(Y, mask=X[:, 0] > 0.9))
 
 

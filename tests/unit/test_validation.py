@@ -127,7 +127,9 @@ def test_whole_numbers_in_range():
 @pytest.mark.parametrize("value", ["c", "A", "", None, 1, ["a"], True])
 def test_choices(value):
     assert choice("kind", "b", ("a", "b")) == "b"
-    with pytest.raises(ParameterError, match=r"^kind must be one of 'a', 'b'; got .*\. Look it up\.$"):
+    with pytest.raises(
+        ParameterError, match=r"^kind must be one of 'a', 'b'; got .*\.( Did you mean 'a'\?)? Look it up\.$"
+    ):
         choice("kind", value, ("a", "b"), remedy="Look it up.")
 
 

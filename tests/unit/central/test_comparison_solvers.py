@@ -14,6 +14,7 @@ from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, acco
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.solvers import solved
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 5))
@@ -24,14 +25,14 @@ PUBLIC = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "random_state": 0}
 CLASSIFIERS = {"logistic": sv.DPLogisticRegression, "hinge": sv.DPLinearSVC}
 SMALL = {
     "sgd": {"batch_size": 50, "epochs": 5},
-    "seq-scd": {"batch_size": 7, "epochs": 2},
-    "primal-scd": {"block_size": 2, "epochs": 3},
+    "Sequential": {"batch_size": 7, "epochs": 2},
+    "Primal": {"block_size": 2, "epochs": 3},
 }
 
 
 def make(solver, loss="logistic", options=None, **changed):
     options = SMALL[solver] if options is None else options
-    parameters = {**PUBLIC, "solver": solver, "solver_options": options, **changed}
+    parameters = {**PUBLIC, **solved(solver, options), **changed}
     if loss == "squared":
         return sv.DPRidge(label_bounds=(-1.0, 1.0), **parameters)
     return CLASSIFIERS[loss](**{"classes": [-1, 1], **parameters})
@@ -85,7 +86,7 @@ def test_sgd_releases_what_it_accounts(released):
 
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
-@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 200, "epochs": 30}), ("primal-scd", {})])
+@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 200, "epochs": 30}), ("Primal", {})])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_without_sampling_the_releases_compose_to_the_whole_budget(loss, solver, options, adjacency, released):
     """Scales of the labels included, one by one; a row that is replaced moves a sum twice as far."""
@@ -101,7 +102,7 @@ def test_without_sampling_the_releases_compose_to_the_whole_budget(loss, solver,
     ("adjacency", "factor"), [("zero-out", math.sqrt(4 * 49 - 2)), ("replace-one", 2 * math.sqrt(56))]
 )
 def test_sequential_releases_what_it_accounts(adjacency, factor, released):
-    model = make("seq-scd", adjacency=adjacency).fit(X, SIGN)
+    model = make("Sequential", adjacency=adjacency).fit(X, SIGN)
     batches = math.ceil(200 / 7)
     assert len(released) == model.n_iter_ == 2 * batches
     for mechanism in released:
@@ -126,7 +127,7 @@ def test_sparse_and_dense_agree_and_seeds_repeat(solver):
     assert not np.array_equal(dense, make(solver, random_state=1).fit(X, SIGN).coef_)
 
 
-@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 2900, "epochs": 3}), ("primal-scd", {})])
+@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 2900, "epochs": 3}), ("Primal", {})])
 def test_the_number_of_threads_changes_nothing(solver, options, monkeypatch):
     big = np.random.default_rng(1).normal(size=(3000, 800))
     y, results = np.where(big[:, 0] > 0, 1, -1), []
@@ -183,25 +184,24 @@ BAD = [
     ("sgd", {"clipping_norm": math.nan}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got nan"),
     ("sgd", {"momentum": 0.9}, {}, "no entry 'momentum' for solver='sgd'; it takes 'learning_rate', 'clipping_norm', "),
     ("sgd", {"batch_size": 50}, {"adjacency": "replace-one"}, "got 'replace-one'. Give .*'batch_size': n_samples"),
-    ("seq-scd", {"batch_size": 2.0}, {}, "batch_size must be a whole number >= 1; got 2.0"),
-    ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
-    ("seq-scd", {"epochs": 0}, {}, "epochs must be a whole number >= 1; got 0"),
-    ("seq-scd", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for solver='seq-scd'"),
+    ("Sequential", {"batch_size": 2.0}, {}, "batch_size must be a whole number >= 1; got 2.0"),
+    ("Sequential", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
+    ("Sequential", {"epochs": 0}, {}, "epochs must be a whole number >= 1 and <= 1000000; got 0"),
+    ("Sequential", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for .*Sequential"),
     (
-        "paper-scd",
+        "Published",
         {},
         {"adjacency": "add-remove", "n_public": 200},
-        "'zero-out' or 'replace-one' for solver='paper-scd'",
+        "'zero-out' or 'replace-one' for papers.dp_scd.Published",
     ),
-    ("primal-scd", {"block_size": 0}, {}, "block_size must be a whole number >= 1; got 0"),
-    ("primal-scd", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1; got 1.5"),
+    ("Primal", {"block_size": 0}, {}, "block_size must be a whole number >= 1 and <= 1000000; got 0"),
+    ("Primal", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1 and <= 1000000; got 1.5"),
     (
-        "primal-scd",
+        "Primal",
         {"learning_rate": math.inf},
         {},
         "learning_rate must be a finite number >= 1e-50 and <= 1e.50; got inf",
     ),
-    ("primal-scd", {"batch_size": 3}, {}, "no entry 'batch_size' for solver='primal-scd'; it takes 'learning_rate', "),
 ]
 
 
@@ -231,14 +231,14 @@ def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):
         return ticks * self.tick, self.event
 
     monkeypatch.setattr(GridGaussian, "release", record)
-    model = make("paper-scd", options={"batch_size": 20, "epochs": 2, "clipping_norm": 1e-4}, fit_intercept=False)
+    model = make("Published", options={"batch_size": 20, "epochs": 2, "clipping_norm": 1e-4}, fit_intercept=False)
     with pytest.warns(PrivacyWarning):
         model.fit(X / 100, SIGN)
     moves = np.abs(np.concatenate([release[:20] for release in seen]))
     assert 0.99e-4 < moves.max() <= 1e-4
 
 
-@pytest.mark.parametrize("solver", ["sgd", "minibatch-scd"])
+@pytest.mark.parametrize("solver", ["sgd", "Minibatch"])
 @pytest.mark.parametrize(
     "rare", [{"n_public": 2**53, "batch_size": 1e9}, {"n_public": 10**6, "batch_size": 2.0, "epochs": 10.0}]
 )
@@ -246,7 +246,7 @@ def test_samples_too_rare_for_the_accountant_are_refused_in_words(solver, rare):
     n_public, options = rare["n_public"], {name: value for name, value in rare.items() if name != "n_public"}
     model = sv.DPLogisticRegression(
         epsilon=1.0, delta=1e-9, data_norm=1.0, classes=[0, 1], adjacency="add-remove", n_public=n_public,
-        solver=solver, solver_options=options,
+        **solved(solver, options),
     )  # fmt: skip
     with pytest.raises(ParameterError, match=r"batch_size and epochs make \d+ steps .* Raise solver_options"):
         model.plan(10, 3)

@@ -10,10 +10,11 @@ from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
-from sottovoce.estimators._solvers import SOLVERS, make_plan
+from sottovoce.estimators._solvers import make_plan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency
+from support.solvers import EVERY, by_name
 
 FACTS = {
     "loss": Logistic(), "n_samples": 1000, "n_features": 5, "n_models": 2, "alpha": 1e-3, "constant": 0.2,
@@ -43,13 +44,15 @@ def test_they_are_frozen():
         facts().epsilon = 2.0
 
 
-@pytest.mark.parametrize("solver", [solver for solver in SOLVERS if solver not in ("auto", "multinomial-scd")])
+@pytest.mark.parametrize("solver", [solver for solver in EVERY if solver not in ("auto", "multinomial-scd")])
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_a_plan_shows_its_facts(solver, epsilon):
     given = facts(
-        epsilon=epsilon, loss=Squared() if solver in ("adassp", "refinement") else Logistic(), label_bound=2.0
+        epsilon=epsilon,
+        loss=Squared() if solver in ("adassp", "refinement", "constant") else Logistic(),
+        label_bound=2.0,
     )
-    plan = make_plan(solver, given, tol=1e-3, max_iter=10)
+    plan = make_plan(by_name(solver), given, tol=1e-3, max_iter=10)
     for field in fields(TrainingFacts):
         assert getattr(plan, "intercept" if field.name == "constant" else field.name) == getattr(given, field.name)
     assert (plan.n_weights, plan.is_private) == (6, epsilon == 1.0)

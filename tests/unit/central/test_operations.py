@@ -58,7 +58,7 @@ class Scattered(RemoteTable):
     counted = predicted
 
     @contextmanager
-    def opened(self):
+    def opened(self, fit=None):
         holder = cut(self.raw, None, self.ends, self.threads, memory=self.memory)
         for part in holder.parts:
             part.labels = self.labels[part.first_row : part.first_row + part.n_samples]

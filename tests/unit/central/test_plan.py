@@ -8,9 +8,11 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.exceptions import AccountingError, ParameterError, PrivacyWarning
+from sottovoce.papers.dp_scd import Minibatch, Published
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.solvers import solved
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 5))
@@ -34,9 +36,9 @@ def ridge(**changed):
 RUNS = [
     pytest.param(logistic, SIGN, {}, id="default"),
     pytest.param(logistic, THREE, {"classes": [0, 1, 2]}, id="three classes"),
-    pytest.param(logistic, SIGN, {"solver": "minibatch-scd", "solver_options": {"epochs": 3.0}}, id="minibatch"),
+    pytest.param(logistic, SIGN, {"solver": Minibatch(epochs=3.0)}, id="minibatch"),
     pytest.param(
-        logistic, THREE, {"classes": [0, 1, 2], "solver": "minibatch-scd", "solver_options": {"epochs": 3.0}},
+        logistic, THREE, {"classes": [0, 1, 2], "solver": Minibatch(epochs=3.0)},
         id="minibatch, three classes",
     ),
     pytest.param(ridge, X[:, 0], {}, id="ridge"),
@@ -72,7 +74,7 @@ def test_plan_releases_and_receipt_agree(make, y, changed, monkeypatch):
     assert planned == pytest.approx(1.0, rel=5e-3)  # nothing is left on the table
     assert receipt.epsilon == 1.0
     assert receipt.epsilon_at(1e-5) == pytest.approx(planned, rel=1e-9)
-    if changed.get("solver") != "minibatch-scd":
+    if not isinstance(changed.get("solver"), Minibatch):
         # without sampling the events of the mechanisms compose to the receipt's, one by one
         mu = math.sqrt(sum(event.noise_multiplier**-2 for event in released))
         assert mu <= gaussian_mu(1.0, 1e-5) * (1 + 1e-12)
@@ -160,16 +162,16 @@ def test_plan_summary_says_what_is_spent():
     assert summary["mu (Gaussian DP) of the whole run"] == pytest.approx(gaussian_mu(1.0, 1e-5))
     assert "noise multiplier" in summary["event"]
     assert "\n" not in summary["event"]
-    assert sv.plan(logistic(solver="minibatch-scd"), 1000, 5).summary()["noise multiplier of a step"] > 0.5
+    assert sv.plan(logistic(solver=Minibatch()), 1000, 5).summary()["noise multiplier of a step"] > 0.5
 
 
 @pytest.mark.parametrize(
     ("solver", "epsilon"),
-    [("scd", 1e-8), ("scd", 1e-4), ("scd", 100.0), ("scd", 1e6), ("minibatch-scd", 1e-8), ("minibatch-scd", 100.0)],
+    [("scd", 1e-8), ("scd", 1e-4), ("scd", 100.0), ("scd", 1e6), ("Minibatch", 1e-8), ("Minibatch", 100.0)],
 )
 def test_tiny_and_huge_budgets_train(epsilon, solver):
-    options = {"epochs": 3.0} if solver == "minibatch-scd" else None
-    model = logistic(epsilon=epsilon, solver=solver, solver_options=options).fit(X, SIGN)
+    options = {"epochs": 3.0} if solver == "Minibatch" else None
+    model = logistic(epsilon=epsilon, **solved(solver, options)).fit(X, SIGN)
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_.epsilon_at(1e-5) <= epsilon * (1 + 1e-9)
 
@@ -198,7 +200,7 @@ class TestPaper:
 
     def fit(self, **changed):
         with pytest.warns(PrivacyWarning, match="its claim of epsilon=1 does not hold, the receipt states epsilon="):
-            return logistic(solver="paper-scd", solver_options=PAPER, **changed).fit(X, SIGN)
+            return logistic(solver=Published(**PAPER), **changed).fit(X, SIGN)
 
     def test_receipt(self):
         model = self.fit()
@@ -213,7 +215,7 @@ class TestPaper:
 
     def test_noise_is_sqrt_two_times_the_clip(self):
         std = noise_std_of_a_pass_of_paper(PAPER)
-        plan = sv.plan(logistic(solver="paper-scd", solver_options=PAPER), *X.shape)
+        plan = sv.plan(logistic(solver=Published(**PAPER)), *X.shape)
         assert std == pytest.approx(math.sqrt(2) * 0.05 * plan.noise_multiplier, rel=1e-5)
 
     def test_moments_accountant_of_the_paper(self):
@@ -221,14 +223,14 @@ class TestPaper:
         from sottovoce.privacy.accounting import RenyiAccountant
         from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
 
-        plan = sv.plan(logistic(solver="paper-scd", solver_options=PAPER), *X.shape)
+        plan = sv.plan(logistic(solver=Published(**PAPER)), *X.shape)
         claimed = RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(plan.noise_multiplier)), 50)
         assert RenyiAccountant(conversion="moments").epsilon(claimed, 1e-5) == pytest.approx(1.0, rel=5e-3)
 
 
 def noise_std_of_a_pass_of_paper(options):
     with pytest.warns(PrivacyWarning):
-        return noise_std_of_a_pass(logistic(solver="paper-scd", solver_options=options), SIGN)
+        return noise_std_of_a_pass(logistic(solver=Published(**options)), SIGN)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])

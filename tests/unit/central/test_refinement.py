@@ -48,7 +48,8 @@ def test_auto_takes_it_where_the_matrix_is_seen():
     seen = sv.plan(ridge(), 4000, 3)
     assert isinstance(seen, RefinementPlan)
     assert "mu n / d^1.5 = " in seen.choice
-    assert sv.plan(ridge(epsilon=0.1), 100, 3).solver == "scd"
+    assert sv.plan(ridge(), 4000, 100).solver == "scd"
+    assert sv.plan(ridge(epsilon=0.1), 100, 3).solver == "constant"
     assert sv.plan(ridge(epsilon=1e3), 10**5, 2000).solver == "scd"
     assert sv.plan(ridge(solver_options={"n_passes": 30}), 4000, 3).solver == "scd"
     assert sv.plan(sv.DPLogisticRegression(epsilon=2.0, delta=1e-6, data_norm=1.0), 4000, 3).solver != "refinement"

@@ -10,6 +10,7 @@ import sottovoce as sv
 from sottovoce.central.parallel import team
 from sottovoce.central.sampling import poisson_sample
 from sottovoce.exceptions import ParameterError
+from support.solvers import solved
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 120))
@@ -22,9 +23,9 @@ def fit(X=X, y=Y, **changed):
     return sv.DPLogisticRegression(**parameters).fit(X, y)
 
 
-@pytest.mark.parametrize("solver", ["scd", "newton", "minibatch-scd"])
+@pytest.mark.parametrize("solver", ["scd", "newton", "Minibatch"])
 def test_a_seed_repeats_and_no_seed_does_not(solver):
-    options = {"solver": solver, "solver_options": {"epochs": 3.0} if solver == "minibatch-scd" else {"n_passes": 20}}
+    options = solved(solver, {"epochs": 3.0} if solver == "Minibatch" else {"n_passes": 20})
     np.testing.assert_array_equal(fit(**options).coef_, fit(**options).coef_)
     assert not np.array_equal(fit(**options).coef_, fit(**options, random_state=8).coef_)
     first, second = (fit(**options, random_state=None).coef_ for _ in range(2))

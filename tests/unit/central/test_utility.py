@@ -1,4 +1,4 @@
-"""The utility theorems of docs/papers/dp_scd_utility.md, lemma by lemma: each holds, and is (nearly) attained."""
+"""The utility theorems of docs/privacy/dp_scd_utility.md, lemma by lemma: each holds, and is (nearly) attained."""
 
 import math
 

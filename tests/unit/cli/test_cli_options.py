@@ -72,7 +72,7 @@ def test_what_was_given_is_refused_by_the_name_of_its_option():
         ("give overwrite=True to replace it.", "give --force to replace it."),
         ("give header=False, or header = false in [table].", "give --no-header, or header = false in [table]."),
         ('give delimiter="...".', "give --delimiter."),
-        ('format="csv" or format="libsvm"', "--format csv or --format libsvm"),
+        ('format="csv" or format="parquet"', "--format csv or --format parquet"),
         ('use duplicates="drop"', "use --duplicates drop"),
         ("same_unit=True, another_run=True", "--same-unit, --another-run"),
         ('write type = "ignore", adjacency="zero-out"', 'write type = "ignore", adjacency="zero-out"'),
@@ -87,4 +87,4 @@ def test_an_error_of_the_library_is_shown_with_options(tmp_path):
     table.write_text("a\n1\n")
     result = CliRunner().invoke(app, ["schema", str(table)])
     assert result.exit_code == 2
-    assert "Give --format csv, --format parquet or --format libsvm." in result.output
+    assert "Give --format csv or --format parquet." in result.output

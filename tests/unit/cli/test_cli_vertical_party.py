@@ -12,12 +12,13 @@ from sottovoce.cli import app
 from sottovoce.cli.vertical import party as party_command
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import ShowFeatures
+from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from support.party import Line
-from support.site import make_ledger, make_site, people
+from support.site import Coordinator, make_ledger, make_site, people
 
 SITE = """\
 [data]
@@ -172,17 +173,12 @@ def test_status_of_a_party_that_was_asked_nothing(kit):
 def test_status_tells_requests_charges_and_refusals(kit):
     gate = Gate()
     gate.open(kit, run="job1")
-    gate.answer(b"", caller="bank")
-
-    class Party:
-        def handle(self, raw):
-            return gate.answer(raw, caller="server")
-
-    line = Line(Party())
+    line = Line(Coordinator(gate))
     line.ask(Describe())
     line.ask(train(0.05))
     line.ask(train(0.12))
-    line.ask(ShowFeatures())
+    line.ask(ShowColumn(0))
+    gate.answer(b"", caller="bank")
     gate.close()
     facts = json.loads(run("status", kit.folder, "--json").stdout)
     (job,) = facts["runs"]
@@ -194,7 +190,8 @@ def test_status_tells_requests_charges_and_refusals(kit):
     assert facts["caps"]["used_rounds"] == 4
     reasons = " ".join(refused["reason"] for refused in facts["refusals"])
     assert "its owner allows coordinator 'insurer' epsilon=0.5" in reasons
-    assert "'bank' is somebody else" in reasons
+    assert "it answers the coordinator alone" in reasons
+    assert "the engine has it from 'bank'" in reasons
     assert "columns without noise tell all" in reasons
     said = words(run("status", kit.folder).stdout)
     for text in ("job1", "insurer has used 4", "Refused", "Charges"):
@@ -228,3 +225,18 @@ def test_charges_of_one_session_are_one_line(kit, monkeypatch):
         ("abababab", "8", "yes", "another"),
         ("", "", "yes", "another"),
     ]
+
+
+def test_a_ledger_that_was_lost_is_accepted_by_name_once(tmp_path):
+    kit = make_site(tmp_path, name="insurer")
+    heads = LedgerHeads(kit.state)
+    heads.told("north", "job1", "ab" * 32)
+    found = run("coordinator", kit.folder, "--accept-ledger", "north")
+    assert found.exit_code == 0, found.output
+    assert "north: its next ledger is taken as it is; the last entry known of the one before: abab" in words(
+        found.stdout
+    )
+    assert heads.known("north") == ""
+    found = run("coordinator", kit.folder, "--accept-ledger", "north")
+    assert found.exit_code == 2
+    assert "nothing is known of a ledger of such a party" in words(found.stderr)

@@ -38,7 +38,7 @@ def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatc
     )
     spec = RunSpec(run=new_run_name())
     with pytest.raises(PartyError, match="bank" if missing else "did not take"):
-        _runs.do_run(kit, spec, lambda: spec.write(tmp_path), wait=0.0, quiet=True)
+        _runs.do_run(kit, spec, wait=0.0, quiet=True)
     states = [run_state(folder)["phase"] for folder in list_runs(tmp_path)]
     assert states == ([] if missing else ["failed"])
 

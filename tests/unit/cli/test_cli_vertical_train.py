@@ -18,8 +18,11 @@ def sites(tmp_path, monkeypatch):
     """Three sites; a run is done in this process where the commands would submit a job."""
     made = Sites(tmp_path)
 
-    def do_run(kit, spec, write, *, wait, quiet):
-        write()
+    def do_run(kit, spec, *, again=False, wait, quiet):
+        if again:
+            spec.begin_again(kit.runs / spec.run)
+        else:
+            spec.write(kit.runs)
         told = made.run(spec, cut=made.cut)
         if told["phase"] != "done":
             raise PartyError(told["error"])
@@ -82,6 +85,7 @@ def test_a_joint_training_is_not_resumed(sites, monkeypatch):
     (folder,) = sites.home.runs.iterdir()
     status = json.loads((folder / "status.json").read_text())
     (folder / "status.json").write_text(json.dumps(status | {"phase": "failed", "joint": "joined"}))
+    (folder / "ended.json").unlink()
     shown = " ".join(run("train", "KIT", "--resume", folder.name, fails=True).split())
     assert "cannot be taken up again" in shown
     assert "stays charged" in shown

@@ -51,8 +51,6 @@ def folder(tmp_path_factory):
     })  # fmt: skip
     frame.to_csv(place / "t.csv", index=False)
     frame.to_parquet(place / "t.parquet", row_group_size=300)
-    lines = zip(np.where(frame.rich == "yes", 1, -1), age / 90, income / 100, strict=True)
-    (place / "t.svm").write_text("".join(f"{label} 1:{one:.3f} 7:{two:.3f}\n" for label, one, two in lines))
     for target, left_out in (("rich", ()), ("kind", ()), ("income", ("city",)), ("age", ())):
         text = SCHEMA.replace("TARGET", target)
         for name in left_out:
@@ -140,15 +138,6 @@ def test_a_solver_that_needs_all_rows_has_them_and_it_is_said(folder, tmp_path, 
     assert done.exit_code == 0, done.output
     assert f"note: all rows of the table are held in memory: solver '{solver}' needs them at hand.\n" in done.stderr
     assert no_memory == []
-
-
-def test_libsvm_text_is_spilled_too(folder, tmp_path, request, monkeypatch):
-    options = ["--model", "svm", "--solver", "scd", "--n-features", 9, "--classes=-1,1", "--data-norm", 1.5]
-    whole = fitted(folder, tmp_path / "whole.json", "t.svm", *options)
-    written = request.getfixturevalue("no_memory")
-    monkeypatch.setattr(_rows.LibsvmText, "is_small", False)
-    assert fitted(folder, tmp_path / "spilled.json", "t.svm", *options) == whole
-    assert written
 
 
 def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_memory, monkeypatch):

@@ -1,5 +1,6 @@
 """The driver's log: what was released is there once, what was not is not, and another fit is refused in words."""
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.cluster.log import FolderLog, NoLog, open_log
 from sottovoce.exceptions import ParameterError, StorageError
@@ -26,6 +27,9 @@ class Question(Operation[Ticks]):
     step: int
 
     def on(self, part: Part) -> Ticks:
+        raise NotImplementedError
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         raise NotImplementedError
 
 
@@ -60,7 +64,7 @@ def test_a_fit_that_was_cut_off_ends_with_the_same_values(folder: Path) -> None:
     whole = fit(NoLog(), 6)
     assert fit(FolderLog(folder), 6, died_at=3) == whole[:3]
     log = FolderLog(folder)
-    assert log.is_resumed and log.n_kept == 3
+    assert log.n_kept == 3
     assert fit(log, 6) == whole
 
 
@@ -71,24 +75,27 @@ def test_what_was_released_is_given_back_also_where_noise_would_differ(folder: P
     assert fit(FolderLog(folder), 4, seed=None) == second  # finished: the same model again, nothing new is released
 
 
-@pytest.mark.parametrize("lost", [1, 8, 40])
-def test_a_torn_record_is_as_if_it_had_never_been_drawn(folder: Path, lost: int) -> None:
+@pytest.mark.parametrize("lost", [0, 1, 8, 40])
+def test_a_torn_release_is_as_if_it_had_never_been_drawn(folder: Path, lost: int) -> None:
+    """A file has another name until it is whole and on the disk."""
     whole = fit(FolderLog(folder), 3)
-    path = folder / "releases"
-    path.write_bytes(path.read_bytes()[:-lost])
+    last, torn = folder / "release-000000002", folder / "new-0123"
+    torn.write_bytes(last.read_bytes()[: last.stat().st_size - lost])
+    last.unlink()
     log = FolderLog(folder)
     assert log.n_kept == 2
-    assert path.stat().st_size == log._records.size  # what is left of it is gone: nobody used it
+    assert not torn.exists()  # what is left of it is gone: nobody used it
     assert fit(log, 3) == whole
 
 
-def test_a_changed_record_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("at", [0, 31, 32, 40, -1])
+def test_a_changed_release_is_refused(folder: Path, at: int) -> None:
     fit(FolderLog(folder), 2)
-    path = folder / "releases"
+    path = folder / "release-000000001"
     raw = bytearray(path.read_bytes())
-    raw[-1] ^= 1
+    raw[at] ^= 1
     path.write_bytes(bytes(raw))
-    with pytest.raises(StorageError, match="was damaged after byte"):
+    with pytest.raises(StorageError, match="release-000000001 was damaged"):
         fit(FolderLog(folder), 2)
 
 
@@ -103,7 +110,7 @@ def test_one_driver_at_a_time(folder: Path) -> None:
 def test_the_folder_is_for_its_owner_alone(folder: Path) -> None:
     fit(FolderLog(folder), 1)
     assert folder.stat().st_mode & 0o077 == 0
-    assert (folder / "releases").stat().st_mode & 0o077 == 0
+    assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
 
 
 def test_other_facts_are_refused(folder: Path) -> None:
@@ -141,14 +148,22 @@ def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: p
     whole = fit(NoLog(), 3)
     log = FolderLog(folder)
 
-    def full() -> None:
+    def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(log._records, "sync", full)
-    with pytest.raises(StorageError, match=r"No space left on device\. Release 0 was not used\. Make room"):
-        fit(log, 3)
+    log.begin(FACTS)
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(
+            StorageError,
+            match=r"No space left on device\. What was drawn for release-000000000 was not used\. Make room",
+        ),
+    ):
+        patched.setattr(os, "fsync", full)
+        log.released(0, Question(0), MECHANISM, noise(), np.zeros(2))
     with pytest.raises(StorageError, match="is closed"):
         fit(log, 3)
+    assert sorted(file.name for file in folder.iterdir()) == ["facts.json", "lock"]
     again = FolderLog(folder)
     assert fit(again, 3) == whole
 
@@ -158,7 +173,7 @@ def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) ->
     stream = noise()
     log.begin(FACTS)
     log.released(0, Question(0), MECHANISM, stream, np.array([1.5, -2.0]))
-    raw = (folder / "releases").read_bytes()  # by another handle, while the log is open
+    raw = (folder / "release-000000000").read_bytes()  # by another handle, while the log is open
     assert raw.endswith(np.array([1.5, -2.0]).tobytes())
 
 
@@ -167,5 +182,5 @@ def test_a_log_is_given_as_a_path_or_as_itself(folder: Path) -> None:
     log = open_log(str(folder))
     assert isinstance(log, FolderLog) and open_log(log) is log
     log.close()
-    with pytest.raises(ParameterError, match=r"log must be the path of a folder, which is made .*; got 3"):
+    with pytest.raises(ParameterError, match=r"log must be the path of a folder of this machine.*; got 3"):
         open_log(3)  # type: ignore[arg-type]

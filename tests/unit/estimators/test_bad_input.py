@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.exceptions import AccountingError, DataError, ParameterError, PrivacyWarning
+from sottovoce.papers.dp_scd import Minibatch
 
 pytestmark = pytest.mark.usefixtures("noise_is_forbidden")
 
@@ -61,10 +62,10 @@ def ridge(**changed):
             "solver_options has no entry 'steps' for solver='auto'; it takes 'n_passes'",
         ),
         ({"solver_options": 3}, "solver_options must be a dict or None; got 3"),
-        ({"solver_options": {"n_passes": 0}}, "n_passes must be a whole number >= 1; got 0"),
+        ({"solver_options": {"n_passes": 0}}, "n_passes must be a whole number >= 1 and <= 1000000; got 0"),
         ({"adjacency": "swap"}, "adjacency must be one of 'zero-out', 'add-remove', 'replace-one'; got 'swap'"),
         ({"adjacency": "add-remove"}, "n_public is missing: .* public stand-in"),
-        ({"adjacency": "replace-one", "solver": "minibatch-scd"}, "adjacency must be 'zero-out' or 'add-remove'"),
+        ({"adjacency": "replace-one", "solver": Minibatch()}, "adjacency must be 'zero-out' or 'add-remove'"),
         ({"n_public": 0}, "n_public must be a whole number >= 1 and <= .* got 0"),
         ({"n_public": 10.0}, "n_public must be a whole number >= 1 and <= .* got 10.0"),
         ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
@@ -212,7 +213,7 @@ def test_random_state_is_checked_before_the_data_are_read():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"solver": "minibatch-scd", "delta": 1e-40}, "epsilon=1.0 at delta=1e-40 cannot be met"),
+        ({"solver": Minibatch(), "delta": 1e-40}, "epsilon=1.0 at delta=1e-40 cannot be met"),
         ({"solver": "objective", "solver_options": {"tolerance": 1e-30}}, "tolerance must be .*Less drowns"),
     ],
 )

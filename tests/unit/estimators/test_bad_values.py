@@ -43,7 +43,7 @@ def fit_vertical(make, y):
 LOCAL = {"epsilon": 1.0, "n_features": 3}
 PROTOCOL = local.Protocol(**LOCAL)
 GOOD_REPORTS = [local.Randomizer(PROTOCOL).report(row, 1) for row in X]
-REPORTS = local.Aggregator(PROTOCOL, keep_reports=True)
+REPORTS = local.Aggregator(PROTOCOL)
 REPORTS.add(GOOD_REPORTS)
 # name: (callable, good arguments); arguments whose strange values are allowed to be good are told by what happens
 TARGETS = {

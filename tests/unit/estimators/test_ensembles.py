@@ -133,9 +133,10 @@ def test_places_are_the_same_model(options, tmp_path):
     np.testing.assert_array_equal(by_name.coef_, by_place.coef_)
     np.testing.assert_array_equal(np.array(NAMES)[by_place.predict(X)], by_name.predict(X))
     assert by_place.classes_.tolist() == [0, 1]
-    assert "the list of classes, given: no, yes" in by_name.guarantee_.assumptions
+    assert 'the list of classes, given: "no", "yes"' in by_name.guarantee_.assumptions
     assert (
-        "the list of classes, given: no, yes (labels came as places in it, 0 to 1)" in by_place.guarantee_.assumptions
+        'the list of classes, given: "no", "yes" (labels came as places in it, 0 to 1)'
+        in by_place.guarantee_.assumptions
     )
     path = tmp_path / "model.json"
     path.write_text(model_to_json(by_place), encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.estimators import reading
 from sottovoce.exceptions import DataError
+from support.solvers import by_name
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 2}}
 
@@ -73,11 +74,11 @@ def test_what_a_row_costs():
     assert peak(lambda: model.fit(X, y)) < 49 * n
 
 
-@pytest.mark.parametrize("solver", ["scd", "minibatch-scd"])
+@pytest.mark.parametrize("solver", ["scd", "Minibatch"])
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_a_map_gives_the_same_model_as_the_array(tmp_path, solver, epsilon, every_map_is_large):
     X, y = numbers()
-    public = {**PUBLIC, "epsilon": epsilon, "solver": solver, "solver_options": None, "alpha": 1e-2}
+    public = {**PUBLIC, "epsilon": epsilon, "solver": by_name(solver), "solver_options": None, "alpha": 1e-2}
     plain, mapped = (
         sv.DPLinearSVC(**public, classes=[-1, 1]).fit(table, y) for table in (X, saved(tmp_path / "x.npy", X))
     )

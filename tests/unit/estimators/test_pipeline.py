@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -27,6 +28,8 @@ import sottovoce as sv
 from sottovoce.estimators import pipeline_plan
 from sottovoce.estimators.persistence import load_model, save_model
 from sottovoce.estimators.pipeline_plan import model_epsilon, scaler_share
+from sottovoce.estimators.search.scores import margins_of
+from sottovoce.estimators.ties import model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for
@@ -168,13 +171,13 @@ def test_where_columns_are_hidden_the_model_gets_everything():
 )
 def test_steps_that_learn_nothing_are_taken(between):
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="(?!this is private fit number)")
+        warnings.filterwarnings("error", message="(?!this is private fit number|noise was drawn)")
         fitted = pipeline(*between, model=sv.DPLogisticRegression(**CLASSES, data_norm=2.0)).fit(X, Y)
     assert fitted.score(X, Y) > 0.8
     width = fitted.steps_[-1][1].n_features_in_
     assert fitted.guarantee_.parameters["n_features"] == width
     others = [
-        f"{name} ({type(step).__name__})" for name, step in between if not (step is None or step == "passthrough")
+        f'"{name}" ({type(step).__name__})' for name, step in between if not (step is None or step == "passthrough")
     ]
     assert fitted.guarantee_.parameters["pipeline"]["steps that learn nothing"] == others
     said = [line for line in fitted.guarantee_.assumptions if "treats each row by itself" in line]
@@ -194,17 +197,86 @@ def test_a_step_before_the_scaler():
         fitted.folded()
 
 
-def test_coefficients_in_the_units_of_the_table(tmp_path):
+@pytest.mark.parametrize(
+    "model",
+    [
+        sv.DPLogisticRegression(**CLASSES),
+        sv.DPLogisticRegression(classes=["maybe", "no", "yes"]),
+        sv.DPLinearSVC(**CLASSES),
+        sv.DPSparseLogisticRegression(**CLASSES, radius=3.0),
+        sv.DPRidge(label_bounds=(-5.0, 5.0)),
+        sv.DPLasso(label_bounds=(-5.0, 5.0), radius=3.0),
+    ],
+    ids=lambda model: f"{type(model).__name__} {len(getattr(model, 'classes', ()))}",
+)
+def test_the_cut_goes_wherever_a_pipeline_goes(model, tmp_path):
+    """Into one model, its file, blocks of a table on disk, evaluations, and what scikit-learn can hold."""
+    is_regression = hasattr(model, "label_bounds")
     frame = pd.DataFrame(X, columns=["year", "share", "balance"])
-    fitted = pipeline().fit(frame, Y)
-    scores = X @ fitted.coef_[0] + fitted.intercept_[0]
-    np.testing.assert_allclose(scores, fitted.decision_function(frame), rtol=1e-9, atol=1e-9)
-    save_model(fitted.folded(), tmp_path / "model.json")
-    model, _ = load_model(tmp_path / "model.json")
-    np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
-    assert model.guarantee_ == fitted.guarantee_
-    ridge = pipeline(model=sv.DPRidge(label_bounds=(-5.0, 5.0))).fit(X, SIGNAL)
-    np.testing.assert_allclose(X @ ridge.coef_ + ridge.intercept_, ridge.predict(X), rtol=1e-9)
+    fitted = pipeline(model=model, scaler=sv.DPScaler(cut=1.0)).fit(frame, SIGNAL if is_regression else Y)
+    far = pd.concat([frame, 1e6 * frame, -1e6 * frame])
+    folded = fitted.folded()
+    save_model(folded, tmp_path / "model.json")
+    loaded, _ = load_model(tmp_path / "model.json")
+    assert loaded.guarantee_ == fitted.guarantee_ and model_digest(loaded) == fitted.guarantee_.model
+    parquet = tmp_path / "far.parquet"
+    far.to_parquet(parquet, index=False)
+    method = "predict" if is_regression else "decision_function"
+    wanted = getattr(fitted, method)(far)
+    uncut = far.to_numpy() @ np.atleast_2d(folded.coef_).T + folded.intercept_
+    assert np.abs(np.squeeze(uncut) - np.squeeze(wanted)).max() > 100.0  # coefficients alone are another model
+    for one in (folded, loaded, fitted.to_sklearn(), loaded.to_sklearn()):
+        np.testing.assert_allclose(getattr(one, method)(far), wanted, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        getattr(loaded, method)(sv.ParquetTable(parquet, dtype="float64")), wanted, rtol=1e-8, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        np.squeeze(margins_of(loaded, np.ascontiguousarray(far))).clip(-5, 5), wanted.clip(-5, 5), atol=1e-8
+    )
+    sparse = sp.csr_array(np.where(np.abs(far) > 1.0, far, 0.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has no names
+        np.testing.assert_allclose(
+            getattr(loaded, method)(sparse), getattr(loaded, method)(sparse.toarray()), rtol=1e-8, atol=1e-8
+        )
+    for gone in ("coef_", "intercept_"):
+        assert not hasattr(fitted, gone)
+        with pytest.raises(AttributeError, match=r"folded\(\) has those in the units of the table"):
+            getattr(fitted, gone)
+    assert fitted._repr_html_()
+    again = loaded.set_params(epsilon=1.0, delta=1e-6, random_state=0)
+    assert again.fit(frame, SIGNAL if is_regression else Y).column_bounds_ is None
+
+
+def test_a_sparse_table_is_cut_where_its_zeros_stay():
+    sparse = sp.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
+    fitted = pipeline(scaler=sv.DPScaler(with_centering=False, cut=0.5)).fit(sparse, Y)
+    folded = fitted.folded()
+    for table in (sparse, sparse.toarray()):
+        np.testing.assert_allclose(folded.decision_function(table), fitted.decision_function(sparse), atol=1e-9)
+
+
+def test_without_a_cut_there_is_nothing_but_coefficients():
+    fitted = pipeline(scaler=sv.DPScaler(cut=math.inf)).fit(X, Y)
+    model = fitted.folded()
+    assert model.column_bounds_ is None
+    scores = X @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_allclose(scores, fitted.decision_function(X), rtol=1e-9, atol=1e-9)
+
+
+def test_a_model_behind_a_scaler_has_the_bound_that_all_cut_rows_keep():
+    """Where its solver looks for a shorter one; a bound that was given is kept."""
+    for options, wanted in (
+        ({"model": sv.DPRidge(label_bounds=(-5.0, 5.0))}, 4.0 * math.sqrt(3)),
+        ({"scaler": sv.DPScaler(cut=2.0)}, 2.0 * math.sqrt(3)),
+        ({"scaler": sv.DPScaler(cut=math.inf)}, "auto"),
+        ({"scaler": sv.DPScaler(cut=1e200)}, "auto"),
+        ({"model": sv.DPLogisticRegression(**CLASSES, solver="sgd")}, "auto"),
+        ({"model": sv.DPLogisticRegression(classes=["maybe", "no", "yes"])}, "auto"),
+        ({"model": sv.DPLogisticRegression(**CLASSES, data_norm=2.0)}, 2.0),
+    ):
+        receipt = pipeline(**options).fit(X, SIGNAL if "label_bounds" in str(options) else Y).guarantee_
+        assert receipt.parameters["arguments"]["data_norm"] == wanted
 
 
 def test_parameters_by_name_clone_and_search_tools():
@@ -221,10 +293,10 @@ def test_parameters_by_name_clone_and_search_tools():
 
 def test_a_fitted_step_before_the_pipeline_is_named():
     outer = make_pipeline(StandardScaler(), pipeline())
-    with pytest.warns(PrivacyWarning, match="standardscaler .StandardScaler. learned from the data") as seen:
+    with pytest.warns(PrivacyWarning, match="standardscaler. .StandardScaler. learned from the data") as seen:
         outer.fit(X, Y)
     assert len([one for one in seen if "learned from" in str(one.message)]) == 1
-    assert any("standardscaler (StandardScaler)" in line for line in outer[-1].guarantee_.not_covered)
+    assert any('"standardscaler" (StandardScaler)' in line for line in outer[-1].guarantee_.not_covered)
 
 
 def test_one_charge(tmp_path):

@@ -137,6 +137,7 @@ def test_a_damaged_file_is_refused(change, models, data):
         sv.Evaluation.from_dict(stored)
 
 
+@pytest.mark.filterwarnings("ignore:noise was drawn from this random_state before")
 @pytest.mark.filterwarnings("error")
 def test_rows_of_every_kind_are_evaluated(models, data):
     """Missing and unknown labels, NaN and infinity: counted, left out, and no word about it."""

@@ -29,6 +29,7 @@ from sottovoce.ledger.charging import charging
 from sottovoce.ledger.entries import Entry
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
+from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, UNITS
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 FIT = {"delta": 1e-6, "adjacency": "zero-out"}
@@ -674,3 +675,32 @@ def test_without_sqlalchemy_the_remedy_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
     with pytest.raises(LedgerError, match=r'pip install "sottovoce\[ledger\]"'):
         Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+
+
+@pytest.mark.parametrize(
+    ("unit", "hint"),
+    [("persons", " Did you mean 'person'"), ("Person", " Did you mean 'person'"), ("rows", " Did you mean 'row'"),
+     ("one patient", ""), (" person", " Did you mean 'person'"), ("", ""), (None, ""), (1, "")],
+)  # fmt: skip
+def test_a_unit_is_one_of_a_closed_list(lite, unit, hint):
+    """Words of somebody's own made a budget for rows, whatever they said: nothing is stored of such a budget."""
+    before = lite.head()
+    with pytest.raises(ParameterError, match=rf"unit must be one of 'row', 'person'; got .*{hint}.*max_rows_per_group"):
+        lite.create("visits", **BUDGET, unit=unit)
+    assert lite.head() == before and "visits" not in lite.datasets()
+
+
+def test_a_budget_in_words_of_its_own_can_be_read_and_is_charged_no_more(lite, monkeypatch):
+    """Earlier versions took any words, and charged rows to them."""
+    monkeypatch.setitem(UNITS, "own", "persons")
+    lite.create("visits", **BUDGET, unit="own")
+    charge = lite.reserve("visits", EVENT, **FIT)
+    monkeypatch.undo()
+    again = Ledger(lite.url)
+    assert again.datasets()["visits"].unit == "persons" and again.verify().ok
+    again.commit(charge, EVENT)
+    spent = again.spent("visits")
+    for unit in (ROW_UNIT, PERSON_UNIT, "persons"):
+        with pytest.raises(LedgerError, match=r"'persons', words of its own.*unit='row' or unit='person'"):
+            again.reserve("visits", EVENT, **FIT, unit=unit)
+    assert again.spent("visits") == spent and [one.state for one in again.history("visits")] == ["committed"]

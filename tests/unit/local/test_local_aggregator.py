@@ -5,14 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 
 from sottovoce.exceptions import DataError, MessageError, ModelFormatError, ParameterError
 from sottovoce.local import Aggregator, LocalModel, MarginLoss, NumericFeature, Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.held_out import folds_of
-from sottovoce.local.fits.quartic import ReportVectors, minimise_quartic, quartic_objective
 from sottovoce.local.fits.ridge import ridge_by_folds
 from sottovoce.local.planning.simulate import simulate
 from sottovoce.local.server.sums import fold_of
@@ -115,13 +113,12 @@ def test_what_is_no_bytes_is_an_error(reports):
 
 def test_merge_is_adding():
     reports = [*honest(40), b"bad"]
-    whole, one, other = (Aggregator(PROTOCOL, keep_reports=True) for _ in range(3))
+    whole, one, other = (Aggregator(PROTOCOL) for _ in range(3))
     whole.add(reports)
     one.add(reports[:15])
     other.add(reports[15:])
     same(whole, one.merge(other))
     assert whole.rejected_ == {"length": 1}
-    np.testing.assert_array_equal(np.sort(whole._reports()[0]), np.sort(one._reports()[0]))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,6 @@ def test_merge_is_adding():
         ),
         (lambda: Aggregator(Protocol(epsilon=3.0, n_features=3, completion="slack")), "different protocols"),
         (lambda: Aggregator(PROTOCOL, 3), "n_folds"),
-        (lambda: Aggregator(PROTOCOL, keep_reports=True), "keep_reports"),
         (lambda: "text", "must be an Aggregator"),
     ],
 )
@@ -142,15 +138,14 @@ def test_merge_refuses_what_does_not_fit(other, why):
         Aggregator(PROTOCOL).merge(other())
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_an_aggregator_is_stored_and_read_back(tmp_path, keep):
-    aggregator = Aggregator(PROTOCOL, 3, keep)
+def test_an_aggregator_is_stored_and_read_back(tmp_path):
+    aggregator = Aggregator(PROTOCOL, 3)
     aggregator.add([*honest(20), b"bad"])
     aggregator.save(tmp_path / "sums")
     again = Aggregator.load(tmp_path / "sums")
     same(aggregator, again)
     assert again.to_bytes() == aggregator.to_bytes()
-    assert (again.protocol, again.keep_reports, again.rejected_) == (PROTOCOL, keep, {"length": 1})
+    assert (again.protocol, again.rejected_) == (PROTOCOL, {"length": 1})
     same(again.merge(aggregator), Aggregator.load(tmp_path / "sums").merge(aggregator))
 
 
@@ -172,8 +167,6 @@ def resigned(aggregator, **changes):
         ({"protocol": "{}"}, "not a protocol"),
         ({"protocol": Protocol(epsilon=1.0, n_features=3).to_json()}, "different protocols"),
         ({"index_counts": [1]}, "counts 1 indices"),
-        ({"kept": 3}, "do not agree"),
-        ({"kept": -1}, "kept"),
         ({"rejected": {"length": -1}}, "length"),
         ({"moments": 3}, "no sums"),
         ({"moments": None}, "moments"),
@@ -344,47 +337,6 @@ def test_held_out_reports_choose_the_penalty():
         one_fold.fit(alpha="held-out")
 
 
-def test_degree_3_from_kept_reports():
-    rng = np.random.default_rng(4)
-    aggregator = Aggregator(PROTOCOL, keep_reports=True)
-    device = Randomizer(PROTOCOL)
-    device._random = lambda size: rng.bytes(size)
-    X = rng.uniform(-0.5, 0.5, (2000, 3))
-    aggregator.add([device.report(x, 1 if x[0] > x[1] else -1) for x in X])
-    model = aggregator.fit("hinge", degree=3)
-    assert model.degree == 3
-    assert np.linalg.norm(model.weights) <= 1 + 1e-12
-    assert model.score(X, np.where(X[:, 0] > X[:, 1], 1, -1)) > 0.7
-    with pytest.raises(ParameterError, match="keep_reports=True"):
-        learned()[0].fit("hinge", degree=3)
-    with pytest.raises(ParameterError, match="least squares"):
-        aggregator.fit(degree=3)
-
-
-def test_the_quartic_objective_has_its_gradient_and_is_lowered():
-    seeds, indices, G = vectors_of(honest(400))
-    vectors = ReportVectors(seeds, indices, PROTOCOL.d, 4)
-    c, A = np.array([0.1, -1.0, 0.4, 0.2, 0.3]), (0.9, 0.8, 0.7, 0.6)
-    objective = quartic_objective(vectors, c, A)
-    w = np.array([0.3, -0.2, 0.1, 0.4])
-    x, r = G[:, :4] @ w, np.linalg.norm(w)
-    he = [x, x**2 - r**2, x**3 - 3 * r**2 * x, x**4 - 6 * r**2 * x**2 + 3 * r**4]
-    assert objective(w)[0] == pytest.approx(0.1 + sum(c[k + 1] * he[k].mean() / A[k] for k in range(4)), rel=1e-5)
-    assert check_grad(lambda v: objective(v)[0], lambda v: objective(v)[1], w, epsilon=1e-3) < 2e-2
-    found = minimise_quartic(objective, w, 1.0)
-    assert objective(found)[0] < objective(w)[0]
-    assert np.linalg.norm(found) <= 1 + 1e-12
-
-
-def test_vectors_that_do_not_fit_are_made_anew(monkeypatch):
-    seeds, indices, G = vectors_of(honest(50))
-    monkeypatch.setattr("sottovoce.local.fits.quartic._CACHED_ENTRIES", 10)
-    monkeypatch.setattr("sottovoce.local.fits.quartic._BLOCK_ENTRIES", 60)
-    vectors = ReportVectors(seeds, indices, PROTOCOL.d, 4)
-    for _ in range(2):
-        np.testing.assert_allclose(np.vstack(list(vectors.blocks())), G[:, :4], rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -394,6 +346,7 @@ def test_vectors_that_do_not_fit_are_made_anew(monkeypatch):
         ({"loss": "hinge", "alpha": 0.1}, "alpha"),
         ({"loss": lambda u: -u}, "never fall"),
         ({"degree": 2}, "degree"),
+        ({"degree": 3}, "<= 1; got 3. Or give 'auto'"),
         ({"degree": 1.0}, "degree"),
         ({"degree": "high"}, "degree"),
         ({"alpha": -1.0}, "alpha"),
@@ -416,7 +369,6 @@ def test_bad_requests_are_refused(options, why):
     [
         (lambda: Aggregator("text"), "protocol"),
         (lambda: Aggregator(PROTOCOL, 0), "n_folds"),
-        (lambda: Aggregator(PROTOCOL, keep_reports=1), "keep_reports"),
         (lambda: Aggregator(PROTOCOL, n_threads=0), "n_threads"),
         (lambda: Aggregator(PROTOCOL).fit(), "no reports"),
     ],

@@ -60,7 +60,7 @@ GOOD = json.dumps(receipt().to_dict())
     ("content", "message"),
     [
         ("", "not JSON"),
-        ("[]", "neither a receipt, a model, nor the page"),
+        ("[]", "neither a receipt, a model, an evaluation, nor the page"),
         ('{"format": "x"}', "neither a receipt"),
         (GOOD[:-9], "not JSON"),
         (GOOD.replace('"epsilon": 1.5', '"epsilon": 1.5, "epsilon": 9.5'), "a name is given twice"),

@@ -241,7 +241,7 @@ def test_noise_lines_follow_from_event_and_public_numbers():
     assert lines[5].noise.endswith("flipped with probability 0.1192")
     assert noise_lines(receipt(event=GaussianEvent(50.0), adjacency="replace-one"))[0].share == "20 %"
     # single rows of parties and devices are not sums of n rows
-    assert public_size(receipt(parameters={"mechanism": "noisy-features"})) is None
+    assert public_size(receipt(parameters={"mechanism": "local-models"})) is None
     assert noise_lines(receipt(event=GaussianEvent(50.0), parameters={}))[0].share == ""
 
 

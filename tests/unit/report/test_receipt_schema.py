@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 
 import sottovoce as sv
 from sottovoce.central.plan import Solution
-from sottovoce.estimators._solvers import SOLVERS
 from sottovoce.estimators.search.search import search_receipt
 from sottovoce.local import Protocol
 from sottovoce.local.fits.fitting import FitRequest
@@ -35,6 +34,7 @@ from sottovoce.report import receipt_page
 from sottovoce.vertical import VerticalLogisticRegression, VerticalSparseLogisticRegression, split_columns
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.mechanisms import MECHANISMS
+from support.solvers import EVERY, by_name
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/receipt.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -79,8 +79,8 @@ def local(**changed):
 
 
 def kinds():
-    for solver in SOLVERS:
-        if solver in ("adassp", "refinement"):
+    for solver in EVERY:
+        if solver in ("adassp", "refinement", "constant"):
             yield (
                 solver,
                 lambda solver=solver: central(sv.DPRidge(**BUDGET, data_norm=2.0, label_bounds=(0, 1), solver=solver)),
@@ -89,7 +89,7 @@ def kinds():
             yield (
                 solver,
                 lambda solver=solver: central(
-                    sv.DPLogisticRegression(**BUDGET, data_norm=2.0, **CLASSES, solver=solver)
+                    sv.DPLogisticRegression(**BUDGET, data_norm=2.0, **CLASSES, solver=by_name(solver))
                 ),
             )
     yield "no noise", lambda: central(sv.DPLogisticRegression(epsilon=math.inf, delta=1e-5, data_norm=2.0, **CLASSES))

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables import BatchedTable, Layout, LibsvmText, Table, open_table, read_table
+from sottovoce.tables import BatchedTable, Layout, Table, open_table, read_libsvm, read_table
 
 BLOCKS = (1, 2, 3, 5, 17, 1 << 22)
 
@@ -286,36 +286,18 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_libsvm_text_is_read_alike_in_any_blocks(tmp_path: Path, text: str) -> None:
+def test_libsvm_text_is_read_alike_in_any_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     path = tmp_path / "t.svm"
     path.write_text(text)
 
-    def read(size: int, most_rows: int | None) -> list[tuple[Any, ...]]:
-        opened = LibsvmText.open(path, block_bytes=size)
-        return [
-            (table.line(row), float(table.y[row]), *table.X[row].toarray().ravel())
-            for table in opened.tables(5, most_rows=most_rows)
-            for row in range(len(table.y))
-        ]
+    def read(size: int) -> list[tuple[Any, ...]]:
+        monkeypatch.setattr("sottovoce.tables.libsvm.BLOCK_BYTES", size)
+        table = read_libsvm(path, n_features=5)
+        return [(table.line(row), float(table.y[row]), *table.X[row].toarray().ravel()) for row in range(len(table.y))]
 
-    whole = outcome(lambda: read(1 << 20, None))
+    whole = outcome(lambda: read(1 << 20))
     for size in BLOCKS:
-        assert outcome(lambda size=size: read(size, 1)) == whole
-        assert outcome(lambda size=size: read(size, None)) == whole
-
-
-def test_libsvm_rows_are_counted_kept_if_few_and_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t.svm"
-    path.write_text("".join(f"{row} 1:1\n" for row in range(100)))
-    chosen = np.arange(100) % 10 == 3
-    expected = "".join(f"{row} 1:1\n" for row in range(3, 100, 10))
-    for kept in (True, False):
-        monkeypatch.setattr("sottovoce.tables.libsvm.KEPT_BYTES", 1000 if kept else 10)
-        text = LibsvmText.open(path, block_bytes=50)
-        assert (text.n_rows, text.is_small) == (100, kept)
-        assert "".join(text.texts(chosen)) == expected
-        assert text.table(1).y.tolist() == list(range(100))
-        assert text.table(1).line(70) == "line 71"
+        assert outcome(lambda size=size: read(size)) == whole
 
 
 def test_the_class_is_public(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sottovoce.central.data import row_memory
 from sottovoce.exceptions import DataError, ParameterError, StorageError, TableError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.tables import parquet
+from support.solvers import by_name
 
 rng = np.random.default_rng(0)
 N, D = 17_000, 7  # several of the 8,192-row pieces that the largest eigenvalue is summed over
@@ -215,10 +216,15 @@ def test_labels_that_are_not_there(tmp_path, folder):
 
 @pytest.mark.parametrize(
     ("solver", "epsilon", "named"),
-    [("minibatch-scd", 1.0, "minibatch-scd"), ("paper-scd", 1.0, "paper-scd"), ("auto", math.inf, "sdca")],
+    [
+        ("Minibatch", 1.0, "papers.dp_scd.Minibatch"),
+        ("Published", 1.0, "papers.dp_scd.Published"),
+        ("auto", math.inf, "sdca"),
+    ],
 )
 def test_solvers_that_jump_refuse(folder, noise_is_forbidden, solver, epsilon, named):
-    model = sv.DPLinearSVC(**{**PUBLIC, "epsilon": epsilon, "solver_options": None}, solver=solver, classes=[-1, 1])
+    public = {**PUBLIC, "epsilon": epsilon, "solver_options": None}
+    model = sv.DPLinearSVC(**public, solver=by_name(solver), classes=[-1, 1])
     with pytest.raises(ParameterError, match=rf"solver='{named}.* random order.*Use solver='scd'.*to_npy"):
         model.fit(sv.ParquetTable(folder / "whole.parquet", target="y"))
 

@@ -42,8 +42,6 @@ def numbers(table: Table, name: str) -> list[float]:
         ("a.tsv.gz", "csv"),
         ("a.b.txt.bz2", "csv"),
         ("a.parquet", "parquet"),
-        ("a.libsvm", "libsvm"),
-        ("a.svm.bz2", "libsvm"),
     ],
 )
 def test_the_name_tells_the_format(name: str, kind: str) -> None:
@@ -53,8 +51,8 @@ def test_the_name_tells_the_format(name: str, kind: str) -> None:
 def test_a_name_that_does_not_tell_the_format_needs_the_option() -> None:
     with pytest.raises(TableError, match=r'a9a\.bz2: the name does not tell the format .*format="csv"'):
         file_format("a9a.bz2")
-    assert file_format("a9a.bz2", chosen="libsvm") == "libsvm"
-    with pytest.raises(ParameterError, match=r"format must be one of 'csv', 'parquet', 'libsvm'; got 'xls'"):
+    assert file_format("a9a.bz2", chosen="csv") == "csv"
+    with pytest.raises(ParameterError, match=r"format must be one of 'csv', 'parquet'; got 'xls'"):
         file_format("a.xls", chosen="xls")
 
 
@@ -358,8 +356,11 @@ def test_a_bad_libsvm_line_is_named(tmp_path: Path, content: str | bytes, messag
 
 
 def test_libsvm_has_no_named_columns(tmp_path: Path) -> None:
+    for name in ("t.svm", "t.libsvm", "t.SVMLIGHT"):
+        with pytest.raises(TableError, match=r"LIBSVM text has no named columns.*load_svmlight_file"):
+            read_table(write(tmp_path, "1 1:2\n", name))
     with pytest.raises(TableError, match=r"LIBSVM text has no named columns"):
-        read_table(write(tmp_path, "1 1:2\n", "t.svm"))
+        file_format("t.svm.bz2")
 
 
 def test_skipped_lines_of_libsvm_count_as_lines(tmp_path: Path) -> None:

@@ -89,8 +89,9 @@ def test_bytes_of_every_message_are_counted(method, monkeypatch):
     }
     assert report.total_bytes == sum(report.bytes_sent.values())
     # 33 bytes a point and 2 bytes around it; the set shrinks: 50 are asked about at b, 30 at c
-    assert sizes["request"] == [50 * 35 + 2, 30 * 35 + 2]
-    assert sizes["respond"] == [50 * 35, 30 * 35]
+    points = [n + module.decoys_for(n) for n in (50, 30)]
+    assert sizes["request"] == [n * 35 + 2 for n in points]
+    assert sizes["respond"] == [n * 35 for n in points]
     assert f"b to a: {sizes['setup'][0] + sizes['respond'][0]:,} bytes" in report.summary()
 
 

@@ -15,14 +15,15 @@ from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
 from sottovoce.vertical.alignment import AskedParty, align_over, all_rows_over
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_features.messages import SendFeatures
 from sottovoce.vertical.wire import Done, Refused
+from support.one_training import order
 from support.party import Line, decode
 
 pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
@@ -285,7 +286,7 @@ def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
     assert not isinstance(training.ask(AlignSetup()), Refused)
     assert isinstance(training.ask(Prepare(1.0, 0.0, -1.0, 1.0, 0)), Done)
-    assert "data_norm" in training.ask(SendFeatures(1.0)).reason
+    assert "data_norm" in training.ask(order(2, 1.0)).reason
 
 
 def test_a_repeated_announcement_is_answered_once(monkeypatch):
@@ -305,7 +306,7 @@ def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
         journal = Journal(tmp_path / "journal")
         started = Party(
             np.ones((4, 1)), ["a", "b", "c", "d"], name="clinic", data_norm=1.0, budget=(1.0, 1e-6),
-            alignments=tmp_path / "alignments", journal=journal,
+            alignments=tmp_path / "alignments", journal=journal, answers=PRIVATE | {"noisy-admm", "alignment"},
         )  # fmt: skip
         yield started
         journal.close()

@@ -183,10 +183,23 @@ def test_it_is_for_one_process_and_its_owner(tmp_path):
         Checkpoint(tmp_path / "run")
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "run").iterdir()} == {0o600}
-    checkpoint.remove()
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["lock"]
+    checkpoint.end()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["facts.json", "lock"]
     with pytest.raises(StorageError, match="another process's"):
         checkpoint.answered({"bank": frame(2)}, Line())
+
+
+def test_a_run_whose_key_is_gone_is_not_done_anew(tmp_path):
+    """Whether it has ended, or somebody removed the key or all of it: another key would train and charge again."""
+    Checkpoint.begin(tmp_path / "run")
+    checkpoint = Checkpoint(tmp_path / "run", begun=True)
+    checkpoint.answered({"bank": frame(1)}, Line())
+    checkpoint.close()
+    (tmp_path / "run" / "key").unlink()
+    with pytest.raises(StorageError, match="has no key any more: the run has ended, or its checkpoint was removed"):
+        Checkpoint(tmp_path / "run")
+    with pytest.raises(StorageError, match="has no key any more"):
+        Checkpoint(tmp_path / "never", begun=True)
 
 
 def test_memory_holds_no_answers(tmp_path):
@@ -331,7 +344,7 @@ def test_what_a_run_draws_depends_on_the_training_and_the_labels(tmp_path):
 def test_the_plan_is_written_without_addresses(organisations):
     """Its text must be the same in another process."""
     parties = organisations.start()
-    for mechanism in ("local-models", "noisy-features", "noisy-admm"):
+    for mechanism in ("local-models", "noisy-admm"):
         assert " at 0x" not in repr(model(organisations, mechanism=mechanism).plan(parties))
     assert " at 0x" not in repr(VerticalLogisticRegression(epsilon=np.inf).plan(parties))
 

@@ -141,7 +141,7 @@ SECRET = "geheim"
         (pa.array([{"a": SECRET}]), 0, "is of type struct<"),
         ([SECRET, datetime.date(2020, 1, 1)], 1, "is of type date"),
         (pd.date_range("2020", periods=1), 0, "is of type datetime64"),
-        (pd.Series(pd.date_range("2020", periods=1, tz="UTC")), 0, "is of type timestamp"),
+        (pd.Series(pd.date_range("2020", periods=1, tz="UTC")), 0, "is of type Timestamp"),
         ([decimal.Decimal(3)], 0, "is of type Decimal"),
         (np.array([1j]), 0, "is of type complex128"),
         ([SECRET, 10**400], 1, "is a number of more than 1024 bits"),
@@ -153,7 +153,7 @@ SECRET = "geheim"
         (np.array([SECRET.encode(), b"\xff"]), 1, "is not a valid Unicode text"),
         (pa.array([SECRET.encode(), b"\xff"]), 1, "is not a valid Unicode text"),
         (pd.Series([SECRET, None, True], dtype="category"), 2, "is of type bool"),
-        (pd.Series(pd.interval_range(0, 2)), 0, "is of type extension"),
+        (pd.Series(pd.interval_range(0, 2)), 0, "is of type Interval"),
     ],
 )
 def test_faults_name_the_position_and_not_the_value(values, row, fault):

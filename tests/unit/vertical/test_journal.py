@@ -18,6 +18,7 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.charges import event_text
 from sottovoce.vertical.frames import Frame
+from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, SessionLog
 from sottovoce.vertical.party.sessions import MOST_OPEN
@@ -60,7 +61,7 @@ REQUESTS = frames(MESSAGES)
 @pytest.fixture
 def ledger(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    ledger.create("people", epsilon=3.0, delta=1e-6, adjacency="replace-one")
+    ledger.create("people", epsilon=3.0, delta=1e-6, adjacency="replace-one", allow_nonprivate=True)
     return ledger
 
 
@@ -69,7 +70,8 @@ def clinic(folder, ledger=None, *, table=TABLE, **options):
     (folder / "clinic" / "key").write_bytes(KEY)
     budget = ledger and LedgerBudget(ledger.url, "people", name="clinic", coordinator="insurer")
     journal = Journal(folder / "clinic", **options)
-    return Party(table, name="clinic", data_norm=1.0, budget=budget, journal=journal)
+    answers = None if budget is None else PRIVATE | {"noisy-admm"}
+    return Party(table, name="clinic", data_norm=1.0, budget=budget, journal=journal, answers=answers)
 
 
 @pytest.fixture(scope="module")

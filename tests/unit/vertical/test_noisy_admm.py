@@ -33,7 +33,7 @@ Y = np.where(BLOCKS[0][:, 0] + 2.0 * BLOCKS[1][:, 0] - 1.0 > 0, 1.0, -1.0)
 
 def make_parties(norm=3.0, budget=None, kind=np.asarray):
     parties = [
-        Party(kind(block), name=name, data_norm=norm, budget=budget).seed(place)
+        Party(kind(block), name=name, data_norm=norm, budget=budget, answers=budget and {"noisy-admm"}).seed(place)
         for place, (block, name) in enumerate(zip(BLOCKS, NAMES, strict=True))
     ]
     return InProcessParties(parties)

@@ -13,26 +13,28 @@ import pytest
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.events import NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.exact.messages import Spectrum
 from sottovoce.vertical.protocols.general.messages import Afford
-from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
+from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.wire import Refused
 from support.forked import in_child, needs_fork
-from support.party import request
+from support.one_training import cost, order
+from support.party import Line, decode, request
 
 X = np.random.default_rng(25).uniform(0.0, 1.0, (60, 2))
-SEND = SendFeatures(0.2)  # epsilon about 0.8 at 1e-6
-EVENT = GaussianEvent(5.0)
+SEND = order(60, 0.2)  # epsilon about 0.8 at 1e-6
+EVENT = cost(0.2)
 
 
 @pytest.fixture
 def ledger(tmp_path):
     made = Ledger(f"sqlite:///{tmp_path / 'clinic.db'}")
-    made.create("clinic columns", epsilon=1.2, delta=1e-6, adjacency="replace-one", unit="one person's row")
+    made.create("clinic columns", epsilon=1.2, delta=1e-6, adjacency="replace-one")
     return made
 
 
@@ -46,13 +48,11 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert party.answers == PRIVATE | PUBLIC
     assert party.spent == NothingReleased() or party.spent == compose()
     seen = []
-    from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
-
-    release = FeatureRelease.release
+    release = GridGaussian.release
     monkeypatch.setattr(
-        FeatureRelease, "release", lambda *given: (seen.extend(ledger.history("clinic columns")), release(*given))[1]
+        GridGaussian, "release", lambda *given: (seen.extend(ledger.history("clinic columns")), release(*given))[1]
     )
-    assert isinstance(request(party, SEND), Features)
+    assert isinstance(request(party, SEND), Trained)
     (charge,) = seen
     assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
     assert charge.plan == {"party": "clinic", "session": charge.plan["session"], "step": 1}
@@ -66,16 +66,16 @@ def test_nobody_spends_it_twice(ledger):
     """Another object, a copy, a pickle, a selection of rows: one account."""
     first = clinic(ledger)
     others = [clinic(ledger.url), copy.deepcopy(first), pickle.loads(pickle.dumps(first)), first.take([3, 1])]
-    assert isinstance(request(first, SEND), Features)
+    assert isinstance(request(first, SEND), Trained)
     for party in others:
-        assert "would bring what was spent" in request(party, SEND).reason
+        assert "would bring what was spent" in request(party, order(party.n_rows, 0.2)).reason
         assert party.spent == EVENT
 
 
 @needs_fork
 def test_a_child_of_a_fork_finds_what_its_parent_spent_and_the_other_way_round(ledger):
     party = clinic(ledger)
-    assert in_child(lambda: type(request(party, SEND)).__name__.encode()) == b"Features"
+    assert in_child(lambda: type(request(party, SEND)).__name__.encode()) == b"Trained"
     assert isinstance(request(party, SEND), Refused)
     assert party.spent == EVENT
 
@@ -83,9 +83,10 @@ def test_a_child_of_a_fork_finds_what_its_parent_spent_and_the_other_way_round(l
 def test_another_process_finds_it_too(ledger):
     program = (
         "import sys, numpy as np; from sottovoce.vertical import InProcessParties, Party;"
-        "from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures;"
+        "from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels;"
         "party = Party(np.ones((5, 2)), name='clinic', data_norm=2.0, ledger=sys.argv[1], dataset='clinic columns');"
-        "InProcessParties([party]).ask('clinic', SendFeatures(0.2), Features)"
+        "order = TrainOnLabels(np.ones(5), 'squared', 0.0, 0.0, 0.1, 0.2);"
+        "InProcessParties([party]).ask('clinic', order, Trained)"
     )
     run = [sys.executable, "-c", program, ledger.url]
     assert subprocess.run(run, env=os.environ, check=False, capture_output=True).returncode == 0
@@ -100,7 +101,7 @@ def test_of_32_requests_at_once_as_many_are_answered_as_there_is_room_for(ledger
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert sum(isinstance(reply, Features) for reply in replies) == 1
+    assert sum(isinstance(reply, Trained) for reply in replies) == 1
     assert len(ledger.history("clinic columns")) == 1
 
 
@@ -113,7 +114,7 @@ def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     assert budget.charge(NothingReleased()) == ""
     assert ledger.history("open") == []
     party = Party(X, name="clinic", ledger=ledger, dataset="open")
-    assert "none covers Spectrum" in request(party, Spectrum()).reason
+    assert "none covers 'exact', and it does not answer Spectrum" in request(party, Spectrum()).reason
 
 
 def test_affording_charges_nothing(ledger):
@@ -124,21 +125,25 @@ def test_affording_charges_nothing(ledger):
 
 
 def test_a_seeded_party_says_so_in_the_ledger(ledger):
-    request(clinic(ledger).seed(3), SEND)
-    assert ledger.history("clinic columns")[0].seeded
+    ledger.create("trial", epsilon=1.2, delta=1e-6, adjacency="replace-one", allow_nonprivate=True)
+    request(Party(X, name="clinic", data_norm=2.0, ledger=ledger, dataset="trial").seed(3), SEND)
+    assert ledger.history("trial")[0].seeded
 
 
 def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch):
-    """And the coordinator is told neither where it is nor why."""
+    """The coordinator is told neither where it is nor why; once it can be read again, the same step is answered."""
     party = clinic(ledger)
+    raw = Line(party).frame(SEND)
 
     def broken(*given, **named):
         raise LedgerError("sqlite:////secret/place is locked")
 
-    monkeypatch.setattr(Ledger, "reserve", broken)
-    assert request(party, SEND).reason == "its ledger cannot be used now; the party's own log says why"
-    monkeypatch.setattr(Ledger, "history", broken)
-    assert request(party, SEND).reason == "its ledger cannot be used now; the party's own log says why"
+    with monkeypatch.context() as patch:
+        for name in ("reserve", "history"):
+            patch.setattr(Ledger, name, broken)
+            assert decode(party.handle(raw)).reason == "its ledger cannot be used now; the party's own log says why"
+    assert isinstance(decode(party.handle(raw)), Trained)
+    assert len(ledger.history("clinic columns")) == 1
 
 
 def test_an_end_that_cannot_be_recorded_costs_nothing_more(ledger, monkeypatch):
@@ -148,7 +153,7 @@ def test_an_end_that_cannot_be_recorded_costs_nothing_more(ledger, monkeypatch):
         raise LedgerError("the disk is full")
 
     monkeypatch.setattr(Ledger, "commit", broken)
-    assert isinstance(request(party, SEND), Features)
+    assert isinstance(request(party, SEND), Trained)
     assert ledger.history("clinic columns")[0].state == "reserved"
     assert party.spent == EVENT
 
@@ -156,7 +161,7 @@ def test_an_end_that_cannot_be_recorded_costs_nothing_more(ledger, monkeypatch):
 def test_what_is_at_home_costs_nothing(ledger):
     party = clinic(ledger)
     with party.at_home():
-        assert isinstance(request(party, SEND), Features)
+        assert isinstance(request(party, SEND), Trained)
     assert ledger.history("clinic columns") == []
 
 

@@ -44,7 +44,7 @@ def test_messages_hold_no_identifier_and_say_nothing_by_their_order():
     assert points == sorted(points)  # the sorted order of random points
     # with the key of the client, the request can be put beside the identifiers: its order must be another in each run
     again = PsiClient(mine)
-    again._cipher = client._cipher
+    again._cipher, again._asked = client._cipher, client._asked
     first, second = (
         list(library.Request.FromString(message).encrypted_elements) for message in (request, again.request())
     )
@@ -96,10 +96,10 @@ def test_damaged_messages(damaged):
 def test_messages_that_do_not_fit():
     client, server = PsiClient(CLIENT), PsiServer(SERVER)
     setup, _, _ = exchange(client, server)
-    with pytest.raises(DataError, match="the response is for 1 identifiers, the request was for 6"):
+    with pytest.raises(DataError, match="the response is for 129 points, the request had 135"):
         client.intersect(setup, server.respond(PsiClient(["a"]).request()))
     off_the_curve = library.Response()
-    off_the_curve.encrypted_elements.extend([b"\x02" + b"\xff" * 32] * len(CLIENT))
+    off_the_curve.encrypted_elements.extend([b"\x02" + bytes([k]) + b"\xff" * 31 for k in range(135)])
     with pytest.raises(DataError, match="not a point of the curve"):
         client.intersect(setup, off_the_curve.SerializeToString())
     request = library.Request(reveal_intersection=True)

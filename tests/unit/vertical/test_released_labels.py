@@ -166,7 +166,7 @@ class TestRefusals:
             ({"n_features": 2.0}, "n_features must be a whole number >= 1; got 2.0"),
             ({"alpha": 0.0}, "alpha must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
             ({"alpha": math.nan}, "alpha must be .* got nan"),
-            ({"mu": 0.0}, "mu must be a finite number >= 1e-09 and <= 10000; got 0.0"),
+            ({"mu": 0.0}, "mu must be a finite number >= 1e-06 and <= 10000; got 0.0"),
             ({"mu": math.nan}, "mu must be .* got nan"),
             ({"mu": math.inf}, "mu must be .* got inf"),
             ({"intercept": -0.1}, "intercept must be a finite number >= 0 and <= 1e.50; got -0.1"),

@@ -27,9 +27,6 @@ RUNS = {
         lambda **more: VerticalLasso(**EXACT, label_bounds=(-1, 1), radius=2.0, max_iter=3, **more), CELLS,
     ),
     "local models": (lambda **more: VerticalLogisticRegression(**PRIVATE, **more), ROWS),
-    "noisy features": (
-        lambda **more: VerticalLogisticRegression(**PRIVATE, mechanism="noisy-features", max_iter=5, **more), ROWS,
-    ),
     "noisy ADMM": (
         lambda **more: VerticalLogisticRegression(
             **PRIVATE, mechanism="noisy-admm", mechanism_options={"max_iter": 3}, **more
@@ -37,7 +34,6 @@ RUNS = {
         ROWS,
     ),
     "Frank-Wolfe, local": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
-    "Frank-Wolfe, product": (lambda **more: VerticalLasso(**SPARSE, aggregation="product", **more), CELLS),
     "Frank-Wolfe, global": (lambda **more: VerticalLasso(**SPARSE, aggregation="global", **more), CELLS),
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.papers.frank_wolfe import PublishedBallPlan
 from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import (
     ComputeSite,
@@ -139,7 +140,7 @@ def test_engines_and_options_that_do_not_go_with_it():
             ({"aggregation": "local", "engine": "spu"}, "engine='spu' is for aggregation='secure'"),
             ({"radius_shares": {"bank": 1, "clinic": 1}}, "aggregation='secure' has one"),
             ({"sharing_options": {"sharing_share": 0.5}}, "sharing_options are for"),
-            ({"mechanism": "paper", "labels_public": True}, "aggregation, radius_shares and sharing_options"),
+            ({"mechanism": PublishedBallPlan, "labels_public": True}, "aggregation, radius_shares and sharing_options"),
             ({"n_steps": 0}, "n_steps"),
             ({"residual_bound": -1.0}, "residual_bound"),
         ]:

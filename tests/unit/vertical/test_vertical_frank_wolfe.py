@@ -15,6 +15,7 @@ from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivat
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
@@ -30,10 +31,9 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 )
 from sottovoce.vertical.protocols.frank_wolfe.party import TrainOnBallHandler
 from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of, signed_column, unpack_places
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Refused, code_of
 from support.party import request as ask
 
 N, NAMES = 600, ("bank", "clinic", "shop")
@@ -46,7 +46,7 @@ Y = np.clip(MARGINS + 0.7 + 0.1 * RNG.normal(size=N), -2.0, 4.0)
 SIGNS = np.where(MARGINS + 0.3 * RNG.normal(size=N) > 0, "yes", "no")
 ALL = np.hstack([np.clip(TABLES[name], -2, 2) for name in NAMES])
 PUBLIC = {"epsilon": 5.0, "delta": 1e-4, "radius": 1.4, "random_state": 0}
-AGGREGATIONS = pytest.mark.parametrize("aggregation", ["local", "product", "global"])
+AGGREGATIONS = pytest.mark.parametrize("aggregation", ["local", "global"])
 
 
 def parties(**changes):
@@ -80,24 +80,6 @@ def test_places_that_are_none():
             unpack_places(raw, 4, 5)
     with pytest.raises(MessageError, match="below 10"):
         pack_places([10], 5)
-
-
-@pytest.mark.parametrize("kind", ["sparse-sign", "gaussian"])
-def test_sketch(kind):
-    sketch = Sketch(kind, 300, 40, 11)
-    matrix = np.column_stack([sketch.compress(unit) for unit in np.eye(300)])
-    assert np.linalg.norm(matrix, axis=0).max() == pytest.approx(sketch.largest_norm, rel=1e-9)
-    u, a = np.random.default_rng(1).normal(size=40), np.random.default_rng(2).normal(size=300)
-    np.testing.assert_allclose(sketch.spread(u), matrix.T @ u, atol=1e-12)
-    np.testing.assert_allclose(sketch.compress(a), matrix @ a, atol=1e-12)
-    assert np.array_equal(Sketch(kind, 300, 40, 11).compress(a), sketch.compress(a))
-    if kind == "sparse-sign":
-        np.testing.assert_array_equal(np.linalg.norm(matrix, axis=0), 1.0)
-        assert (np.count_nonzero(matrix, axis=0) == 4).all()
-    mean = np.mean(
-        [Sketch(kind, 300, 40, seed).compress(a) @ Sketch(kind, 300, 40, seed).compress(a) for seed in range(99)]
-    )
-    assert mean == pytest.approx(a @ a, rel=0.1)
 
 
 def test_soft_slopes_are_those_of_the_losses():
@@ -213,9 +195,7 @@ def test_a_large_budget_finds_the_columns():
     y = np.clip(0.5 * X[:, 3] - 0.5 * X[:, 33], -1, 1)
     halves = [Party(part, name=name, data_bound=1.0) for name, part in zip("ab", (X[:, :20], X[:, 20:]), strict=True)]
     for changes in (
-        {"aggregation": "local"}, {"aggregation": "product"}, {"aggregation": "global"},
-        {"aggregation": "global", "sharing_options": {"sketch": "sparse-sign", "sketch_rows": 2000}},
-        {"aggregation": "product", "sharing_options": {"sketch": "gaussian", "sketch_rows": 100}, "n_steps": 3},
+        {"aggregation": "local"}, {"aggregation": "global"},
         {"aggregation": "local", "labels_public": False}, {"aggregation": "global", "labels_public": False},
     ):  # fmt: skip
         options = {"labels_public": True, "label_bounds": (-1, 1), "radius": 1.0, "epsilon": 20.0, **changes}
@@ -253,7 +233,7 @@ def test_local_needs_at_most_400_bytes_of_uplink(public):
 def test_messages_carry_what_the_plan_says():
     """Noise multipliers, ranges and clips on the wire; columns cross once, and nothing else of a table does."""
     ready = parties()
-    model = lasso(aggregation="product", n_steps=4, epsilon=20.0)
+    model = lasso(aggregation="global", n_steps=4, epsilon=20.0)
     with ready.recorded() as record:
         model.fit(ready, Y)
     plan = model.plan_
@@ -266,10 +246,11 @@ def test_messages_carry_what_the_plan_says():
     shared = [
         (crossing.party, crossing.message.column) for crossing in record if isinstance(crossing.message, ShareColumn)
     ]
-    assert len(shared) == len(set(shared)) == counts["SharedColumn"] <= plan.n_shared == 9
+    assert len(shared) == len(set(shared)) == counts["SharedColumn"] <= plan.n_shared == 3
     spent = compose(
         RepeatedEvent(BoundedRangeEvent(starts[0].selection), 12),
-        RepeatedEvent(GaussianEvent(starts[0].column_noise), 9),
+        RepeatedEvent(GaussianEvent(starts[0].score_noise), 12),
+        RepeatedEvent(GaussianEvent(starts[0].column_noise), 3),
     )
     assert accountant_for(spent).epsilon(spent, 1e-4) == pytest.approx(
         accountant_for(plan.event).epsilon(plan.event, 1e-4)
@@ -309,6 +290,23 @@ def test_the_scale_of_noise_is_the_least():
     assert accountant_for(run(0.99 * scale)).epsilon(run(0.99 * scale), 1e-5) > 1.0
 
 
+@AGGREGATIONS
+@pytest.mark.parametrize("who", ["bank", "shop"])
+def test_a_party_that_does_not_answer_ends_the_fit(aggregation, who, monkeypatch):
+    """And so does the label holder's own."""
+    ready, kind = parties(), TrainOnBall if aggregation == "local" else BallSelect
+    answer = ready._answer
+
+    def lost(name, raw):
+        if name == who and code_of(raw[FRAME_BYTES:]) == kind.code:
+            raise PartyError(f"party {name!r} could not be reached.")
+        return answer(name, raw)
+
+    monkeypatch.setattr(ready, "_answer", lost)
+    with pytest.raises(PartyError, match=f"'{who}' could not be reached"):
+        lasso(aggregation=aggregation, n_steps=3).fit(ready, Y)
+
+
 # --- budgets, refusals ------------------------------------------------------------------------------------------------
 
 
@@ -326,7 +324,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregat
 def start(**changes):
     values = {
         "loss": "squared", "labels": np.zeros(N), "vertex": 1.0, "clip": 1.0, "n_steps": 2, "selection": 0.5,
-        "intercept": 0, "score_noise": math.inf, "column_noise": 1.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
+        "intercept": 0, "score_noise": 3.0, "column_noise": 1.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
         "sketch_seed": 0,
     }  # fmt: skip
     return BallStart(**{**values, **changes})
@@ -337,11 +335,15 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
     select = BallSelect(np.zeros(N))
     assert isinstance(ask(party, select), Refused)
     assert isinstance(ask(party, start()), Done)
-    assert party.spent == compose(RepeatedEvent(BoundedRangeEvent(0.5), 2), RepeatedEvent(GaussianEvent(1.0), 1))
+    assert party.spent == compose(
+        RepeatedEvent(BoundedRangeEvent(0.5), 2),
+        RepeatedEvent(GaussianEvent(3.0), 2),
+        RepeatedEvent(GaussianEvent(1.0), 1),
+    )
     assert "never chosen" in ask(party, ShareColumn(0)).reason
     assert "never chosen" in ask(party, BallStep(3)).reason
     choices = [ask(party, select) for _ in range(2)]
-    assert all(isinstance(choice, BallChoice) and choice.score == 0.0 for choice in choices)
+    assert all(isinstance(choice, BallChoice) for choice in choices)
     assert "all choices" in ask(party, select).reason
     assert "numbers for" in ask(party, BallSelect(np.zeros(3))).reason
     column = choices[0].place // 2
@@ -363,7 +365,10 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
         ({"selection": 0.0}, "selection must be positive"),
         ({"column_noise": 0.0}, "column_noise must be positive"),
         ({"score_noise": -1.0}, "score_noise must be positive"),
-        ({"sketch": "dense", "sketch_rows": 9}, "sketch must be one of 'sparse-sign', 'gaussian'; got 'dense'"),
+        *[
+            ({name: value}, "columns are not sketched")
+            for name, value in {"sketch": "gaussian", "sketch_rows": 9, "sketch_seed": 1}.items()
+        ],
     ],
 )
 def test_starts_that_are_refused(changes, reason):
@@ -402,7 +407,7 @@ def test_the_mechanism_gets_the_planned_range(monkeypatch):
     monkeypatch.setattr(
         ExponentialMechanism, "select", lambda self, *rest: (widths.add(self.epsilon), original(self, *rest))[1]
     )
-    model = lasso(aggregation="product", n_steps=3).fit(parties(), Y)
+    model = lasso(aggregation="global", n_steps=3).fit(parties(), Y)
     ((kept, count),) = {
         (part.event.epsilon, part.count) for part in model.plan_.event.events if part.event.kind == "bounded-range"
     }
@@ -416,7 +421,7 @@ BAD = [
     ({"radius": math.inf}, ParameterError, "radius"),
     ({"epsilon": 0.0}, ParameterError, "epsilon"),
     ({"delta": None}, ParameterError, "delta"),
-    ({"aggregation": "mean"}, ParameterError, "aggregation"),
+    ({"aggregation": "product"}, ParameterError, "aggregation"),
     ({"label_bounds": None}, ParameterError, "label_bounds"),
     ({"label_share": 1.0}, ParameterError, "label_share"),
     ({"n_steps": 0}, ParameterError, "n_steps"),
@@ -426,16 +431,10 @@ BAD = [
     ({"labels_public": "yes"}, ParameterError, "labels_public"),
     ({"fit_intercept": None}, ParameterError, "fit_intercept"),
     ({"label_holder": "school"}, ParameterError, "label_holder"),
-    ({"sharing_options": {"sketch": "gaussian"}}, ParameterError, "sharing_options are for"),
+    ({"sharing_options": {"sharing_share": 0.5}}, ParameterError, "sharing_options are for"),
     ({"aggregation": "global", "sharing_options": {"rows": 3}}, ParameterError, "no entry 'rows'"),
     ({"aggregation": "global", "sharing_options": 3}, ParameterError, "sharing_options"),
-    ({"aggregation": "global", "sharing_options": {"sketch": "dense"}}, ParameterError, "sketch"),
-    (
-        {"aggregation": "global", "sharing_options": {"sketch": "gaussian", "sketch_rows": 1}},
-        ParameterError,
-        "sketch_rows",
-    ),
-    ({"aggregation": "product", "sharing_options": {"sharing_share": 1.0}}, ParameterError, "sharing_share"),
+    ({"aggregation": "global", "sharing_options": {"sharing_share": 1.0}}, ParameterError, "sharing_share"),
     ({"epsilon": math.inf, "tol": 0.0}, ParameterError, "tol"),
     ({"epsilon": math.inf, "max_iter": 0}, ParameterError, "max_iter"),
 ]
@@ -460,8 +459,6 @@ def test_other_bad_input():
         lasso().fit(parties(), np.where(np.arange(N) == 5, np.nan, Y))
     with pytest.raises(DataError, match="one label"):
         lasso().fit(parties(), Y[:-1])
-    with pytest.raises(ParameterError, match="logistic loss needs the prediction"):
-        logistic(aggregation="global", sharing_options={"sketch": "gaussian"}).fit(parties(), SIGNS)
     with pytest.raises(ParameterError, match="classes is missing"):
         logistic(classes=None, labels_public=False).fit(parties(), SIGNS)
     model = lasso(n_steps=2).fit(parties(), Y)

@@ -103,7 +103,7 @@ def test_admm_goes_with_the_unit_of_the_labels():
 @SPLITS
 @pytest.mark.parametrize(
     ("solver", "options"),
-    [("lbfgs", {}), ("admm", {}), ("admm", {"admm_form": "printed"}), ("admm", {"admm_form": "proximal"})],
+    [("lbfgs", {}), ("admm", {}), ("admm", {"admm_form": "proximal"})],
 )
 def test_sigmoid_ends_at_a_stationary_point(sizes, solver, options):
     tol = 1e-13 if solver == "lbfgs" else 1e-9
@@ -204,7 +204,7 @@ def test_refusals(model, message):
         model.plan(parts())
 
 
-@pytest.mark.parametrize(("form", "unit"), [("sharing", 3.0), ("printed", 1.0), ("proximal", 1.0)])
+@pytest.mark.parametrize(("form", "unit"), [("sharing", 3.0), ("proximal", 1.0)])
 def test_admm_asks_for_the_theorems_rho_where_the_loss_is_not_convex(form, unit):
     """Condition 2 (c): rho of the coordinator's problem, rho / M in the sharing form, above twice the smoothness."""
     least = 2.0 * unit / (6.0 * math.sqrt(3.0))

@@ -1,6 +1,7 @@
 """The line between coordinator and parties: what is counted, what is refused, and what never crosses."""
 
 import dataclasses
+import functools
 import logging
 import math
 import re
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.losses import Hinge, Logistic, Squared
+from sottovoce.papers.admm.rounds import printed
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -182,7 +184,7 @@ OPERATIONS = {
 }  # fmt: skip
 REPLIES = {
     "Description", "Done", "Refused", "Scores", "SpectrumReply", "AdmmReply", "LbfgsProducts", "LbfgsScores", "Trained",
-    "Features", "NoisyScores",
+    "NoisyScores",
 }  # fmt: skip
 
 
@@ -284,11 +286,12 @@ def test_a_long_name_is_refused_in_few_words():
 @pytest.mark.parametrize("budget", [(0.0, 0.0), (1.0, 1e-6), (1e6, 0.5)])
 @pytest.mark.parametrize("message", [AdmmStart(1.0, 0.0, 1.0, 1), LbfgsStart(5, 1), Spectrum()])
 def test_a_budget_refuses_what_has_no_noise(message, budget):
-    party = Party(np.ones((3, 2)), name="p", budget=budget)
-    assert isinstance(request(party, PREPARE), Done)
-    assert "its budget is epsilon=" in request(party, message).reason
-    assert isinstance(party.spent, NothingReleased)
-    assert "its budget is epsilon=" in request(party, AdmmStep(np.zeros(3))).reason
+    for answers in (None, {"noisy-admm"}):
+        party = Party(np.ones((3, 2)), name="p", budget=budget, answers=answers)
+        assert isinstance(request(party, PREPARE), Done if answers else Refused)
+        assert "its budget is epsilon=" in request(party, message).reason
+        assert isinstance(request(party, AdmmStep(np.zeros(3))), Refused)
+        assert isinstance(party.spent, NothingReleased)
 
 
 def test_a_budget_refuses_scores():
@@ -452,7 +455,7 @@ SUMS = {
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("intercept", [0, 1])
-@pytest.mark.parametrize("kind", [*FORMS, "lasso", "hinge", "lbfgs", "plain lbfgs"])
+@pytest.mark.parametrize("kind", [*FORMS, "printed", "lasso", "hinge", "lbfgs", "plain lbfgs"])
 def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
     """Random data, two or more columns at each party, which are neither columns of scores nor of each other."""
     n, widths = 40, (2, 3, 60)
@@ -477,7 +480,8 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
         else:
             problem = ScoreProblem(Hinge() if kind == "hinge" else Squared() if kind == "lasso" else Logistic(), y)
             form = kind if kind in FORMS else "sharing"
-            admm(parties, problem, rho=1.3, form=form, max_iter=8, after=remember)
+            run = printed if kind == "printed" else functools.partial(admm, form=form)
+            run(parties, problem, rho=1.3, max_iter=8, after=remember)
         parties.exchange(Keep("m"), Done)
     uplink = [crossing for crossing in crossings if crossing.uplink]
     assert {type(c.message).__name__ for c in uplink} == (

@@ -169,3 +169,11 @@ def test_what_a_party_changes_later_does_not_count():
         return engine.reveal("c").tolist()
 
     assert both(_begun(), work) == [[5], [5]]
+
+
+def test_one_that_was_closed_before_its_thread_started_it_waits_for_nobody():
+    """A training may end between the order to meet and the meeting; its thread then waited for ten minutes."""
+    engine, _ = engines_of(2, 2.0)
+    engine.close()
+    with pytest.raises(EngineError, match="is over; begin a new one"):
+        engine.start()

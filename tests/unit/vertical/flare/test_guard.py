@@ -187,3 +187,57 @@ def test_the_processes_of_runs_are_started_through_the_guard(tmp_path):
     started = "python3 -u -m sottovoce.vertical.flare.guard nvflare.private.fed.app.x -m /kit --set a=b"
     assert told[:2] == [started, started]
     assert ["cannot be guarded" in line for line in told[2:]] == [True, True]
+
+
+def test_two_processes_of_one_party_are_told_and_noted(tmp_path):
+    """The one whose registration was replaced is told by the answer to its next sign of life; the later one is not."""
+    told = run(
+        """
+        from pathlib import Path
+        from nvflare.apis.client import Client
+        from nvflare.apis.fl_constant import FLContextKey
+        from nvflare.apis.fl_context import FLContext
+        from nvflare.private.fed.server.client_manager import ClientManager
+        from sottovoce.vertical.flare.guard import TWICE, notice_second_processes
+
+        notice_second_processes(Path())
+        clients = ClientManager(project_name="trial")
+        def sign_of_life(token, name):
+            context = FLContext()
+            clients.heartbeat(token, name, name, context)
+            return context.get_prop(FLContextKey.UNAUTHENTICATED)
+        assert sign_of_life("first", "north") is None  # the coordinator began again: it is taken as it was
+        assert sign_of_life("first", "north") is None
+        clients.clients = {"second": Client("north", "second")}
+        assert sign_of_life("second", "north") is None
+        assert not Path("twice").exists()
+        assert sign_of_life("first", "north") == TWICE
+        assert sign_of_life("second", "north") is None
+        assert sign_of_life("other", "bank") is None
+        print(*(path.name for path in Path("twice").iterdir()))
+        """,
+        tmp_path,
+    )
+    assert told.strip() == "north"
+
+
+def test_a_party_that_is_told_so_logs_it(tmp_path):
+    """FLARE would log the class of an error."""
+    told = run(
+        """
+        import logging, sys
+        logging.basicConfig(stream=sys.stdout)
+        from nvflare.private.fed.client import communicator
+        from sottovoce.vertical.flare.guard import TWICE, tell_second_process
+
+        honest = communicator.FLCommunicationError
+        tell_second_process()
+        assert isinstance(communicator.FLCommunicationError("error:client_quit", ValueError()), honest)
+        print("--")
+        assert isinstance(communicator.FLCommunicationError("error:client_quit " + TWICE), honest)
+        """,
+        tmp_path,
+    )
+    before, _, after = told.partition("--")
+    assert "in use twice" not in before
+    assert "its kit is in use twice. Stop all processes but one" in after

@@ -1,7 +1,10 @@
 """What a job consists of, and what is said when one ends before its program did."""
 
 import json
+import os
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,7 +72,7 @@ class _Kit:
     federation = _Federation()
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.runs = folder, folder / "runs"
+        self.folder, self.runs, self.state = folder, folder / "runs", folder / "state"
 
 
 class _Client:
@@ -103,11 +106,35 @@ def test_a_party_that_is_not_connected_is_named_before_anything_is_sent(tmp_path
     Office(_Kit(tmp_path), _Session(clients=("bank", "north"))).wait_for_parties(0.0, said.append)  # type: ignore[arg-type]
 
 
+def test_a_party_that_was_there_twice_takes_part_in_no_run_for_some_minutes(tmp_path: Path) -> None:
+    """Only if it would take part; and afterwards it may."""
+    office = Office(_Kit(tmp_path), _Session(clients=PARTIES))  # type: ignore[arg-type]
+    (tmp_path / "state" / "twice").mkdir(parents=True)
+    note = tmp_path / "state" / "twice" / "north"
+    note.touch()
+    with pytest.raises(
+        PartyError, match=r"two processes of party 'north' were connected . s ago: its kit is in use twice"
+    ):
+        office.wait_for_parties(0.0, print)
+    office.wait_for_parties(0.0, print, ["bank"])
+    os.utime(note, (0.0, 0.0))
+    office.wait_for_parties(0.0, print)
+
+
 def test_a_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own word counts; without one, what FLARE says of the job."""
     monkeypatch.setattr(jobs, "_EVERY", 0.01)
     kit: Any = _Kit(tmp_path)
     folder = SPEC.write(kit.runs)
+    ended = follow(kit, Office(kit, _Session("RUNNING", "FINISHED:EXECUTION_EXCEPTION")), SPEC, "job", lambda _: None)
+    assert ended["phase"] == "failed"
+    assert "ended before its program did" in ended["error"]
+
+    SPEC.begin_again(folder)
+    stopped = follow(kit, Office(kit, _Session("FINISHED:ABORTED")), SPEC, "job", lambda _: None)
+    assert stopped["phase"] == "stopped"
+
+    SPEC.begin_again(folder)
     progress = Progress(folder, kit.federation.names, {"run": SPEC.run})
     told: list[str] = []
 
@@ -119,11 +146,39 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.Monkey
     state = follow(kit, Office(kit, _Session("RUNNING")), SPEC, "job", tell)
     assert (state["phase"], state["people"]) == ("done", 7)
 
-    SPEC.begin_again(folder)
-    ended = follow(kit, Office(kit, _Session("RUNNING", "FINISHED:EXECUTION_EXCEPTION")), SPEC, "job", lambda _: None)
-    assert ended["phase"] == "failed"
-    assert "ended before its program did" in ended["error"]
 
-    SPEC.begin_again(folder)
-    stopped = follow(kit, Office(kit, _Session("FINISHED:ABORTED")), SPEC, "job", lambda _: None)
-    assert stopped["phase"] == "stopped"
+@pytest.mark.parametrize(
+    ("status", "running", "alive"),
+    [
+        ("SUBMITTED", (), True),
+        ("APPROVED", (), True),
+        ("RUNNING", ("job",), True),
+        ("DISPATCHED", ("job",), True),
+        ("RUNNING", (), False),
+        ("RUNNING", ("another",), False),
+        ("FINISHED:ABORTED", (), False),
+        ("FINISHED:COMPLETED", ("job",), True),
+    ],
+)
+def test_a_job_is_under_way_if_it_waits_or_has_a_process(
+    tmp_path: Path, status: str, running: tuple[str, ...], alive: bool
+) -> None:
+    """FLARE calls a job RUNNING for ever that was under way when the coordinator's process was killed."""
+
+    class Session:
+        def list_jobs(self, name_prefix: str) -> list[dict[str, str]]:
+            assert name_prefix == f"train-{SPEC.run}"
+            return [{"job_id": "job", "status": status}]
+
+        def get_system_info(self) -> Any:
+            return SimpleNamespace(job_info=[SimpleNamespace(job_id=name) for name in running])
+
+    office = Office(_Kit(tmp_path), Session())  # type: ignore[arg-type]
+    with pytest.raises(PartyError, match="is under way at the coordinator") if alive else nullcontext():
+        office.wait_for_no_job(SPEC, 0.0)
+
+
+def test_a_coordinator_that_does_not_say_what_is_under_way(tmp_path: Path) -> None:
+    """No second job is submitted then."""
+    with pytest.raises(PartyError, match="the coordinator does not say what is under way"):
+        Office(_Kit(tmp_path), _Session()).wait_for_no_job(SPEC, 0.0)  # type: ignore[arg-type]

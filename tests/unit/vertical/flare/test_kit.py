@@ -259,3 +259,87 @@ def test_a_site_that_ends_by_itself(party, monkeypatch, program, status):
     assert run_site(party, say=said.append) == status
     assert "ended by itself" in said[-1]
     assert (party.state / "log.txt").stat().st_mode & 0o077 == 0
+
+
+# --- certificates of the kit itself -----------------------------------------------------------------------------------
+
+CERTIFICATES = {
+    "insurer": ["startup/server", "lead/startup/client", "identity/certificate"],
+    "bank": ["startup/client", "identity/certificate"],
+}
+EACH = [(site, place) for site, places in CERTIFICATES.items() for place in places]
+
+
+def files_of(folder, place):
+    if place.startswith("identity/"):
+        return folder / "identity" / "certificate.pem", folder / "identity" / "key.pem"
+    return folder / f"{place}.crt", folder / f"{place}.key"
+
+
+def opened(made, tmp_path, site):
+    return Kit.open(shutil.copytree(made / site, tmp_path / site))
+
+
+@pytest.fixture(scope="module")
+def another(tmp_path_factory):
+    """The kits of another federation, of the same names."""
+    folder = tmp_path_factory.mktemp("another")
+    (folder / "federation.toml").write_text(FEDERATION.format(port=9).replace("trial", "other"), encoding="utf-8")
+    provision(folder / "federation.toml", folder / "out")
+    return folder / "out"
+
+
+@pytest.mark.parametrize(("site", "place"), EACH)
+def test_a_key_of_another_certificate(made, another, tmp_path, site, place):
+    """The key of another kit, with which every connection would fail and nobody would say why."""
+    kit = opened(made, tmp_path, site)
+    kit.check_closed()
+    key = files_of(kit.folder, place)[1]
+    key.write_bytes(files_of(another / site, place)[1].read_bytes())
+    with pytest.raises(ParameterError, match="this is not the key of") as told:
+        kit.check_closed()
+    assert str(key) in str(told.value)
+    key.write_bytes(b"no key")
+    with pytest.raises(ParameterError, match="certificate or key cannot be read"):
+        kit.check_closed()
+
+
+@pytest.mark.parametrize(("site", "place"), EACH)
+def test_a_certificate_of_another_federation(made, another, tmp_path, site, place):
+    kit = opened(made, tmp_path, site)
+    for mine, theirs in zip(files_of(kit.folder, place), files_of(another / site, place), strict=True):
+        mine.write_bytes(theirs.read_bytes())
+    with pytest.raises(ParameterError, match=r"rootCA\.pem has not signed it"):
+        kit.check_closed()
+
+
+@pytest.mark.parametrize("site", CERTIFICATES)
+def test_a_certificate_that_is_not_yet_valid(made, tmp_path, monkeypatch, site):
+    kit = opened(made, tmp_path, site)
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.datetime(2020, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(kit_module.datetime, "datetime", Clock)
+    with pytest.raises(ParameterError, match=r"in the future\. Set the clock of this machine"):
+        kit.check_closed()
+
+
+def test_the_startup_folder_of_another_site_is_refused_by_name(tmp_path):
+    """It would connect under the other's name, and answer with this site's table."""
+    file = tmp_path / "federation.toml"
+    file.write_text(FEDERATION.format(port=8002) + '[[party]]\nname = "north"\n', encoding="utf-8")
+    provision(file, tmp_path / "out")
+    mine, theirs = tmp_path / "out" / "bank", tmp_path / "out" / "north"
+    shutil.rmtree(mine / "startup")
+    shutil.copytree(theirs / "startup", mine / "startup")
+    with pytest.raises(ParameterError, match=r"certificate of 'bank', and this is the kit of 'north'.* two sites"):
+        check_site(Kit.open(mine))
+    fresh = Kit.open(theirs)
+    fresh.check_closed()
+    for name in ("client.crt", "client.key"):
+        shutil.copyfile(tmp_path / "out" / "insurer" / "lead" / "startup" / name, theirs / "startup" / name)
+    with pytest.raises(ParameterError, match=r"the certificate of 'lead@coordinator\.invalid', and this is the kit of"):
+        fresh.check_closed()

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 
+from sottovoce.vertical.flare.envelope import _parts
 from sottovoce.vertical.flare.gate import Gate, fault_of_job
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site
@@ -15,10 +16,10 @@ from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowFeatures
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line, decode
-from support.site import make_ledger, make_site, people
+from support.site import Coordinator, make_ledger, make_site, people
 
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
 
@@ -32,14 +33,19 @@ class Open:
         self.kit = make_site(folder, site=DATA + more, **facts)
         self.gate = Gate(purpose)
         self.gate.open(self.kit, run="job1", wait=0.0)
+        self.coordinator = Coordinator(self.gate)
 
     def handle(self, raw):
-        return self.gate.answer(raw, caller="server")
+        return self.coordinator.handle(raw)
 
-    def reason(self, raw, caller="server"):
-        reply = decode(self.gate.answer(raw, caller=caller))
+    def reason(self, raw):
+        reply = decode(self.handle(raw))
         assert isinstance(reply, Refused)
         return reply.reason
+
+    def reason_unsigned(self, raw, caller="server"):
+        """Return why something without an envelope is refused."""
+        return decode(_parts(self.gate.answer(raw, caller=caller))[2]).reason
 
     @property
     def entries(self):
@@ -68,7 +74,7 @@ def test_the_coordinator_is_answered_as_the_party_answers(site):
 @pytest.mark.parametrize("caller", ["bank", "", None, "Server", 3, "x" * 100_000])
 def test_another_caller_is_refused_and_written_down(site, caller):
     raw = Frame(new_session(), 1, Describe().encode()).encode()
-    assert "answers the coordinator alone" in site.reason(raw, caller)
+    assert "answers the coordinator alone" in site.reason_unsigned(raw, caller)
     (entry,) = site.entries
     assert (entry.outcome, entry.bytes_in) == ("turned away", len(raw))
     assert len(entry.caller) <= 100
@@ -76,7 +82,7 @@ def test_another_caller_is_refused_and_written_down(site, caller):
 
 @pytest.mark.parametrize("raw", ["text", None, 3, ["a"], {"raw": b""}, bytearray(b"x"), memoryview(b"x")])
 def test_what_is_not_bytes_is_refused(site, raw):
-    assert site.reason(raw).startswith("a request is bytes; this is ")
+    assert site.reason_unsigned(raw).startswith("it answers the coordinator alone: a request is bytes; this is ")
 
 
 @pytest.mark.parametrize(
@@ -117,10 +123,10 @@ def test_a_vector_that_is_not_finite_is_refused(site, broken):
 
 
 def test_a_request_that_its_owner_did_not_list_is_refused_and_written_down(site):
-    reply = Line(site).ask(ShowFeatures())
+    reply = Line(site).ask(ShowColumn(0))
     assert isinstance(reply, Refused)
     (entry,) = site.entries
-    assert (entry.kind, entry.outcome) == ("ShowFeatures", "refused")
+    assert (entry.kind, entry.outcome) == ("ShowColumn", "refused")
     assert "'columns'" in entry.reason
 
 
@@ -135,7 +141,7 @@ def test_a_thousand_requests_beyond_the_cap(tmp_path):
     again = Gate()
     site.gate.close()
     again.open(site.kit, run="job2", wait=0.0)  # a new job does not begin again
-    assert "3 requests in all" in decode(again.answer(line.frame(Describe()), caller="server")).reason
+    assert "3 requests in all" in decode(Coordinator(again, "job2").handle(line.frame(Describe()))).reason
 
 
 def test_a_request_that_is_larger_than_the_cap_never_reaches_the_party(tmp_path, monkeypatch):
@@ -175,7 +181,7 @@ def test_what_fails_there_is_one_sentence_and_its_values_are_nowhere(site, monke
 def test_nothing_raises_even_where_the_register_is_gone(site):
     site.gate._register.close()
     assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")
-    assert site.reason(b"", caller="bank").startswith("it failed there")
+    assert site.reason_unsigned(b"").startswith("it failed there")
 
 
 # ------------------------------------------------------------------ a job as a whole
@@ -194,7 +200,7 @@ def test_a_job_that_gives_a_path_is_refused_before_any_table_is_read(tmp_path, m
     kit = make_site(tmp_path)
     gate = Gate("train", ["table"])
     gate.open(kit, run="job1")
-    reply = decode(gate.answer(b"", caller="server"))
+    reply = decode(Coordinator(gate).handle(b""))
     assert reply.reason == "a job chooses its purpose and nothing else; this one gives 'table'"
     assert reply.reason in caplog.text
     assert reply.reason in [entry.reason for entry in Register(kit.state / "register.db", read_only=True).entries()]
@@ -208,7 +214,7 @@ def test_one_run_at_a_time(tmp_path):
     first = Open(tmp_path)
     second = Gate()
     second.open(first.kit, run="job2", wait=0.0)
-    assert "another run is under way there" in decode(second.answer(b"", caller="server")).reason
+    assert "another run is under way there" in decode(Coordinator(second, "job2").handle(b"")).reason
     first.gate.close()
     third = Gate()
     third.open(first.kit, run="job3", wait=0.0)
@@ -306,7 +312,7 @@ def test_a_job_that_is_not_ours_is_refused(tmp_path, content, fault):
     assert fault in fault_of_job(app)
     gate = Gate()
     gate.open(make_site(tmp_path / "kit"), run="job1", app=app)
-    assert fault in decode(gate.answer(b"", caller="server")).reason
+    assert fault in decode(Coordinator(gate).handle(b"")).reason
 
 
 def test_a_job_that_ships_files_is_refused(tmp_path):
@@ -340,12 +346,7 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
     monkeypatch.undo()
     scoring = Gate("score")
     scoring.open(site.kit, run="job2", wait=0.0)
-
-    class Scoring:
-        def handle(self, raw):
-            return scoring.answer(raw, caller="server")
-
-    reply = Line(Scoring()).ask(Score("m1"))
+    reply = Line(Coordinator(scoring, "job2")).ask(Score("m1"))
     assert isinstance(reply, Scores)
     assert len(reply.scores) == 8
 
@@ -378,10 +379,10 @@ def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
     site.gate.close()  # as the end of its process does
     again = Gate()
     again.open(site.kit, run="job2", wait=0.0)
-    assert again.answer(raw, caller="server") == answer
-    last = line.frame(Close())
-    assert isinstance(decode(again.answer(last, caller="server")), Done)
-    assert "ended" in decode(again.answer(raw, caller="server")).reason
+    resumed = Coordinator(again, "job2")
+    assert resumed.handle(raw) == answer
+    assert isinstance(decode(resumed.handle(line.frame(Close()))), Done)
+    assert "ended" in decode(resumed.handle(raw)).reason
     (charge,) = ledger.history("people")
     assert (charge.plan["coordinator"], charge.plan["session"], charge.plan["step"]) == (
         "insurer", line.name.hex(), 2

@@ -5,6 +5,7 @@ import io
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical import VerticalLogisticRegression
-from sottovoce.vertical.flare.programs import CHECKPOINT, COMPARISON, PREDICTIONS
-from sottovoce.vertical.flare.runs import RunSpec, find_run, list_runs, run_state
+from sottovoce.vertical.flare.programs import COMPARISON, PREDICTIONS
+from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
 from support.run_sites import NAMES, N, Sites
 
@@ -120,9 +121,10 @@ def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path:
 def test_what_goes_wrong_is_in_the_status_of_the_run(tmp_path: Path) -> None:
     """In words that name the party, or the file."""
     sites = Sites(tmp_path)
-    refused = sites.run(sites.begin(parameters={"epsilon": 1.0, "delta": 1e-3, "mechanism": "noisy-features"}))
+    sparse = {"epsilon": 1.0, "delta": 1e-3, "radius": 1.0}
+    refused = sites.run(sites.begin(model="sparse-logistic", parameters=sparse))
     assert refused["phase"] == "failed"
-    assert "party 'north' refused" in refused["error"]
+    assert "refused TrainOnBall: it does not answer" in refused["error"]
     wrong = sites.run(sites.begin(model="ridge", parameters=EXACT))
     assert "people.toml: a model of kind 'ridge' predicts a number" in wrong["error"]
     nothing = sites.begin(purpose="score", trained=refused["run"])
@@ -150,3 +152,39 @@ def test_a_run_is_written_down_and_found_again(tmp_path: Path) -> None:
         RunSpec(run="../../etc")
     with pytest.raises(ParameterError, match="align must be one of"):
         RunSpec(run="0a1b2c3d4e5f", align="sometimes")
+
+
+@pytest.mark.parametrize("whose", ["insurer", "north"])
+def test_a_run_without_noise_is_refused_for_its_budget_before_the_intersection(tmp_path: Path, whose: str) -> None:
+    """Whoever it is that has one: nobody is asked who is in common."""
+    sites = Sites(tmp_path, ids=True)
+    kit = sites.kits[NAMES.index(whose)]
+    ledger = Ledger(f"sqlite:///{kit.folder / 'ledger.db'}")
+    ledger.create("people", epsilon=9.0, delta=1e-2, adjacency="replace-one")
+    text = kit.site_file.read_text().replace('"exact", ', "").replace('"alignment", "score"', '"alignment"')
+    kit.site_file.write_text(text + '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
+    told = sites.run(sites.begin(parameters=EXACT))
+    assert told["phase"] == "failed"
+    assert ("no budget covers a training without noise" if whose == "insurer" else "party 'north' refused Afford") in (
+        told["error"]
+    )
+    assert not {"AlignSetup", "AlignRespond", "AlignTo"} & set(sites.asked)
+    assert ledger.history("people") == []
+
+
+def test_sites_of_two_versions_do_not_train_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said with both versions, before anybody is charged or aligned."""
+    from sottovoce.vertical.protocols.general import party as general
+    from sottovoce.vertical.protocols.general.messages import Description
+
+    def older(*given: Any) -> Description:
+        return Description(*given, version=9)
+
+    monkeypatch.setattr(general, "Description", older)
+    for ids in (False, True):
+        sites = Sites(tmp_path / str(ids), ids=ids)
+        told = sites.run(sites.begin(parameters={"epsilon": 4.0, "delta": 1e-3}))
+        assert told["phase"] == "failed"
+        assert "the coordinator runs sottovoce 0.1.0, and " in told["error"]
+        assert "party 'north' runs 0.0.9" in told["error"]
+        assert set(sites.asked) <= {"Describe", "AllRows"}

@@ -9,9 +9,15 @@ import pytest
 
 from sottovoce.exceptions import DataError, LedgerError, ParameterError, SchemaError, TableError
 from sottovoce.vertical.flare.provisioning import _SITE_COORDINATOR, _SITE_PARTY
-from sottovoce.vertical.flare.site import Caps, Site
+from sottovoce.vertical.flare.site import MOST_MODELS, Caps, Site
 from sottovoce.vertical.party import Part
 from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.protocols.general.messages import Keep, Prepare
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line
 from support.site import SCHEMA, make_ledger, make_site, people
 
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
@@ -76,7 +82,7 @@ def test_the_column_of_identifiers_is_no_feature(tmp_path):
         ("", PRIVATE | {"alignment"}, {"score", "alignment"}),
         ('[allow]\nanswers = ["exact", "alignment", "score"]\n', {"exact", "alignment", "score"},
          {"alignment", "score"}),
-        ('[allow]\nanswers = ["noisy-features", "columns"]\n', {"noisy-features", "columns"}, {"columns"}),
+        ('[allow]\nanswers = ["local-models", "columns"]\n', {"local-models", "columns"}, {"columns"}),
         ('[allow]\nanswers = []\n', set(), set()),
     ],
 )  # fmt: skip
@@ -133,6 +139,44 @@ def test_the_people_who_are_scored_are_others_with_the_parts_that_were_trained_h
     names = sorted(path.name for path in site.models_folder.iterdir())
     assert [name for name in names if not re.fullmatch("[0-9a-f]{64}.json", name)] == ["ab12.json", "older.json"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in site.models_folder.iterdir()} == {0o600}
+
+
+def train(site, *messages):
+    line = Line(site.open_party())
+    replies = [line.ask(message) for message in messages]
+    for model, part in line.party.parts.items():
+        site.keep(model, part)
+    return replies
+
+
+def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp_path):
+    """By the update that is not sent each row was once a model of its own, at no charge; scores told them all."""
+    ledger = make_ledger(tmp_path, epsilon=0.01)
+    people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
+    opening = Prepare(1e20, 0.0, -np.inf, np.inf, 0), NoisyStart(1.0, 1.0, 1.0, 1.0, 1e-6)
+    update, keep = NoisyStep(np.eye(40)[7], 0), Keep("row 7")
+    site = read(tmp_path, DATA + SCORING + BUDGET)
+    assert "noisy-admm" not in site.allowed()
+    assert {type(reply) for reply in train(site, *opening, update, keep)} == {Refused}
+    site = read(tmp_path, DATA + SCORING + BUDGET + '[allow]\nanswers = ["noisy-admm", "local-models", "score"]\n')
+    assert isinstance(train(site, *opening, update, keep)[-1], Done)
+    assert ledger.history("people") == []
+    labels = TrainOnLabels(np.resize([1.0, -1.0], 40), "squared", 0.1, 0.0, 0.1, 1e-4)
+    assert isinstance(train(site, labels, Keep("private"))[-1], Done)
+    assert [site.parts()[name].exact for name in ("row 7", "private")] == [True, False]
+    scoring = Line(site.open_party("score"))
+    assert "made from its rows without noise" in scoring.ask(Score("row 7")).reason
+    assert len(scoring.ask(Score("private")).scores) == 8
+
+
+def test_a_run_leaves_so_many_models_and_no_more(tmp_path):
+    site = read(tmp_path, DATA + '[allow]\nanswers = ["noisy-admm"]\n')
+    opening = Prepare(1.0, 0.0, -np.inf, np.inf, 0), NoisyStart(1.0, 1.0, 1.0, 1.0, 0.1)
+    keeps = [Keep(f"m{number}") for number in range(MOST_MODELS + 1)]
+    *_, before, last, again = train(site, *opening, *keeps, keeps[0])
+    assert isinstance(before, Done) and isinstance(again, Done)
+    assert last.reason == f"it keeps {MOST_MODELS} models of this run, and no more"
+    assert len(site.parts()) == MOST_MODELS
 
 
 def test_alignments_of_the_training_and_of_scoring_are_kept_apart(tmp_path):

@@ -1,0 +1,123 @@
+"""After an audit nothing of it is left: no replaced function, no stream whose coins follow from the audit's seed.
+
+The taps stand in the place of the functions that draw. A module that is first loaded while they do could keep one for
+good. So one process, which has loaded as little as possible, audits every solver and is then searched.
+"""
+
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.exceptions import AuditError
+from sottovoce.privacy import mechanisms
+from sottovoce.randomness import Purpose, Streams
+from support.grey_box import CASES
+from support.replay import grey_box, recording
+
+SEARCH = """
+import gc, sys, types, warnings
+warnings.simplefilter("ignore")
+import numpy as np, sottovoce as sv
+from sottovoce.papers.dp_scd import Minibatch, Primal, Published, Sequential
+from support.replay import grey_box
+X, y = np.eye(12, 3), np.where(np.arange(12) % 2, 1.0, -1.0)
+for name, given in {cases!r}:
+    public = dict(epsilon=1.0, delta=1e-6, adjacency="zero-out", n_public=12, **given)
+    public |= {{}} if "data_bound" in given or "data_norm" in given else dict(data_norm=1.0)
+    run = lambda X, y: [getattr(sv, name)(**public).fit(X, y).coef_]
+    grey_box(run, (X, y), (X, y), sampled=(7,))
+
+def taps(owner, seen):
+    for name, value in list(vars(owner).items()):
+        if isinstance(value, types.FunctionType) and value.__module__ == "support.replay":
+            yield f"{{owner.__name__}}.{{name}}"
+        elif isinstance(value, type) and value.__module__.startswith("sottovoce.") and value not in seen:
+            seen.add(value)
+            yield from taps(value, seen)
+
+modules = {{name: module for name, module in sys.modules.items() if name.startswith("sottovoce")}}
+seen = set()
+others = [module for name, module in modules.items() if not name.startswith("sottovoce.audit")]
+left = sorted({{place for module in others for place in taps(module, seen)}})
+print(len(modules), len(seen), left)
+"""
+
+
+def test_no_replaced_function_is_left_in_any_module_that_a_solver_loads():
+    cases = [(case.kind.__name__, case.given) for case in CASES]
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCH.format(cases=cases)], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    n_modules, n_classes, left = done.stdout.split(maxsplit=2)
+    assert int(n_modules) > 150
+    assert int(n_classes) > 200
+    assert left.strip() == "[]"
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+@pytest.mark.parametrize("when", ["before", "inside"])
+def test_a_stream_that_was_first_used_in_an_audit_draws_nothing_after_it(purpose, when):
+    kept = Streams(3)
+    with recording():
+        kept = kept if when == "before" else Streams(3)
+        stream = kept.generator(purpose)
+        stream.random()
+    with pytest.raises(AuditError, match="an audit that is over: make its owner anew"):
+        stream.random()
+    with pytest.raises(AuditError, match="an audit that is over"):
+        kept.generator(purpose).integers(3)
+
+
+def test_streams_of_other_fits_are_what_they_were():
+    once = Streams(3).generator(Purpose.NOISE).random(4)
+    with recording():
+        pass
+    np.testing.assert_array_equal(Streams(3).generator(Purpose.NOISE).random(4), once)
+
+
+def every_mechanism():
+    """Yield each class that turns exact values into released ones, and the name of the method that does."""
+    for info in pkgutil.iter_modules(mechanisms.__path__, f"{mechanisms.__name__}."):
+        for _, kind in inspect.getmembers(import_module(info.name), inspect.isclass):
+            if kind.__module__ == info.name:
+                yield from ((kind, method) for method in ("release", "select") if method in vars(kind))
+
+
+def test_the_auditor_knows_every_mechanism():
+    found = list(every_mechanism())
+    before = [vars(kind)[method] for kind, method in found]
+    with recording():
+        inside = [vars(kind)[method] for kind, method in found]
+    assert len(found) >= 4
+    assert [kind.__name__ for (kind, _), one, other in zip(found, before, inside, strict=True) if one is other] == []
+    assert before == [vars(kind)[method] for kind, method in found]
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", "zero-out"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_an_evaluation_can_be_audited(adjacency, delta):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = (X[:, 0] + rng.standard_normal(300) > 0).astype(int)
+    model = sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-6, data_norm=2.0, classes=[0, 1], adjacency="replace-one", random_state=0
+    ).fit(X, y)
+    other = (np.vstack([X[:-1], -X[-1]]), np.append(y[:-1], 1 - y[-1]))
+    pair = other if adjacency == "replace-one" else (X[:-1], y[:-1])
+
+    def run(X, y):
+        found = sv.evaluate(model, X, y, epsilon=1.0, delta=delta, adjacency=adjacency, n_public=300)
+        return [found.accuracy, found.auc, found.n_rows, found.n_left_out]
+
+    found = grey_box(run, (X, y), pair)
+    assert found.fault == ""
+    assert found.n_releases >= 1
+    assert 0.2 < found.largest <= 1.0

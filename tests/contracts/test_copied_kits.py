@@ -1,0 +1,223 @@
+"""Ledgers that are copied, restored or lost: the coordinator goes on with one line of charges, and with no other."""
+
+import itertools
+import json
+import shutil
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.flare.envelope import CoordinatorEnd, PartyEnd
+from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.ledger_heads import LedgerHeads
+from sottovoce.vertical.flare.register import Register
+from sottovoce.vertical.flare.site import Caps
+from sottovoce.vertical.frames import Frame, new_session
+from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line, decode
+from support.site import Coordinator, authority, make_ledger, make_site
+
+# ------------------------------------------------------------------ all histories
+
+OPERATIONS = {
+    "A": "a run that charges the first copy",
+    "B": "one that charges the second",
+    "a": "a run that charges nothing, at the first copy",
+    "b": "at the second",
+    "l": "a charge of the first copy whose answer is lost",
+    "c": "the first is copied over the second",
+    "r": "the second over the first",
+}
+LENGTH = 4
+
+
+class Chain(LedgerBudget):
+    """An account whose ledger is a list."""
+
+    def __init__(self, entries):
+        self.entries = entries
+
+    @property
+    def head(self):
+        return self.entries[-1]
+
+    def holds(self, entry):
+        return entry in self.entries
+
+
+class Federation:
+    """A coordinator and its memory; gates around chains."""
+
+    def __init__(self, folder):
+        self.heads, self.register = LedgerHeads(folder), Register(folder / "register.db")
+        self.lab, self.north = (Identity(authority().identity(folder / name, name)) for name in ("insurer", "north"))
+        self.number = itertools.count(1)
+        self.raw = Frame(new_session(), 1, Describe().encode()).encode()
+
+    def run(self, entries, *, charges, lost=False):
+        """Do a run of one request; return whether it was answered, and the chain as it is then."""
+        entries = list(entries)
+
+        def handle(raw):
+            entries.extend(f"{next(self.number):x}" for _ in range(charges))
+            return Done().encode()
+
+        gate = Gate()
+        gate._line = PartyEnd(self.north, "north", "insurer", "job")
+        gate._register, gate._site, gate._closed = self.register, SimpleNamespace(caps=Caps()), ""
+        gate._party = SimpleNamespace(budget=Chain(entries), parts={}, handle=handle)
+
+        def carry(sealed):
+            answer = gate.answer(sealed, caller="server")
+            if lost and len(entries) > before:
+                raise ConnectionError
+            return answer
+
+        before = len(entries)
+        known, told = self.heads.known("north"), partial(self.heads.told, "north", "job")
+        end = CoordinatorEnd(self.lab, "insurer", "north", "job", known, told)
+        try:
+            reply = decode(end.ask(self.raw, 1.0, carry))
+        except ConnectionError:
+            return True, entries
+        return isinstance(reply, Done), entries
+
+
+def test_the_coordinator_goes_on_with_exactly_the_linear_histories(tmp_path):
+    """Accepted is a run at a copy that has all charges of which the coordinator was ever told, and no other."""
+    federation, seen = Federation(tmp_path), {"histories": 0, "accepted": 0, "refused": 0}
+
+    def go(length, first, second, told):
+        if length == 0:
+            return
+        kept = federation.heads._read()
+        for operation in OPERATIONS:
+            seen["histories"] += 1
+            federation.heads._write(kept)
+            ours = {"A": first, "a": first, "l": first, "B": second, "b": second}.get(operation)
+            after = told
+            if ours is None:
+                pair = (first, first) if operation == "c" else (second, second)
+            else:
+                went, chain = federation.run(ours, charges=operation in "ABl", lost=operation == "l")
+                assert went == (told <= set(ours)), (operation, first, second, told)
+                seen["accepted" if went else "refused"] += 1
+                if went:
+                    after = told | set(chain if operation != "l" else ours)
+                else:
+                    assert chain == list(ours)
+                pair = (first, tuple(chain)) if operation in "Bb" else (tuple(chain), second)
+            go(length - 1, *pair, after)
+
+    go(LENGTH, ("0",), ("0",), frozenset())
+    print(seen)
+    assert seen["histories"] == sum(len(OPERATIONS) ** n for n in range(1, LENGTH + 1))
+    assert min(seen.values()) > 500
+
+
+# ------------------------------------------------------------------ real ledgers
+
+SITE = '[data]\ntable = "people.csv"\nschema = "people.toml"\n'
+BUDGET = '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
+
+
+class Kit:
+    """A party's kit with a ledger, and the coordinator's memory beside it."""
+
+    def __init__(self, folder):
+        self.folder, self.heads = folder / "north", LedgerHeads(folder)
+        self.kit = make_site(self.folder, site=SITE + BUDGET)
+        self.ledger = make_ledger(self.folder)
+        self.runs = 0
+
+    def run(self, purpose="train", charged=True):
+        """Do a run; return the replies."""
+        self.runs += 1
+        gate = Gate(purpose)
+        gate.open(self.kit, run=f"job{self.runs}", wait=0.0)
+        told = partial(self.heads.told, "north", f"job{self.runs}")
+        line = Line(Coordinator(gate, f"job{self.runs}", known=self.heads.known("north"), told=told))
+        replies = [line.ask(Describe())]
+        if charged:
+            labels = np.resize([1.0, -1.0], 40)
+            replies.append(line.ask(TrainOnLabels(labels, "logistic", 0.1, 0.0, 0.1, 0.05)))
+        gate.close()
+        return replies
+
+    @property
+    def reasons(self):
+        entries = Register(self.kit.state / "register.db", read_only=True).entries()
+        return [entry.reason for entry in entries if entry.outcome == "turned away"]
+
+
+@pytest.fixture
+def kit(tmp_path):
+    return Kit(tmp_path)
+
+
+def check_refused(kit, replies):
+    assert [type(reply) for reply in replies] == [Refused] * len(replies)
+    assert "its ledger lacks an entry that the coordinator was told of" in replies[0].reason
+    assert replies[0].reason in kit.reasons
+
+
+def test_a_copy_from_before_a_charge_is_refused_at_both_ends_until_that_is_settled(kit):
+    assert not any(isinstance(reply, Refused) for reply in kit.run())
+    first = kit.heads.known("north")
+    assert first == kit.ledger.head()
+    shutil.copy(kit.folder / "ledger.db", kit.folder / "copy.db")
+    kit.run()
+    last = kit.heads.known("north")
+    assert last == kit.ledger.head() != first
+    shutil.copy(kit.folder / "ledger.db", kit.folder / "right.db")
+    shutil.copy(kit.folder / "copy.db", kit.folder / "ledger.db")
+    n = len(kit.ledger.history("people"))
+    check_refused(kit, kit.run())
+    assert len(kit.ledger.history("people")) == n
+    assert kit.heads.known("north") == last
+    shutil.copy(kit.folder / "right.db", kit.folder / "ledger.db")
+    assert not any(isinstance(reply, Refused) for reply in kit.run())
+    shutil.copy(kit.folder / "copy.db", kit.folder / "ledger.db")
+    check_refused(kit, kit.run())
+    settled = kit.heads.known("north")
+    assert kit.heads.forget("north") == settled
+    assert not any(isinstance(reply, Refused) for reply in kit.run())
+    (note,) = json.loads((kit.heads._path).read_text())["accepted"]
+    assert (note["party"], note["entry"]) == ("north", settled)  # the books say that it was accepted
+
+
+def test_another_ledger_and_none_at_all_are_refused_too(kit):
+    kit.run()
+    (kit.folder / "ledger.db").unlink()
+    make_ledger(kit.folder)
+    check_refused(kit, kit.run(charged=False))
+    kit.kit.site_file.write_text(SITE)
+    check_refused(kit, kit.run(charged=False))
+
+
+def test_scores_need_no_ledger_and_change_nothing_of_what_is_known(kit):
+    kit.run()
+    known = kit.heads.known("north")
+    (kit.folder / "ledger.db").unlink()
+    shutil.copy(kit.folder / "people.csv", kit.folder / "new.csv")
+    kit.kit.site_file.write_text(kit.kit.site_file.read_text() + '[scoring]\ntable = "new.csv"\n')
+    assert isinstance(kit.run("score", charged=False)[0], Description)
+    assert kit.heads.known("north") == known
+
+
+def test_only_a_ledger_that_is_known_can_be_forgotten(kit):
+    with pytest.raises(ParameterError, match=r"--accept-ledger bank: nothing is known .* known are those of nobody"):
+        kit.heads.forget("bank")
+    kit.run()
+    with pytest.raises(ParameterError, match="known are those of north"):
+        kit.heads.forget("bank")
+    kit.heads._path.write_text("[]")
+    with pytest.raises(ParameterError, match=r"ledgers\.json: cannot be read"):
+        kit.heads.known("north")

@@ -1,0 +1,327 @@
+"""Who speaks in a run: whatever is changed of an envelope, neither end takes it, and nothing is charged.
+
+One request that costs budget and one answer are changed field by field, byte by byte, cut, sent again, sent in every
+order, and signed by everybody else who has a key. After all of it the honest request is answered and charged once.
+"""
+
+import datetime
+import itertools
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import PartyError
+from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.flare.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
+from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.register import Register
+from sottovoce.vertical.frames import Frame, new_session
+from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.party import Party
+from sottovoce.vertical.protocols.general.messages import Describe
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.wire import Done, Refused
+from support.authority import Authority
+from support.party import decode
+from support.site import Coordinator, authority, make_ledger, make_site
+
+SITE = """\
+[data]
+table = "people.csv"
+schema = "people.toml"
+[budget]
+ledger = "sqlite:///ledger.db"
+dataset = "people"
+"""
+DAY = datetime.timedelta(days=1)
+
+
+class Run:
+    """A gate with an account, its coordinator, and what each sends."""
+
+    def __init__(self, folder):
+        self.folder, self.ledger = folder, make_ledger(folder)
+        self.kit = make_site(folder, site=SITE)
+        self.gate = Gate()
+        self.gate.open(self.kit, run="job1", wait=0.0)
+        self.coordinator = Coordinator(self.gate)
+        self.session, self.step = new_session(), 0
+        self.ask(Describe())
+
+    def frame(self, message):
+        self.step += 1
+        return Frame(self.session, self.step, message.encode()).encode()
+
+    def ask(self, message):
+        return decode(self.coordinator.handle(self.frame(message)))
+
+    def training(self):
+        return self.frame(TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, 0.05))
+
+    def sealed(self, content):
+        """Return a request of the coordinator in its envelope; each has a number of its own."""
+        end = self.coordinator.end
+        end._number += 1
+        return end._seal(REQUEST, end._number, content, ledger=end._known)
+
+    def identity(self, name, *, by=None, **more):
+        """Return the identity of somebody; of the same authority unless ``by`` another one."""
+        folder = self.folder / f"somebody{len(list(self.folder.iterdir()))}"
+        return Identity((by or authority()).identity(folder, name, **more))
+
+    @property
+    def charges(self):
+        return len(list(self.ledger.history("people")))
+
+    def others(self):
+        """Return everybody else who has a key: who they are, and a way to sign as them."""
+        root = Authority("trial")  # another one of the same name
+        yield "another party", self.identity("bank")
+        yield "another authority", self.identity("insurer", by=root)
+        yield "another authority's party", self.identity("north", by=root)
+        yield "expired", self.identity("insurer", begins=-2 * DAY, ends=-DAY)
+        yield "not yet valid", self.identity("insurer", begins=DAY, ends=2 * DAY)
+        yield "expired party", self.identity("north", begins=-2 * DAY, ends=-DAY)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run(tmp_path)
+
+
+def opened(raw):
+    """Return the head and the content of an envelope, whoever signed it."""
+    from sottovoce.vertical.engines.cards import read_canonical
+
+    head, _, content = _parts(raw)
+    envelope = read_canonical(Envelope, head.decode())
+    assert envelope is not None
+    return envelope, content
+
+
+def unsigned_changes(raw):
+    """Yield an envelope with one field changed and its signature as it was, for all fields and several values."""
+    envelope, content = opened(raw)
+    head, signature, _ = _parts(raw)
+    size = len(raw) - len(head) - len(signature) - len(content)
+    for field in fields(envelope):
+        value = getattr(envelope, field.name)
+        for other in [0, 1, 2, value + 1, 10**9, -1] if field.type is int else ["", "x", f"{value}x", value.upper()]:
+            if other != value:
+                fake = seal(_Keeps(signature), replace(envelope, **{field.name: other}), content)
+                yield f"{field.name} = {str(other)[:20]!r}", fake
+    assert size > 0
+
+
+class _Keeps:
+    """Puts a signature that is there already under anything."""
+
+    def __init__(self, signature):
+        self._signature = signature.hex()
+
+    def sign(self, content, what):
+        return self._signature
+
+
+def damaged(raw):
+    """Yield an envelope with one bit changed, for all bits; cut at every place; with something behind it."""
+    for at, bit in itertools.product(range(len(raw)), range(8)):
+        yield f"bit {bit} of byte {at}", raw[:at] + bytes([raw[at] ^ (1 << bit)]) + raw[at + 1 :]
+    for length in range(len(raw)):
+        yield f"cut to {length}", raw[:length]
+    yield "longer", raw + b"x"
+    yield "doubled", raw + raw
+
+
+def signed_changes(run, raw, signer):
+    """Yield an envelope that its sender itself signed for something else, and those that others sign in its name."""
+    envelope, content = opened(raw)
+    kind = {REQUEST: ANSWER, ANSWER: REQUEST}[envelope.kind]
+    for field, other in (
+        ("kind", kind), ("sender", envelope.receiver), ("sender", "bank"), ("receiver", envelope.sender),
+        ("receiver", "bank"), ("run", "job0"), ("run", ""), ("here", "0" * 32), ("there", "0" * 32), ("there", ""),
+        ("content", "0" * 64), ("number", -1),
+    ):  # fmt: skip
+        yield f"{field} is {other!r}", seal(signer, replace(envelope, **{field: other}), content)
+    yield "other content", seal(signer, envelope, content + b"x")
+    for who, identity in run.others():
+        for sender in (envelope.sender, "bank"):
+            for certificate in (envelope.certificate, identity.certificate):
+                fake = replace(envelope, sender=sender, certificate=certificate)
+                yield f"signed by {who} as {sender!r}", seal(identity, fake, content)
+
+
+def all_changes(run, raw, signer):
+    yield from unsigned_changes(raw)
+    yield from damaged(raw)
+    yield from signed_changes(run, raw, signer)
+
+
+def test_whatever_is_changed_of_a_request_the_party_refuses_and_charges_nothing(run):
+    """The party answers a refusal in an envelope of its own, counts it, and writes it down; then it goes on."""
+    honest = run.sealed(run.training())
+    n = 0
+    for what, raw in all_changes(run, honest, run.coordinator.end._identity):
+        n += 1
+        envelope, answer = opened(run.gate.answer(raw, caller="server"))
+        assert isinstance(decode(answer), Refused), what
+        assert (envelope.number, envelope.ledger, envelope.strangers) == (0, "", n), what
+    assert n > 9000
+    print(f"{n} requests")
+    assert run.charges == 0
+    assert sum(entry.times for entry in register(run) if entry.outcome == "turned away") == n
+    assert not isinstance(decode(opened(run.gate.answer(honest, caller="server"))[1]), Refused)
+    assert run.charges == 1
+    with pytest.raises(PartyError, match=f"turned away {n:,} of the requests that came to it in the name of 'insurer'"):
+        run.ask(Describe())
+
+
+def register(run):
+    return Register(run.kit.state / "register.db", read_only=True).entries()
+
+
+def test_whatever_is_changed_of_an_answer_the_coordinator_refuses(run):
+    """It names the party, keeps what it knows of the party's ledger, and takes the honest answer afterwards."""
+    party, end, told = run.gate._line, run.coordinator.end, []
+    end._told = told.append
+    sent = run.sealed(run.frame(Describe()))
+    envelope, content = opened(run.gate.answer(sent, caller="server"))
+    n = 0
+    for what, change in ((what, change) for what, change in _answers(run, seal(party._identity, envelope, content))):
+        n += 1
+        number, known = end._number, end._known
+
+        def carry(_, change=change):
+            return change
+
+        end._number -= 1  # it sends the same request, byte for byte but for its signature
+        with pytest.raises(PartyError, match="'north'") as caught:
+            end._asked(opened(sent)[1], carry)
+        assert "is not taken: " in str(caught.value), what
+        assert (end._number, end._known) == (number, known)
+    assert n > 9000
+    print(f"{n} answers")
+    assert not told
+    end._number -= 1
+    assert end._asked(opened(sent)[1], lambda raw: seal(party._identity, envelope, content)) == content
+
+
+def _answers(run, raw):
+    yield from all_changes(run, raw, run.gate._line._identity)
+    earlier = opened(raw)[0]
+    yield (
+        "the answer to another request",
+        seal(run.gate._line._identity, replace(earlier, request="0" * 64), opened(raw)[1]),
+    )
+    yield "no envelope", Done().encode()
+    yield "nothing", b""
+
+
+@pytest.mark.parametrize("n", [4])
+def test_requests_are_taken_once_and_in_their_order(run, n):
+    """All sequences of four envelopes, of any length up to four: taken are those that are newer than all before."""
+    cases = 0
+    for length in range(1, n + 1):
+        for order in itertools.product(range(n), repeat=length):
+            raws = [run.sealed(run.frame(Describe())) for _ in range(n)]
+            run.step -= n
+            last = -1
+            for i in order:
+                envelope, _ = opened(run.gate.answer(raws[i], caller="server"))
+                assert (envelope.number > 0) == (i > last), order
+                last = max(last, i)
+            cases += 1
+    assert cases == 4 + 16 + 64 + 256
+
+
+def test_no_kind_of_message_is_answered_without_an_envelope(run, monkeypatch):
+    monkeypatch.setattr(Party, "handle", lambda self, raw: pytest.fail("it reached the party"))
+    assert len(HANDLERS) > 30
+    for kind in HANDLERS:
+        body = b"SVM2" + kind.code.to_bytes(2, "little") + bytes(40)
+        raw = Frame(new_session(), 1, body).encode()
+        _, answer = opened(run.gate.answer(raw, caller="server"))
+        assert "it answers the coordinator alone: it is not in an envelope" in decode(answer).reason, kind
+
+
+def test_a_run_takes_no_answer_without_an_envelope(tmp_path):
+    """All that goes to a party and comes from it goes through what `execute` hands on."""
+    kit = make_site(tmp_path, name="insurer")
+    carried = signed(kit, "job1", lambda name, raw, seconds: Done().encode())
+    with pytest.raises(PartyError, match="answer of party 'bank' is not taken: it is not in an envelope of 'bank'"):
+        carried("bank", b"request", 1.0)
+
+
+def test_what_was_said_to_a_process_is_nothing_to_the_next_one(run):
+    """All requests of a run, again: at a process that begins again in the same run, and in the next run."""
+    heard = []
+    run.coordinator.gate = Hears(run.gate, heard)
+    for _ in range(3):
+        run.ask(Describe())
+    run.coordinator.handle(run.training())
+    assert run.charges == 1
+    run.gate.close()
+    for job in ("job1", "job2"):
+        again = Gate()
+        again.open(run.kit, run=job, wait=0.0)
+        for raw in heard:
+            envelope, answer = opened(again.answer(raw, caller="server"))
+            assert envelope.number == 0
+            assert isinstance(decode(answer), Refused)
+        again.close()
+    assert run.charges == 1
+
+
+class Hears:
+    """A gate at whose door somebody writes down what comes."""
+
+    def __init__(self, gate, heard):
+        self._gate, self._heard = gate, heard
+
+    def answer(self, raw, *, caller):
+        self._heard.append(raw)
+        return self._gate.answer(raw, caller=caller)
+
+
+def test_two_processes_of_one_party_in_one_run_are_an_error_at_both(run, tmp_path):
+    """A request that the copy gets is refused there; an answer of it is refused here."""
+    other = make_site(tmp_path / "copy", site=SITE.partition("[budget]")[0])
+    shutil.copytree(run.kit.identity, other.identity, dirs_exist_ok=True)
+    copy = Gate()
+    copy.open(other, run="job1", wait=0.0)
+    run.coordinator.gate = copy
+    assert "other processes than these: a kit is in use twice" in run.ask(Describe()).reason
+    assert "a kit is in use twice" in Register(other.state / "register.db", read_only=True).entries()[-1].reason
+
+    def both(raw):
+        envelope, content = opened(run.gate.answer(raw, caller="server"))
+        return seal(copy._line._identity, replace(envelope, here=copy._line._here), content)
+
+    run.step -= 1
+    with pytest.raises(
+        PartyError, match=r"it is signed for other processes than at the beginning of this run. Is a kit"
+    ):
+        run.coordinator.end.ask(run.frame(Describe()), 1.0, both)
+
+
+def test_two_coordinators_in_one_run_are_an_error_at_both(run):
+    other = Coordinator(run.gate)
+    reply = decode(other.handle(run.frame(Describe())))
+    assert "other processes than these" in reply.reason
+    with pytest.raises(PartyError, match="turned away 1 of the requests"):
+        run.ask(Describe())
+
+
+def test_an_identity_of_another_site_is_refused_by_the_other_end(tmp_path):
+    """Keys that were brought to the wrong kit."""
+    kit = make_site(tmp_path)
+    for path in kit.identity.iterdir():
+        path.unlink()
+    authority().identity(Path(kit.identity), "bank")
+    gate = Gate()
+    gate.open(kit, run="job1", wait=0.0)
+    with pytest.raises(PartyError, match="the certificate of 'north' is another one's"):
+        Coordinator(gate).handle(b"")

@@ -1,0 +1,369 @@
+"""No sequence of requests to a party and to its scoring run tells more than was charged.
+
+All sequences of at most five requests, out of the letters below: every kind of request that there is, in one of two
+sessions of a training run, or in a later scoring run of the same site, which has read the models that were kept.
+Each is sent to the same party with each of two neighbouring tables. What carries noise is answered alike on both
+(`support.coupled_parties`), so that every other answer must be alike too, and what noise hid must have been charged.
+
+A request in one session changes nothing of another one but through what they share: kept models, and whose rows the
+table has. So what follows a request is looked up where the session and what is shared are as they were before; that
+this is so, `test_sessions_meet_in_nothing_else` tries on sequences that are sent as they are.
+"""
+
+import json
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sottovoce.papers import admm, frank_wolfe
+from sottovoce.papers.admm.perturbed import PerturbedStart
+from sottovoce.papers.frank_wolfe.party import PublishedBallStart, PublishedBallStep
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.mechanisms import ANSWERS, HANDLERS
+from sottovoce.vertical.party.answers import _covered
+from sottovoce.vertical.party.people import alignment_digest
+from sottovoce.vertical.protocols.alignment.messages import (
+    AlignAgain,
+    AlignRespond,
+    AlignSetup,
+    AlignTo,
+    AllRows,
+)
+from sottovoce.vertical.protocols.alignment.psi import announce
+from sottovoce.vertical.protocols.exact.messages import (
+    AdmmStart,
+    AdmmStep,
+    LbfgsDirection,
+    LbfgsGradient,
+    LbfgsMove,
+    LbfgsStart,
+    Spectrum,
+    Structure,
+)
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
+    BallSelect,
+    BallStart,
+    BallStep,
+    BallVertex,
+    KeepWeights,
+    ShareColumn,
+    TrainOnBall,
+)
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker, NoisyStepHandler, ScoreRelease
+from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.messages import (
+    AskConnected,
+    AskEngines,
+    Connect,
+    Invite,
+    Join,
+    KeepJoint,
+    StepJointly,
+    TakeOpened,
+)
+from support.coupled_parties import Common, Pair, Session, coupled_noise
+from support.site import make_ledger, make_site
+
+INF = float("inf")
+TABLES = [np.array([row, [0.25, 0.5], [-0.5, 0.125]]) for row in ([0.75, 0.25], [-0.25, -0.75])]
+ZERO, ONE = np.zeros(3), np.array([1.0, 0.0, 0.0])
+LABELS = np.array([1.0, -1.0, 1.0])
+ALL, SOME = ["p0", "p1", "p2"], ["p0", "p2"]
+PLAN = JointPlan(
+    n_samples=3,
+    blocks=(Block(name="clinic", n_features=2, data_norm=1.0), Block(name="bank", n_features=1, data_norm=1.0)),
+    label_holder="bank", loss="squared", label_bounds=(-1.0, 1.0), alpha=0.1, epsilon=0.1, delta=1e-6,
+    engine="in-process", n_passes=0,
+)  # fmt: skip
+BALL = {"loss": "squared", "labels": LABELS, "vertex": 1.0, "clip": 1.0, "selection": 0.1, "intercept": 0}
+JOINT = {**BALL, "column_noise": 9.0, "n_columns": 1, "sketch": "", "sketch_rows": 0, "sketch_seed": 0}
+
+TRAINING = [
+    Describe(),
+    Afford('{"kind": "gaussian", "noise_multiplier": 9.0}'),
+    Close(),
+    AllRows(),
+    AlignSetup(),
+    AlignRespond(b"points"),
+    AlignTo(announce(ALL)),
+    AlignTo(announce(SOME)),
+    AlignAgain(bytes.fromhex(alignment_digest(SOME))),
+    Prepare(1.0, 0.0, -INF, INF, 0),
+    Prepare(1e20, 0.0, -INF, INF, 1),
+    Structure([], "l2", 1.0),
+    Spectrum(),
+    AdmmStart(1.0, 0.0, 1.0, 0),
+    AdmmStep(ONE),
+    LbfgsStart(3, 0),
+    LbfgsGradient(0.0, ONE, []),
+    LbfgsDirection([1.0]),
+    LbfgsMove(1.0),
+    Keep("m"),
+    TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
+    TrainOnLabels(LABELS, "logistic", 0.1, 0.0, 1e-20, 0.1),
+    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.1),
+    NoisyStart(1e20, 1e-3, 1.0, 1.0, 1e-6),
+    *(NoisyStep(shift, release) for shift in (ZERO, ONE) for release in (0, 1)),
+    TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"),
+    BallStart(**JOINT, n_steps=1, score_noise=5.0),
+    BallStart(**JOINT, n_steps=2, score_noise=9.0),
+    BallSelect(ZERO),
+    BallSelect(1e150 * ONE),
+    BallStep(0),
+    BallStep(2),
+    ShareColumn(0),
+    ShareColumn(1),
+    BallVertex(ONE, 0.0),
+    KeepWeights("m", [], []),
+    KeepWeights("m", [1.0], [1.0]),
+    KeepWeights("m", [1.0, 2.0], [1.0, 1.0]),
+    AskEngines(),
+    Invite(PLAN.text()),
+    Connect(json.dumps(["card", "card"])),
+    AskConnected(),
+    Join([]),
+    StepJointly(1),
+    TakeOpened(0),
+    KeepJoint("m"),
+    PerturbedStart(1.0, 1.0, 1e-6, 1.0, 2),
+    PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 0, 0),
+    PublishedBallStep(ZERO),
+    Score("m"),
+    ShowColumn(0),
+]
+SCORING = [
+    Describe(),
+    AlignTo(announce(["p0"])),
+    Prepare(1.0, 0.0, -INF, INF, 0),
+    TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
+    Keep("m"),
+    KeepWeights("m", [0.0], [1.0]),
+    Score("m"),
+    ShowColumn(0),
+]
+STUDIED = (frank_wolfe.PROTOCOL, admm.PROTOCOL)
+SCHEMA = 'format = "sottovoce-schema"\nversion = 1\n' + "".join(
+    f'[columns.{name}]\ntype = "numeric"\nbounds = [-1, 1]\n' for name in ("age", "visits")
+)
+SITE = """
+[data]
+table = "people.csv"
+schema = "people.toml"
+[scoring]
+table = "new.csv"
+[budget]
+ledger = "sqlite:///ledger.db"
+dataset = "people"
+"""
+
+
+OPEN, START, UPDATE, STEP = (
+    Prepare(1.0, 0.0, -INF, INF, 0),
+    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.1),
+    *(NoisyStep(ONE, release) for release in (0, 1)),
+)
+JOIN = [Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]), TakeOpened(0), KeepJoint("m")]
+FEWER = [
+    Close(), AllRows(), AlignTo(announce(ALL)), OPEN, Keep("m"), TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
+    START, UPDATE, STEP, TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"),
+    BallStart(**JOINT, n_steps=1, score_noise=9.0), BallSelect(ONE), BallStep(2), ShareColumn(1),
+    KeepWeights("m", [1.0], [1.0]), *JOIN,
+]  # fmt: skip
+
+
+class State(NamedTuple):
+    """What a run has reached: its two sessions, and what they share."""
+
+    sessions: tuple[Session, Session]
+    common: Common
+
+    @property
+    def key(self):
+        """The same for two states of which one has the sessions the other way round."""
+        return tuple(sorted(self.sessions)), self.common
+
+
+def reached(pair):
+    return State((pair.session(0), pair.session(1)), pair.common())
+
+
+def make_pair(site, path=()):
+    answers = {name for name, answer in ANSWERS.items() if _covered(answer)}
+    pair = Pair(TABLES, {*answers, *(each.answer.name for each in STUDIED)}, site, STUDIED)
+    for slot, message in path:
+        pair.ask(slot, message)
+    return pair
+
+
+class Explorer:
+    """Sends every letter from every state that can be reached, once for each state that matters to the letter.
+
+    Attributes
+    ----------
+    faults : list of str
+        Sequences that tell more than was charged, and how.
+    answered : set of type
+        Kinds of request that were not refused somewhere.
+    n_sent : int
+    """
+
+    def __init__(self, site, letters):
+        self.site, self.training = site, letters
+        self.faults, self.answered, self.n_sent = [], set(), 0
+        self._known = {}  # what each letter leads to, by the state of its session and by what sessions share
+        self._scored = set()  # what was kept when the scoring run was asked
+
+    def n_sequences(self, depth):
+        return sum((2 * len(self.training) + len(SCORING)) ** length for length in range(1, depth + 1))
+
+    def explore(self, depth):
+        """Send every letter wherever fewer than ``depth`` requests lead to."""
+        start = reached(make_pair(self.site))
+        seen, states = {start.key}, {start: ()}
+        for level in range(1, depth + 1):
+            following = {}
+            for state, path in states.items():
+                self._score(path, state.common)
+                for slot in (0, 1) if state.sessions[0] != state.sessions[1] else (0,):
+                    after = self._after(path, slot, state)
+                    for message, (session, common) in zip(self.training, after, strict=level < depth):
+                        if level == depth:
+                            break
+                        other = state.sessions[1 - slot]
+                        if common.people != state.common.people and other.holds_training:
+                            other = Session.ended()
+                        new = State((session, other) if slot == 0 else (other, session), common)
+                        if new.key not in seen:
+                            seen.add(new.key)
+                            following[new] = (*path, (slot, message))
+            states = following
+        return self
+
+    def _after(self, path, slot, state):
+        """Return session and common state after each letter; it is sent unless that is known."""
+        here = state.sessions[slot], state.common
+        if here not in self._known:
+            after, pair = [], make_pair(self.site, path)
+            for message in self.training:
+                self._note(pair.ask(slot, message), (*path, (slot, message)))
+                after.append((pair.session(slot), pair.common()))
+                if after[-1] != here:
+                    pair.close()
+                    pair = make_pair(self.site, path)
+            pair.close()
+            self._known[here] = after
+        return self._known[here]
+
+    def _score(self, path, common):
+        """Ask the scoring run that follows."""
+        if common.kept not in self._scored:
+            self._scored.add(common.kept)
+            pair = make_pair(self.site, path)
+            for message in SCORING:
+                self._note(pair.score(message), (*path, ("scoring", message)))
+            pair.close()
+
+    def _note(self, told, path):
+        self.n_sent += 1
+        if not told.refused:
+            self.answered.add(type(path[-1][1]))
+        if told.fault:
+            self.faults.append(f"{told.fault}: " + ", ".join(f"{slot} {message!r}" for slot, message in path))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    make_site(folder, site=SITE, schema=SCHEMA, table=pd.DataFrame(TABLES[0], columns=["age", "visits"]))
+    pd.DataFrame(np.eye(2), columns=["age", "visits"]).to_csv(folder / "new.csv", index=False)
+    make_ledger(folder)
+    return Site.read(folder)
+
+
+def test_every_request_is_among_the_letters():
+    studied = {handler.request for each in STUDIED for handler in each.handlers}
+    assert {type(message) for message in TRAINING} == set(HANDLERS) | studied
+
+
+# what a party with a budget never answers, and what comes only after more than five requests, or never, here
+EXACT = {
+    Structure, Spectrum, AdmmStart, AdmmStep, LbfgsStart, LbfgsGradient, LbfgsDirection, LbfgsMove, BallVertex,
+    PerturbedStart,
+}  # fmt: skip
+NEVER = {*EXACT, StepJointly, ShowColumn, AlignRespond}  # the last: three rows are too few
+
+
+@pytest.mark.parametrize(
+    ("letters", "depth", "unanswered"),
+    [
+        pytest.param(TRAINING, 3, {*NEVER, TakeOpened, KeepJoint}, id="all, three"),
+        pytest.param(FEWER, 5, None, id="fewer, five"),
+        pytest.param(TRAINING, 5, NEVER, id="all, five", marks=pytest.mark.slow),
+    ],
+)
+def test_no_sequence_tells_more_than_was_charged(site, letters, depth, unanswered):
+    with coupled_noise():
+        explorer = Explorer(site, letters).explore(depth)
+    print(f"{explorer.n_sequences(depth):.3g} sequences, by {explorer.n_sent:,} requests")
+    assert explorer.faults == []
+    if unanswered is not None:
+        assert {type(message) for message in (*letters, *SCORING)} - explorer.answered == unanswered
+
+
+def test_sessions_meet_in_nothing_else(site):
+    """In sequences that are sent as they are: a request leaves the other session alone, and what follows is known."""
+    known, again = {}, 0
+    rng = np.random.default_rng(7)
+    with coupled_noise():
+        for _ in range(150):
+            pair = make_pair(site)
+            state = reached(pair)
+            for number in rng.integers(len(FEWER), size=5):
+                slot = int(rng.integers(2))
+                told = pair.ask(slot, FEWER[number])
+                assert not told.fault
+                new, other = reached(pair), state.sessions[1 - slot]
+                moved = new.common.people != state.common.people and other.holds_training
+                assert new.sessions[1 - slot] == (Session.ended() if moved else other)
+                key, after = (state.sessions[slot], state.common, number), (new.sessions[slot], new.common, told)
+                again += key in known
+                assert known.setdefault(key, after) == after
+                state = new
+            pair.close()
+    assert again > 300
+
+
+# ------------------------------------------------------------------ what it sees
+
+ADMM = [OPEN, START, UPDATE, STEP, Keep("m")]
+
+
+def faults(site, letters, depth):
+    with coupled_noise():
+        return Explorer(site, letters).explore(depth).faults
+
+
+def test_a_kept_part_that_passes_for_released_is_found(site, monkeypatch):
+    """With it all rows of a site were once had for nothing: the update without a message, kept, and scored."""
+    assert faults(site, ADMM, 5) == []
+    monkeypatch.setattr(NoisyAdmmWorker, "released", True, raising=False)
+    found = faults(site, ADMM, 5)
+    assert found
+    assert all(fault.startswith("Score is answered otherwise on the other table") for fault in found)
+
+
+def test_a_charge_that_is_forgotten_is_found(site, monkeypatch):
+    monkeypatch.setattr(NoisyStepHandler, "plan", lambda self, facts, training, request: None)
+    assert any("was not charged" in fault for fault in faults(site, ADMM, 3))
+
+
+def test_a_charge_that_is_too_small_is_found(site, monkeypatch):
+    monkeypatch.setattr(ScoreRelease, "event", property(lambda self: GaussianEvent(100.0 / self.mu)))
+    assert any("inputs moved by" in fault for fault in faults(site, ADMM, 4))

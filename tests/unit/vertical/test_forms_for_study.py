@@ -1,0 +1,172 @@
+"""Forms for study: a party of one's own process and an estimator take what the closed list does not have."""
+
+import copy
+import inspect
+import pickle
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sottovoce.exceptions import ModelFormatError, ParameterError, PartyError
+from sottovoce.report.rebuilding import made_again
+from sottovoce.vertical import (
+    Party,
+    VerticalLasso,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    VerticalSparseLogisticRegression,
+    split_columns,
+)
+from sottovoce.vertical.estimators.files import result_texts
+from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.mechanisms import ANSWERS, CLOSED, HANDLERS, MECHANISMS, PROTOCOLS, Repertoire
+from sottovoce.vertical.protocol import Answer, Protocol, Unprotected
+from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
+from sottovoce.vertical.wire import Message
+
+X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 4))
+Y = np.where(X.sum(axis=1) > 0.0, "yes", "no")
+BUDGET = {"epsilon": 2.0, "delta": 1e-4, "classes": ["no", "yes"], "random_state": 0}
+
+
+class Sum(Message, code=65001):
+    """Tell the sum of your table."""
+
+
+class SumReply(Message, code=65002):
+    """The sum."""
+
+    total: float
+
+
+class SumHandler(Unprotected[Sum]):
+    request = Sum
+
+    def run(self, desk, request):
+        return SumReply(float(desk.table.sum()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumPlan(LocalModelsPlan):
+    """Local models, after a round that the closed list does not have."""
+
+    name: ClassVar[str] = "sum-for-study"
+
+    def solve(self, parties, y, model, streams):
+        assert set(parties.exchange(Sum(), SumReply)) == set(self.facts.names)
+        return super().solve(parties, y, model, streams)
+
+
+STUDY = Protocol(Answer("sum-for-study", "the sum of a table", charged=True), (SumHandler,), SumPlan)
+
+
+def parties(**more):
+    both = {"data_norm": 2.0, **more}
+    facts = {name: dict.fromkeys(("party1", "party2"), value) for name, value in both.items()}
+    return split_columns(X, [2, 2], **facts)
+
+
+def test_a_form_trains_where_parties_and_estimator_were_given_it():
+    model = VerticalLogisticRegression(**BUDGET, mechanism=SumPlan).fit(parties(protocols=[STUDY]), Y)
+    plain = VerticalLogisticRegression(**BUDGET).fit(parties(), Y)
+    assert all(np.array_equal(model.parts_[name].coef, plain.parts_[name].coef) for name in plain.parts_)
+    assert isinstance(model.plan_, SumPlan)
+    assert model.guarantee_.parameters["mechanism"] == "sum-for-study"
+
+
+def test_a_party_that_was_not_given_it_answers_no_such_message():
+    for those in (parties(), parties(protocols=[])):
+        with pytest.raises(PartyError, match="no message has kind 65001 here"):
+            VerticalLogisticRegression(**BUDGET, mechanism=SumPlan).fit(those, Y)
+
+
+def test_the_owner_of_a_budget_must_name_it():
+    one = {"protocols": [STUDY], "budget": (10.0, 1e-2)}
+    with pytest.raises(PartyError, match="does not answer Sum, which is part of 'sum-for-study'"):
+        VerticalLogisticRegression(**BUDGET, mechanism=SumPlan).fit(parties(**one), Y)
+    assert "sum-for-study" not in Party(X, name="clinic", budget=(1.0, 1e-5), protocols=[STUDY]).answers
+    assert "sum-for-study" in Party(X, name="clinic", protocols=[STUDY]).answers
+    assert Party(X, name="clinic", protocols=[STUDY], answers={"sum-for-study"}).answers == {"sum-for-study"}
+    with pytest.raises(ParameterError, match="answers must be a set of names"):
+        Party(X, name="clinic", answers={"sum-for-study"})
+
+
+def test_selections_and_copies_of_a_party_know_it_too():
+    party = Party(X, name="clinic", protocols=[STUDY])
+    for one in (party.take([0, 1]), copy.copy(party), pickle.loads(pickle.dumps(party))):
+        assert Sum in one._knows.handlers
+
+
+def test_the_closed_list_stays_as_it_is():
+    Party(X, name="clinic", protocols=[STUDY])
+    assert Sum not in HANDLERS
+    assert STUDY.answer.name not in ANSWERS
+    assert SumPlan.name not in MECHANISMS
+    assert Party(X, name="clinic")._knows is CLOSED
+
+
+def test_no_settings_of_a_site_can_name_one():
+    assert not [name for name in inspect.signature(Site).parameters if "protocol" in name]
+    source = inspect.getsource(inspect.getmodule(Site))
+    assert "protocols=" not in source
+
+
+def test_what_does_not_go_together():
+    with pytest.raises(ParameterError, match="protocols must be Protocol objects"):
+        Party(X, name="clinic", protocols=["noise"])
+
+    class Other(SumHandler):
+        pass
+
+    with pytest.raises(ParameterError, match="two protocols answer messages of kind 65001"):
+        Repertoire([STUDY, Protocol(None, (Other,))])
+    with pytest.raises(ParameterError, match="two protocols have the name 'exact'"):
+        Party(X, name="clinic", protocols=[Protocol(Answer("exact", "everything"), ())])
+    assert Repertoire([*PROTOCOLS, STUDY, STUDY]).answers_to[Sum] == (STUDY.answer, STUDY.answer)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (dict, "mechanism must be a name or a subclass of VerticalPlan"),
+        (type("Twin", (LocalModelsPlan,), {}), "is called 'local-models', as another one is"),
+        ("sum-for-study", "mechanism must be"),
+    ],
+)
+@pytest.mark.parametrize("kind", [VerticalLogisticRegression, VerticalRidge, VerticalLasso])
+def test_wrong_forms(kind, mechanism, message):
+    more = {"label_bounds": (-1, 1)} if kind is not VerticalLogisticRegression else {"classes": ["no", "yes"]}
+    more |= {"radius": 1.0} if kind is VerticalLasso else {}
+    with pytest.raises(ParameterError, match=message):
+        kind(epsilon=1.0, delta=1e-4, mechanism=mechanism, **more).plan(parties(data_bound=1.0))
+
+
+def test_options_of_a_form_are_checked():
+    with pytest.raises(ParameterError, match=r"no entry 'rounds' for mechanism='sum-for-study'"):
+        VerticalLogisticRegression(**BUDGET, mechanism=SumPlan, mechanism_options={"rounds": 3}).plan(parties())
+    with pytest.raises(ParameterError, match="engine='spu' is for mechanism='secure'; the mechanism is 'sum-for-study"):
+        VerticalLogisticRegression(**BUDGET, mechanism=SumPlan, engine="spu").plan(parties())
+    for kind in (VerticalLasso, VerticalSparseLogisticRegression):
+        with pytest.raises(ParameterError, match="mechanism='sum-for-study' is about noise"):
+            kind(epsilon=np.inf, radius=1.0, mechanism=SumPlan).plan(parties(data_bound=1.0))
+
+
+def test_an_estimator_with_a_class_can_be_cloned_and_written():
+    estimator = VerticalLogisticRegression(**BUDGET, mechanism=SumPlan)
+    assert clone(estimator).mechanism is SumPlan
+    assert pickle.loads(pickle.dumps(estimator)).mechanism is SumPlan
+    assert "mechanism=" in repr(estimator)
+    model = estimator.fit(parties(protocols=[STUDY]), Y)
+    names = {"party1": ["a", "b"], "party2": ["c", "d"]}
+    texts = result_texts(model, names)
+    assert {"guarantee.json", "coordinator.json", "party1.part.json", "party2.receipt.json"} <= set(texts)
+
+
+def test_a_receipt_of_a_form_cannot_be_made_again_and_says_so():
+    receipt = VerticalLogisticRegression(**BUDGET, mechanism=SumPlan).fit(parties(protocols=[STUDY]), Y).guarantee_
+    assert receipt.parameters["arguments"]["mechanism"] == "sum-for-study"
+    with pytest.raises(ModelFormatError, match="no run that this version of sottovoce can make: mechanism must be"):
+        made_again(receipt)

@@ -1,0 +1,235 @@
+"""A party whose disk fills up at any byte or any write: after the repair each step has one charge and one answer.
+
+The law: a step that failed because of the machine, and not because of the request, is not used up. After the repair the
+same request is answered, by the same process or a new one, with the bytes of a party whose disk was never full; until
+then nothing leaves that is not charged and on record.
+"""
+
+import errno
+import logging
+import resource
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from sottovoce._kept import RecordFile
+from sottovoce.exceptions import LedgerError
+from sottovoce.ledger import Ledger
+from sottovoce.vertical import Party
+from sottovoce.vertical.frames import SESSION_BYTES, Frame
+from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.party.journal import Journal
+from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
+from sottovoce.vertical.wire import Refused
+from support.party import decode
+
+N = 20
+TABLE = np.random.default_rng(3).uniform(-0.5, 0.5, (N, 2))
+KEY, NAME = bytes(range(32)), bytes(range(16))
+MESSAGES = [
+    Prepare(1.0, 0.0, -np.inf, np.inf, 0),
+    Afford('{"kind": "gaussian", "noise_multiplier": 50.0}'),
+    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.01),
+    NoisyStep(np.zeros(N), 1),
+    NoisyStep(np.full(N, 0.1), 1),
+    Keep("m"),
+]
+REQUESTS = [Frame(NAME, step, message.encode()).encode() for step, message in enumerate(MESSAGES, start=1)]
+CHARGED = [4, 5]
+
+
+class Clinic:
+    """A party with its disk, and its process, which can be started anew."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "journal").mkdir(parents=True)
+        (folder / "journal" / "key").write_bytes(KEY)
+        self.address = f"sqlite:///{folder / 'ledger.db'}"
+        Ledger(self.address).create("people", epsilon=3.0, delta=1e-6, adjacency="replace-one")
+        self.start()
+
+    def start(self):
+        self.journal = Journal(self.folder / "journal")
+        budget = LedgerBudget(self.address, "people", name="clinic")
+        self.party = Party(
+            TABLE, name="clinic", data_norm=1.0, budget=budget, journal=self.journal, answers=PRIVATE | {"noisy-admm"}
+        )
+
+    def restart(self):
+        self.journal.close()
+        self.start()
+
+    def charged(self):
+        return [charge.plan["step"] for charge in Ledger(self.address).history("people")]
+
+    def on_disk(self):
+        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+    def put_back(self, files):
+        """Bring the disk of another moment back, before anything is opened: one prefix serves many cases."""
+        self.journal.close()
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path.name != "lock" and path not in files:
+                path.unlink()
+        for path, content in files.items():
+            path.write_bytes(content)
+        self.start()
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    return Clinic(tmp_path_factory.mktemp("clinic") / "site")
+
+
+@pytest.fixture(scope="module")
+def whole(clinic):
+    """The answers, and the disk before each of them, of a party whose disk is never full."""
+    disks, answers = [], []
+    for raw in REQUESTS:
+        disks.append(clinic.on_disk())
+        answers.append(clinic.party.handle(raw))
+    assert not any(is_refused(answer) for answer in answers)
+    assert clinic.charged() == CHARGED
+    disks.append(clinic.on_disk())
+    return disks, answers
+
+
+def is_refused(answer):
+    return isinstance(decode(answer), Refused)
+
+
+def check(clinic, place, answers, failing, *, restarts):
+    """Ask one step while the disk fails, twice, then after the repair, and all later steps."""
+    first = None
+    with failing:
+        for _ in range(2):
+            answer = clinic.party.handle(REQUESTS[place])
+            if not is_refused(answer):
+                first = answer
+                assert clinic.charged() == [step for step in CHARGED if step <= place + 1]
+    if restarts:
+        clinic.restart()
+    for later in range(place, len(REQUESTS)):
+        answer = clinic.party.handle(REQUESTS[later])
+        assert answer == answers[later], decode(answer)
+        assert first in (None, answer) or later > place
+    assert clinic.charged() == CHARGED
+    assert Ledger(clinic.address).verify().ok
+
+
+@contextmanager
+def largest_file(size):
+    """Let the system refuse every byte of a file beyond this size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def room(disk):
+    """Sizes at which something of the next step does not fit: bytes of the session's file, pages of the ledger."""
+    session = sum(len(content) for path, content in disk.items() if path.parent.name == "sessions")
+    ledger = len(disk[next(path for path in disk if path.name == "ledger.db")])
+    return sorted({*range(session, session + 420, 35), *range(512, ledger + 8192 + 1, 2048)})
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("place", range(len(REQUESTS)), ids=[type(message).__name__ for message in MESSAGES])
+def test_at_every_size_that_a_file_may_have(clinic, whole, place, restarts):
+    disks, answers = whole
+    for size in room(disks[place]):
+        clinic.put_back(disks[place])
+        check(clinic, place, answers, largest_file(size), restarts=restarts)
+
+
+class Failing:
+    """Lets the k-th write of journal and ledger fail, before it is done or after, and all that follow.
+
+    ``alone``: those that follow of the same disk; journal and ledger may lie on two.
+    """
+
+    WRITES = ((RecordFile, "append"), (RecordFile, "sync"), (Ledger, "_append"))
+
+    def __init__(self, k, *, done=False, alone=False):
+        self.k, self.done, self.alone, self.n_writes, self.full = k, done, alone, 0, None
+
+    def __enter__(self):
+        self._kept = [(owner, name, getattr(owner, name)) for owner, name in self.WRITES]
+        for owner, name, write in self._kept:
+            setattr(owner, name, self._failing(owner, write))
+        return self
+
+    def __exit__(self, *_):
+        for owner, name, write in self._kept:
+            setattr(owner, name, write)
+
+    def _failing(self, owner, write):
+        def failing(*given):
+            self.n_writes += 1
+            if self.n_writes == self.k:
+                self.full = owner
+                if self.done and write.__name__ != "append":  # which takes back what it wrote
+                    write(*given)
+            if self.full is None or (self.alone and self.full is not owner):
+                return write(*given)
+            raise (LedgerError if owner is Ledger else OSError)(errno.ENOSPC, "No space left on device")
+
+        return failing
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("how", [{}, {"done": True}, {"alone": True}], ids=["before", "after", "alone"])
+@pytest.mark.parametrize("place", range(len(REQUESTS)), ids=[type(message).__name__ for message in MESSAGES])
+def test_at_every_write(clinic, whole, place, how, restarts):
+    """Also a charge of which nobody was told that it is made."""
+    disks, answers = whole
+    clinic.put_back(disks[place])
+    with Failing(10**6) as counting:
+        clinic.party.handle(REQUESTS[place])
+    assert counting.n_writes >= (6 if place + 1 in CHARGED else 3)
+    for k in range(1, counting.n_writes + 1):
+        clinic.put_back(disks[place])
+        check(clinic, place, answers, Failing(k, **how), restarts=restarts)
+
+
+def test_another_request_after_a_step_that_was_given_back(clinic, whole):
+    """It is as if the first had never been asked: the other one is answered, once, and charged for."""
+    disks, answers = whole
+    place = CHARGED[0] - 1
+    other = Frame(NAME, place + 1, NoisyStep(np.full(N, 0.7), 1).encode()).encode()
+    for restarts in (False, True):
+        clinic.put_back(disks[place])
+        with Failing(3):
+            assert is_refused(clinic.party.handle(REQUESTS[place]))
+        if restarts:
+            clinic.restart()
+        answer = clinic.party.handle(other)
+        assert not is_refused(answer)
+        assert answer != answers[place]
+        assert is_refused(clinic.party.handle(REQUESTS[place]))
+        clinic.restart()
+        assert clinic.party.handle(other) == answer
+        assert clinic.charged() == CHARGED[:1]
+
+
+def test_the_list_of_ended_sessions_stays_whole(tmp_path):
+    """A name that was cut short is not the beginning of the next one."""
+    journal, other = Journal(tmp_path), bytes(reversed(NAME))
+    with largest_file(SESSION_BYTES // 2), pytest.raises(OSError, match="too large"):
+        journal.end(NAME)
+    journal.end(other)
+    assert journal.ended() == [other]
+    journal.close()
