@@ -21,10 +21,9 @@ ROOMS = {
     "cluster": "One table on many machines",
     "ledger": "Budgets",
     "local": "One report a person",
-    "optimize": "Block-coordinate Frank-Wolfe",
     "packaging": "Installation",
+    "papers": "The four papers",
     "peers": "Against other libraries",
-    "published": "The papers, as printed",
     "tables": "Files",
     "vertical": "Columns at several organisations",
 }

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -35,9 +35,12 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce import audit, local, report, vertical
-from sottovoce.local import bernstein
 from sottovoce.losses import Logistic, SmoothedHinge
-from sottovoce.vertical import block_frank_wolfe as bfw
+from sottovoce.papers import admm, dp_scd
+from sottovoce.papers import frank_wolfe as bfw
+from sottovoce.papers import ldp as bernstein
+from support.replay import grey_box
+from support.solvers import solved
 
 N = 240
 BUDGET: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "random_state": 0}
@@ -144,12 +147,12 @@ BALLS = {"lasso": (LASSO, NUMBERS), "sparse": (SPARSE, Y)}
 SOLVERS: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]] = {
     "auto": (tuple(KINDS), tuple(ADJACENCIES), {"n_passes": 7}),
     "scd": (tuple(KINDS), tuple(ADJACENCIES), {"n_passes": 5}),
-    "minibatch-scd": (tuple(KINDS), ("zero-out", "add-remove"), {"batch_size": 50.0, "epochs": 2.0}),
-    "paper-scd": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 40, "clipping_norm": 0.02, "epochs": 3}),
+    "Minibatch": (tuple(KINDS), ("zero-out", "add-remove"), {"batch_size": 50.0, "epochs": 2.0}),
+    "Published": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 40, "clipping_norm": 0.02, "epochs": 3}),
     "objective": (("logistic", "svc"), ("zero-out", "add-remove"), {"penalty": 2.0, "smoothing": 0.5}),
     "sgd": (tuple(KINDS), ("zero-out", "add-remove"), {"batch_size": 60.0, "epochs": 3.0, "clipping_norm": 0.5}),
-    "seq-scd": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 20, "clipping_norm": 0.01, "epochs": 2}),
-    "primal-scd": (tuple(KINDS), tuple(ADJACENCIES), {"block_size": 2, "epochs": 3, "learning_rate": 0.5}),
+    "Sequential": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 20, "clipping_norm": 0.01, "epochs": 2}),
+    "Primal": (tuple(KINDS), tuple(ADJACENCIES), {"block_size": 2, "epochs": 3, "learning_rate": 0.5}),
     "adassp": (("ridge",), tuple(ADJACENCIES), {"clip_labels": False}),
     "refinement": (("ridge",), tuple(ADJACENCIES), {"n_passes": 5}),
     "newton": (("logistic",), tuple(ADJACENCIES), {"n_passes": 5}),
@@ -183,7 +186,7 @@ def solver_fits() -> Fits:
         turns, intercepts = cycle(allowed), cycle((True, False, True))
         for kind in kinds:
             make, labels = KINDS[kind]
-            base = {**BUDGET, "solver": solver}
+            base = {**BUDGET, **solved(solver)}
             for form, changed in FORMS.items():
                 adjacency = next(turns)
                 given = {**base, **ADJACENCIES[adjacency], "fit_intercept": next(intercepts)}
@@ -191,7 +194,7 @@ def solver_fits() -> Fits:
                     f"{kind}, {solver}, {form}, {adjacency}, intercept {given['fit_intercept']}",
                     partial(trained, make, changed(X), labels, **given),
                 )
-            yield f"{kind}, {solver}, options", partial(trained, make, X, labels, **base, solver_options=options)
+            yield f"{kind}, {solver}, options", partial(trained, make, X, labels, **BUDGET, **solved(solver, options))
             for form in ("float64", "csr"):
                 yield f"{kind}, {solver}, wide {form}", partial(trained, make, FORMS[form](WIDE), labels, **base)
             if kind != "ridge":
@@ -287,9 +290,9 @@ def plans() -> Fits:
     for solver, (kinds, allowed, options) in SOLVERS.items():
         for kind in kinds:
             for adjacency in allowed:
-                for given in ({}, {"solver_options": options}):
-                    estimator = KINDS[kind][0](**BUDGET, **ADJACENCIES[adjacency], solver=solver, **given)
-                    yield f"plan: {kind}, {solver}, {adjacency}, {len(given)}", partial(planned, estimator)
+                for number, given in enumerate((None, options)):
+                    estimator = KINDS[kind][0](**BUDGET, **ADJACENCIES[adjacency], **solved(solver, given))
+                    yield f"plan: {kind}, {solver}, {adjacency}, {number}", partial(planned, estimator)
     for kind, (make, _) in BALLS.items():
         yield f"plan: {kind}", partial(planned, make(**BUDGET))
     for epsilon in (0.01, 0.5, 30.0, np.inf):
@@ -362,26 +365,26 @@ SIZES = {2: [2, 1], 3: [1, 1, 1]}
 # mechanism: its estimators with secret labels, its options
 MECHANISMS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "local-models": (tuple(V_KINDS), {"label_share": 0.6, "combination": 0.5}),
-    "noisy-features": (tuple(V_KINDS), {"budget_shares": {"party2": 1.0}}),
     "noisy-admm": (("logistic",), {"max_iter": 2, "rho": 0.5, "score_bound": 0.3}),
     "paper": (tuple(V_KINDS), {"max_iter": 3, "rho": 2.0, "norm_bound": 0.5}),
 }
+FOR_STUDY = {"paper": admm.Perturbed}  # not in the closed list
 
 
-def split(parties: int, table: Any = X) -> Any:
+def split(parties: int, table: Any = X, studied: Sequence[Any] = ()) -> Any:
     names = [f"party{place + 1}" for place in range(parties)]
     sizes = SIZES[parties] if table.shape[1] == 3 else [table.shape[1] - 2 * (parties - 1), *[2] * (parties - 1)]
     return vertical.split_columns(
-        table, sizes, data_norm=dict.fromkeys(names, 0.8), data_bound=dict.fromkeys(names, 0.5)
-    )
+        table, sizes, data_norm=dict.fromkeys(names, 0.8), data_bound=dict.fromkeys(names, 0.5),
+        protocols=dict.fromkeys(names, studied),
+    )  # fmt: skip
 
 
 def together(make: Callable[..., Any], labels: Any, parties: int = 2, table: Any = X, **given: Any) -> Found:
     """Fit parties in one process, and score, compare and recombine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        everybody = split(parties, table)
-        return joint(make(**given), everybody, labels)
+        return joint(make(**given), split(parties, table, [bfw.PROTOCOL, admm.PROTOCOL]), labels)
 
 
 def joint(model: Any, everybody: Any, labels: Any) -> Found:
@@ -392,7 +395,7 @@ def joint(model: Any, everybody: Any, labels: Any) -> Found:
     shown += [getattr(model, name)(everybody) for name in ("decision_function", "predict", "predict_proba")
               if hasattr(model, name)]  # fmt: skip
     shown.append(model.score(everybody, labels))
-    if not hasattr(model, "radius") and plan.name != "paper":
+    if not hasattr(model, "radius") and plan.name != admm.Perturbed.name:
         shown += [model.local_decision_function(everybody), plain(model.compare(everybody, labels))]
     if plan.name == "local-models":
         shown.append(model.recombine(everybody, labels).decision_function(everybody))
@@ -403,7 +406,8 @@ def joint(model: Any, everybody: Any, labels: Any) -> Found:
 def vertical_fits() -> Fits:
     """Each mechanism with its estimators, two and three parties, labels public and not."""
     for mechanism, (secret, options) in MECHANISMS.items():
-        budget = {**BUDGET, "mechanism": mechanism, **({"epsilon": 0.9} if mechanism == "paper" else {})}
+        budget = {**BUDGET, "mechanism": FOR_STUDY.get(mechanism, mechanism)}
+        budget |= {"epsilon": 0.9} if mechanism == "paper" else {}
         for kind, (make, labels) in V_KINDS.items():
             for parties in SIZES:
                 for public in (True, False) if kind in secret else (True,):
@@ -423,7 +427,7 @@ def exact_vertical_fits() -> Fits:
             base = {**EXACT, "fit_intercept": parties == 2}
             head = f"vertical {kind}, no noise, {parties} parties"
             yield f"{head}, lbfgs", partial(together, make, labels, parties, **base, solver="lbfgs")
-            for form in ("sharing", "proximal", "printed"):
+            for form in ("sharing", "proximal"):
                 given = {**base, "solver": "admm", "solver_options": {"admm_form": form}}
                 yield f"{head}, admm {form}", partial(together, make, labels, parties, **given)
             for ratio in (0.5, 1.0):
@@ -441,9 +445,9 @@ def exact_vertical_fits() -> Fits:
 
 
 def vertical_ball_fits() -> Fits:
-    """Vertical estimators on the l1 ball: each aggregation, sketch and mechanism."""
+    """Vertical estimators on the l1 ball: each aggregation and mechanism."""
     for kind, (make, labels) in V_BALLS.items():
-        for aggregation in ("local", "product", "global"):
+        for aggregation in ("local", "global"):
             for parties in SIZES:
                 for public in (True, False):
                     given = {**BUDGET, "aggregation": aggregation, "labels_public": public, "n_steps": 4}
@@ -463,21 +467,19 @@ def vertical_ball_fits() -> Fits:
             )
         yield (
             f"vertical {kind}, paper",
-            partial(together, make, labels, **BUDGET, mechanism="paper", labels_public=True, n_steps=4),
+            partial(together, make, labels, **BUDGET, mechanism=bfw.PublishedBallPlan, labels_public=True, n_steps=4),
         )
-        sampled = {"mechanism": "paper", "labels_public": True, "mechanism_options": {"sampled_columns": 1}}
+        study = {"mechanism": bfw.PublishedBallPlan, "labels_public": True}
+        sampled = {**study, "mechanism_options": {"sampled_columns": 1}}
         yield f"vertical {kind}, paper, sampled", partial(together, make, labels, **BUDGET, **sampled, n_steps=4)
         shares = {"radius_shares": {"party1": 0.7, "party2": 0.3}, "label_share": 0.4}
         yield f"vertical {kind}, shares", partial(together, make, labels, **BUDGET, **shares, n_steps=4)
-    for sketch in ("sparse-sign", "gaussian"):
-        for aggregation in ("product", "global"):
-            sharing = {"sketch": sketch, "sketch_rows": 100, "sketch_seed": 3, "sharing_share": 0.7}
-            given = {**BUDGET, "aggregation": aggregation, "sharing_options": sharing, "labels_public": True}
-            yield (
-                f"vertical lasso, {aggregation}, {sketch}",
-                partial(together, V_LASSO, NUMBERS, **given, n_steps=3, residual_bound=0.7),
-            )
-    paper = {"mechanism": "paper", "labels_public": True, "n_steps": 4}
+    given = {**BUDGET, "aggregation": "global", "sharing_options": {"sharing_share": 0.7}, "labels_public": True}
+    yield (
+        "vertical lasso, global, sharing_share",
+        partial(together, V_LASSO, NUMBERS, **given, n_steps=3, residual_bound=0.7),
+    )
+    paper = {"mechanism": bfw.PublishedBallPlan, "labels_public": True, "n_steps": 4}
     yield (
         "vertical lasso, paper, sketch",
         partial(
@@ -564,7 +566,7 @@ def local_fits() -> Fits:
     margins = {
         f"{loss}, degree {degree}, radius {radius}": {"loss": loss, "degree": degree, "radius": radius}
         for loss in ("hinge", "logistic")
-        for degree, radius in ((0, 1.0), (1, 2.0), (3, 1.0), ("auto", 0.5))
+        for degree, radius in ((0, 1.0), (1, 2.0), ("auto", 0.5))
     }
     for name, (protocol, records, labels) in protocols().items():
         chosen = {**least, "public rows": {"public_rows": records[:50]}}
@@ -581,7 +583,7 @@ def collected(protocol: Any, records: Any, labels: Any, chosen: dict[str, Any], 
     """Collect at two servers, merge, and fit in each way."""
     reports = reports_of(protocol, records, labels, tokens=tokens)
     half = len(reports) // 2
-    server, other = (local.Aggregator(protocol, keep_reports=True) for _ in range(2))
+    server, other = (local.Aggregator(protocol) for _ in range(2))
     server.add([*reports[:half], b"no report"])
     other.add(b"".join(reports[half:]))
     server.merge(other)
@@ -598,9 +600,9 @@ def collected(protocol: Any, records: Any, labels: Any, chosen: dict[str, Any], 
 
 
 def bernstein_fits() -> Fits:
-    """Bernstein reports of each loss and noise, and fits with another loss than the protocol's."""
+    """Bernstein reports of each loss and noise, and the fits to them."""
     for loss in ("hinge", "logistic", "hinge by mixture", "absolute"):
-        for noise in ("tight", "basic", "printed"):
+        for noise in ("tight", "printed"):
             for degree in (1, 2):
                 yield (
                     f"bernstein {loss}, {noise}, degree {degree}",
@@ -617,15 +619,11 @@ def polynomial(**given: Any) -> Found:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         protocol = bernstein.BernsteinProtocol(n_features=3, epsilon=40.0, delta=1e-5, **given)
-        device = bernstein.BernsteinRandomizer(protocol, random_bytes=np.random.default_rng(4).bytes)
-        reports = device.reports(X, 2.0 * Y - 1.0)
-        server = bernstein.BernsteinAggregator(protocol)
-        server.add([*reports, b"no report", reports[0]])
-        own = bernstein.GeneralLoss("flat", lambda u: 0.5 * u, lambda u: np.full(np.shape(u), 0.5))
-        models = [server.fit(loss=loss, random_state=0) for loss in (None, "logistic", "absolute", own)]
-    shown = [[model.coef_, model.predict(X), model.gradient_std_, model.noise_error_] for model in models]
-    receipts = [model.guarantee_ for model in models]
-    return Found([shown, reports], [receipts, protocol.to_json(), protocol.true_epsilon, dict(server.rejected)])
+        random_bytes = np.random.default_rng(4).bytes
+        reports = bernstein.bernstein_reports(protocol, X, 2.0 * Y - 1.0, random_bytes=random_bytes)
+        model = bernstein.fit_reports(protocol, reports, random_state=0)
+    shown = [model.coef_, model.predict(X), model.gradient_std_, model.noise_error_]
+    return Found([shown, reports], [model.guarantee_, protocol.id.hex(), protocol.true_epsilon])
 
 
 def local_plans() -> Fits:
@@ -655,7 +653,6 @@ def objectives() -> dict[str, Any]:
         "logistic": bfw.GeneralizedLinear(A, signs, Logistic(), l2=0.02),
         "smooth hinge": bfw.GeneralizedLinear(A, signs, SmoothedHinge(0.5)),
         "quadratic": bfw.Quadratic(A.T @ A, -A.T @ NUMBERS),
-        "function": bfw.SmoothFunction(lambda x: float(np.exp(x).sum() - x[0]), lambda x: np.exp(x) - np.eye(6)[0], 6),
     }
 
 
@@ -665,8 +662,8 @@ def domains() -> dict[str, Any]:
         "intervals": bfw.ProductDomain.intervals(-0.5, 1.0, n_blocks=6),
         "boxes": bfw.ProductDomain([bfw.Box(-1, 1, size=2), bfw.Box([0, 0, 0], [1, 2, 3]), bfw.Box(-1, 0)]),
         "l1 balls": bfw.ProductDomain.power(bfw.L1Ball(2, 0.8), 3),
-        "l2 balls": bfw.ProductDomain.power(bfw.L2Ball(3, 0.7, centre=0.1), 2),
-        "simplices": bfw.ProductDomain([bfw.Simplex(3), bfw.Simplex(3, 2.0, solid=True)]),
+        "l2 balls": bfw.ProductDomain.power(bfw.L2Ball(3, 0.7), 2),
+        "simplices": bfw.ProductDomain([bfw.Simplex(3), bfw.Simplex(3, 2.0)]),
         "mixed": bfw.ProductDomain([bfw.Box(-1, 1), bfw.L1Ball(2), bfw.L2Ball(2), bfw.Box(0, 1)]),
     }
 
@@ -697,23 +694,19 @@ def block_fits() -> Fits:
     drawn = samplings(3)["nice"]
     ways: dict[str, dict[str, Any]] = {
         "line search": {"step": "line-search"},
-        "own steps": {"step": lambda t: 1.0 / (t + 2.0)},
-        "sampled gap": {"gap": "sampled", "tol": 1e-2, "gap_every": 5},
+        "balanced": {"step": "balanced"},
         "start": {"x0": np.full(6, 0.1)},
-        "adversarial gradient": {"inexact_gradient": bfw.AdversarialGradient(domain, 0.5, 0.3)},
-        "adversarial oracle": {"inexact_oracle": bfw.AdversarialOracle(domain, 0.5, 0.3)},
         "callback": {"callback": lambda t, position: t == 7},
     }
     for name, given in ways.items():
         yield f"blocks: {name}", partial(blocks, objective, domain, drawn, **given)
     facts = {"start": 1.3, "curvature": 0.7, "p_min": 0.25, "inexactness": 0.1}
-    bounds = (bfw.theorem_1_bound, bfw.sharp_bound, bfw.gap_bound)
-    yield "blocks: bounds", lambda: Found([[bound(t, **facts) for bound in bounds] for t in (0, 1, 10, 1000)])
+    yield "blocks: bounds", lambda: Found([bfw.theorem_1_bound(t, **facts) for t in (0, 1, 10, 1000)])
 
 
 def blocks(objective: Any, domain: Any, sampling: Any, **given: Any) -> Found:
     given = {"max_iter": 60, "tol": 1e-4, **given}
-    result = bfw.block_frank_wolfe(objective, domain, sampling, random_state=np.random.default_rng(0), **given)
+    result = bfw.minimize(objective, domain, sampling, random_state=np.random.default_rng(0), **given)
     return Found(result)
 
 
@@ -729,11 +722,11 @@ def curvatures(domain: Any, sampling: Any) -> Found:
     found: list[Any] = []
     for objective in (objectives()["quadratic"], objectives()["logistic"]):
         for make in (
-            bfw.curvature_bound, bfw.proposition_1_bound, bfw.pairwise_bound, bfw.spectral_bound,
-            bfw.proposition_3_bound, bfw.proposition_4_bound, bfw.expected_curvature, bfw.expected_set_curvature,
+            bfw.curvature_bound, bfw.proposition_1_bound, bfw.proposition_4_bound, bfw.expected_curvature,
+            bfw.expected_set_curvature,
         ):  # fmt: skip
             found.append(tried(make, objective, domain, sampling))
-        for make in (bfw.block_curvatures, bfw.global_curvature, bfw.product_curvature):
+        for make in (bfw.block_curvatures, bfw.global_curvature):
             found.append(tried(make, objective, domain))
     chances = [sampling.probabilities, sampling.pair_probabilities, sampling.expected_size]
     return Found([found, chances, bfw.inexactness(sampling, domain, gradient_error=0.1, oracle_error=0.2)])
@@ -763,7 +756,7 @@ def audits() -> Fits:
     fits = {
         "logistic": partial(LOGISTIC, epsilon=1.0, delta=1e-5, adjacency="replace-one"),
         "adassp": partial(RIDGE, epsilon=1.0, delta=1e-5, adjacency="replace-one", solver="adassp"),
-        "primal-scd": partial(LOGISTIC, epsilon=1.0, delta=1e-5, adjacency="replace-one", solver="primal-scd"),
+        "Primal": partial(LOGISTIC, epsilon=1.0, delta=1e-5, adjacency="replace-one", solver=dp_scd.Primal()),
         "lasso": partial(LASSO, epsilon=1.0, delta=1e-5, adjacency="replace-one"),
         "sparse": partial(SPARSE, epsilon=1.0, delta=1e-5, adjacency="replace-one"),
     }
@@ -792,7 +785,7 @@ def replayed(make: partial[Any]) -> Found:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = audit.grey_box(run, (table, labels), (other, labels), seed=3)
+        found = grey_box(run, (table, labels), (other, labels), seed=3)
     return Found([found.n_releases, found.largest, found.shift, found.fault, found.refusal, found.shown])
 
 

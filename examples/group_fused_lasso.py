@@ -8,7 +8,7 @@ pair of neighbours. Where the penalty is not reached, |u_t| < penalty, X does no
 import numpy as np
 from scipy.sparse import diags_array, eye_array, kron
 
-from sottovoce.optimize import L2Ball, LeastSquares, ProductDomain, UniformSerialSampling, block_frank_wolfe
+from sottovoce.papers.frank_wolfe import L2Ball, LeastSquares, ProductDomain, UniformSerialSampling, minimize
 
 
 def dual(Y, penalty):
@@ -22,7 +22,7 @@ def dual(Y, penalty):
 def group_fused_lasso(Y, penalty, *, tol=1e-4, seed=0):
     """Return X, the times before which it jumps, and the result of the dual."""
     objective, domain = dual(Y, penalty)
-    result = block_frank_wolfe(
+    result = minimize(
         objective, domain, UniformSerialSampling(domain.n_blocks), step="line-search", tol=tol, max_iter=1_000_000,
         random_state=seed,
     )  # fmt: skip

@@ -11,8 +11,14 @@ from itertools import product
 import numpy as np
 from sklearn.datasets import load_iris
 
-from sottovoce.optimize import ImportanceSampling, ProductDomain, Quadratic, Simplex, block_frank_wolfe
-from sottovoce.optimize.theory import block_curvatures
+from sottovoce.papers.frank_wolfe import (
+    ImportanceSampling,
+    ProductDomain,
+    Quadratic,
+    Simplex,
+    block_curvatures,
+    minimize,
+)
 
 
 def dual(psi, losses, l2):
@@ -26,9 +32,7 @@ def structural_svm(psi, losses, l2, *, tol=1e-3, seed=0):
     """Return the weights and the result of the dual."""
     objective, domain = dual(psi, losses, l2)
     sampling = ImportanceSampling.from_curvatures(block_curvatures(objective, domain))
-    result = block_frank_wolfe(
-        objective, domain, sampling, step="line-search", tol=tol, max_iter=1_000_000, random_state=seed
-    )
+    result = minimize(objective, domain, sampling, step="line-search", tol=tol, max_iter=1_000_000, random_state=seed)
     return result.x @ psi.reshape(len(result.x), -1) / (l2 * len(psi)), result
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
-from sottovoce.audit import GreyBox
 from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
+from support.replay import GreyBox
 
 HEAD = ("solver or mechanism", "adjacency", "pairs", "releases", "largest ratio", "depends on the table")
 Trial = Callable[[np.random.Generator, int], tuple[GreyBox, float]]

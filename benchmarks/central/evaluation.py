@@ -19,8 +19,9 @@ from sklearn import metrics
 import sottovoce as sv
 from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, show, write_tables
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
+from sottovoce._plain_data import digest
 from sottovoce.evaluation.evaluating import evaluation_plan, released_tables
-from sottovoce.evaluation.evaluation import Evaluation
+from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import score_rows
 from sottovoce.evaluation.tables import MOST_LOSS, ScoredRows
@@ -130,7 +131,7 @@ def evaluated(source: Source, rows: ScoredRows, epsilon: float, delta: float, se
         adjacency=Adjacency.ZERO_OUT, n_samples=len(rows.labels),
     )  # fmt: skip
     tables, event = released_tables(plan, rows, Streams(seed))
-    receipt = evaluation_receipt(plan, evaluated="", event=event, seeded=True)
+    receipt = evaluation_receipt(plan, evaluated="", event=event, seeded=True, counts=digest(released(None, tables)))
     return Evaluation(plan, None, tables, receipt)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.central.solvers [--seeds 3] [--only a9a,reuters] [--delta 1e-3] [--epsilons 0.1,1] [--quick]
 
-The table of docs/measured/solvers.md. ``paper-scd`` is left out: its epsilon is not the one asked for.
+The table of docs/measured/solvers.md. ``Published()`` is left out: its epsilon is not the one asked for.
 """
 
 import time
@@ -14,6 +14,7 @@ import numpy as np
 import sottovoce as sv
 from benchmarks.common import a9a, adult, blogfeedback, keep, make_parser, mnist_4v9, phishing, reuters, show
 from sottovoce.exceptions import ParameterError
+from support.solvers import by_name
 
 CASES = {
     "a9a": (cache(a9a), sv.DPLogisticRegression),
@@ -23,7 +24,7 @@ CASES = {
     "adult": (cache(adult), sv.DPLinearSVC),
     "blogfeedback": (cache(partial(blogfeedback, scale_columns=True)), sv.DPRidge),
 }
-SOLVERS = ("scd", "minibatch-scd", "objective", "adassp", "sgd", "seq-scd", "primal-scd")
+SOLVERS = ("scd", "Minibatch", "objective", "adassp", "sgd", "Sequential", "Primal")
 
 
 def measure(load, kind, solver, epsilon, delta, seeds, splits):
@@ -33,7 +34,7 @@ def measure(load, kind, solver, epsilon, delta, seeds, splits):
         X, y, X_test, y_test, public = load(seed if splits else 0)
         start = time.perf_counter()
         try:
-            model = kind(epsilon=epsilon, delta=delta, solver=solver, **public).fit(X, y)
+            model = kind(epsilon=epsilon, delta=delta, solver=by_name(solver), **public).fit(X, y)
         except ParameterError:
             return None
         seconds.append(time.perf_counter() - start)

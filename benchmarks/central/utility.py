@@ -3,7 +3,7 @@
     python -m benchmarks.central.utility [--quick] [--docs]
 
 Made-up tables: rows on the unit sphere, labels of a logistic model. The runs are the library's own passes with the
-momentum and the clip of the theorems (docs/papers/dp_scd_utility.md); beside them the solver "scd" by its own rules on
+momentum and the clip of the theorems (docs/privacy/dp_scd_utility.md); beside them the solver "scd" by its own rules on
 the same rows, at the same budget and penalty. Each figure is of 20 seeds of the noise on one table, 5 where runs are
 long. On two real sets: what the proved run is worth for prediction, medians of 3 seeds of split and noise.
 """
@@ -32,7 +32,7 @@ from support.proved_passes import (
     released_weights,
 )
 
-PAGE = DOCS / "papers" / "dp_scd_utility.md"
+PAGE = DOCS / "privacy" / "dp_scd_utility.md"
 ROWS = tuple(round(10 ** (3 + half / 2)) for half in range(7))
 LEAST = {"n_samples": 100_000, "n_weights": 5, "alpha": 0.01, "epsilon": 1.0}
 WIDTHS, ALPHAS, EPSILONS = (2, 5, 20, 80), (0.1, 0.03, 0.01, 0.003, 0.001), (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -29,7 +29,7 @@ import numpy as np
 import sottovoce as sv
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Effect, Operation, RowSum
+from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.cluster.log import FolderLog, Log, open_log
 from sottovoce.exceptions import PrivacyWarning
@@ -67,7 +67,7 @@ class CountPasses(RowSum):
             part.memory.new("passes")
         return super().on(part)
 
-    def shape(self, part: Part) -> tuple[int, ...]:
+    def shape(self, columns: Columns) -> tuple[int, ...]:
         """Rows, and their counts."""
         return (2,)
 

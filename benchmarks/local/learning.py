@@ -1,12 +1,12 @@
 """Models from one report a person: accuracy, AUC, excess risk and squared error, with the trivial predictor beside.
 
     python -m benchmarks.local.learning [--seeds 5] [--docs] [--quick]
-        [--only synthetic,regression,degree3,wire,a9a,blogfeedback]
+        [--only synthetic,regression,wire,a9a,blogfeedback]
 
 Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.planning.simulate`); "wire" sends
-real reports through a real `Aggregator` and compares the moments, and "degree3" sends real reports since it keeps
-them. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
-within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the appendix.
+real reports through a real `Aggregator` and compares the moments. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j,
+E|x|^2 = 1/2, within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the
+appendix.
 """
 
 import math
@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.common import DOCS, a9a, blogfeedback, keep, make_parser, parts_at_hand, show, write_tables
 from sottovoce.local import Aggregator, Protocol, Randomizer, fit_ladder, label_ladder
 from sottovoce.local.planning.simulate import simulate
-from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer
+from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_reports
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 PAGE = DOCS / "measured" / "local_learning.md"
@@ -204,12 +204,11 @@ def bernstein_huber(epsilon: float, X: Any, y: Any, high: float, seed: int) -> A
     """Return predictions by the paper's own route: Bernstein reports of degree 3 with Huber's loss of the residual."""
     public = BernsteinProtocol("huber residual", X.shape[1] + 1, epsilon, 1e-6, degree=3, beta=0.02, data_norm=1.05)
     one = np.column_stack([X, np.full(len(X), 0.3)])
-    device = BernsteinRandomizer(public, random_bytes=np.random.default_rng(seed).bytes)
-    server = BernsteinAggregator(public)
-    server.add(device.reports(one, 2.0 * y / high - 1.0))
+    random_bytes = np.random.default_rng(seed).bytes
+    reports = bernstein_reports(public, one, 2.0 * y / high - 1.0, random_bytes=random_bytes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = server.fit(random_state=seed)
+        model = fit_reports(public, reports, random_state=seed)
     return lambda rows: 0.5 * high * (1.0 + model.predict(np.column_stack([rows, np.full(len(rows), 0.3)])))
 
 
@@ -295,38 +294,6 @@ def blog_outliers_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, 
     return (("epsilon", "bounds 0 to 80", "bounds 0 to 8, known before", "ladder of 9 steps", "median"), rows), results
 
 
-def degree3_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
-    """Fit the same kept reports with the quadratic and with the quartic surrogate."""
-    n, d, epsilon = (3000 if quick else 100_000), 10, 4.0
-    X, y = synthetic(n, d, 1)
-    X_test, y_test = synthetic(100_000, d, 2)
-    least = hinge_risk(best_in_ball(X, y), X_test, y_test)
-    protocol = Protocol(epsilon=epsilon, n_features=d, intercept=0.0, completion="slack")
-    device = Randomizer(protocol)
-    found: dict[int, list[tuple[float, float, float]]] = {1: [], 3: []}
-    for _ in range(seeds):
-        aggregator = Aggregator(protocol, keep_reports=True)
-        aggregator.add(b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True)))
-        for degree, figures in found.items():
-            started = time.perf_counter()
-            model = aggregator.fit("hinge", degree=degree)
-            seconds = time.perf_counter() - started
-            excess = hinge_risk(model.weights[:d], X_test, y_test) - least
-            figures.append((excess, model.score(X_test, y_test), seconds))
-            print(degree, figures[-1], file=sys.stderr, flush=True)
-    rows = [
-        (
-            f"{degree}", f"{np.mean(figures, axis=0)[0]:.5f} ± {np.std(figures, axis=0)[0]:.5f}",
-            f"{np.mean(figures, axis=0)[1]:.3f}", f"{np.mean(figures, axis=0)[2]:.1f}",
-        )
-        for degree, figures in found.items()
-    ]  # fmt: skip
-    results = [
-        {"data": "degree3", "n": n, "d": d, "epsilon": epsilon, "degree": k, "figures": v} for k, v in found.items()
-    ]
-    return (("degree", "hinge excess", "accuracy", "seconds of a fit"), rows), results
-
-
 def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
     """Compare moments from real reports, and from simulated ones, with those of the people."""
     n, d = (2000, 5) if quick else (100_000, 10)
@@ -385,7 +352,6 @@ def main() -> None:
         "synthetic": lambda: synthetic_table(seeds, given.quick),
         "regression": lambda: regression_table(seeds, given.quick),
         "outliers": lambda: outliers_table(seeds, given.quick),
-        "degree3": lambda: degree3_table(min(seeds, 3), given.quick),
         "wire": lambda: wire_table(given.quick),
         "a9a": lambda: a9a_table(seeds, given.quick),
         "blogfeedback": lambda: blogfeedback_table(seeds, given.quick),

@@ -1,6 +1,6 @@
-"""Accuracy of the two noisy vertical mechanisms on a9a: 66 columns and the labels at party 1, 57 at party 2.
+"""Accuracy of noisy ADMM on a9a: 66 columns and the labels at party 1, 57 at party 2.
 
-    python -m benchmarks.vertical.noisy [--seeds 5] [--only noisy-features,noisy-admm] [--alpha 1,14] [--quick]
+    python -m benchmarks.vertical.noisy [--seeds 5] [--only noisy-admm] [--alpha 1,14] [--quick]
 
 Medians of test accuracy in per cent; delta = 1e-5, one person's rows at both parties replaced together. Row bounds are
 public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and
@@ -23,14 +23,12 @@ from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
-from sottovoce.vertical.protocols.noisy_features.plan import NoisyFeaturesPlan
 from sottovoce.vertical.wire import Done
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 MODEL = "a9a"
 PLANS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "noisy-features": (NoisyFeaturesPlan, {}),
     "noisy-admm": (NoisyAdmmPlan, {}),
     "noisy-admm, public labels": (NoisyAdmmPlan, {"labels_public": True}),
     "noisy-admm, public labels, 3 messages": (NoisyAdmmPlan, {"labels_public": True, "max_iter": 3}),
