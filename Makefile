@@ -35,6 +35,14 @@ demo: $(READY)
 demo-vertical: $(READY)
 	$(BIN)/python examples/demo_vertical.py
 
+# what a paper prints, beside what is measured now: half a minute each, without any data
+PAPERS := dp_scd admm frank_wolfe ldp
+.PHONY: papers $(PAPERS:%=paper-%)
+papers: $(PAPERS:%=paper-%)
+
+$(PAPERS:%=paper-%): paper-%: $(READY)
+	$(BIN)/python -m sottovoce.papers.$*.reproduce
+
 # the fast half: one module at a time, and laws
 quick: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation" tests/unit tests/properties
@@ -93,6 +101,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/budget.py
 
 # the site, into site/: warnings are errors, then links, anchors and outside addresses of all pages are checked
 docs: $(DOCS_READY)

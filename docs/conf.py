@@ -125,9 +125,10 @@ CALLED = {
 
 
 def for_others(app, what, name, member, skip, options):
-    """Leave out what scikit-learn gives every estimator, and what estimators are made of."""
+    """Leave out what scikit-learn gives every estimator, what estimators are made of, and classes inside of classes."""
     home = getattr(getattr(member, "fget", member), "__module__", None) or ""
-    if home.startswith("sklearn") or (home.startswith("sottovoce.estimators") and name not in CALLED):
+    ours = home.startswith("sottovoce.estimators") and name not in CALLED
+    if isinstance(member, type) or home.startswith("sklearn") or ours:
         return True
     return None
 
@@ -135,11 +136,6 @@ def for_others(app, what, name, member, skip, options):
 def pages_as_links(app, what, name, obj, options, lines):
     """Link the pages of docs/ that a docstring names."""
     lines[:] = [re.sub(r"`?`(docs/([\w/]+)\.md)``?", r":doc:`\1 </\2>`", line) for line in lines]
-
-
-def source_of(app, modname, attribute):
-    """Show no source of the one name that is listed under another module than its file: links back would break."""
-    return modname if attribute == "universal_step" else None
 
 
 def mark_long_cells(app, doctree):
@@ -164,7 +160,6 @@ def title_of_the_first_page(app, pagename, templatename, context, doctree):
 def setup(app):
     """Register with Sphinx."""
     app.connect("autodoc-process-docstring", pages_as_links)
-    app.connect("viewcode-follow-imported", source_of)
     app.connect("source-read", tutorials_among_the_pages)
     app.connect("doctree-read", mark_long_cells)
     app.connect("html-page-context", title_of_the_first_page)

@@ -15,6 +15,7 @@ import numpy as np
 import sottovoce as sv
 from sottovoce.exceptions import SottovoceError
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
+from sottovoce.papers import dp_scd
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatAndSelectEvent, releases_of
 from sottovoce.vertical import VerticalLasso, VerticalLogisticRegression, split_columns
@@ -48,7 +49,7 @@ def table() -> tuple[Any, Any, Any]:
 def central() -> Iterator[tuple[str, Callable[..., Any], bool]]:
     """Yield name, estimator of an adjacency, and whether labels are numbers, for one table."""
 
-    def logistic(solver: str) -> Callable[..., Any]:
+    def logistic(solver: Any) -> Callable[..., Any]:
         return lambda **facts: sv.DPLogisticRegression(
             solver=solver, classes=[False, True], data_norm=1.0, **BUDGET, **facts
         )
@@ -56,9 +57,11 @@ def central() -> Iterator[tuple[str, Callable[..., Any], bool]]:
     def ridge(solver: str) -> Callable[..., Any]:
         return lambda **facts: sv.DPRidge(solver=solver, data_norm=1.0, **LABELS, **BUDGET, **facts)
 
-    for name in ("newton", "scd", "minibatch-scd", "objective", "sgd", "seq-scd", "primal-scd", "paper-scd"):
+    for name in ("newton", "scd", "objective", "sgd"):
         yield f'`solver="{name}"`', logistic(name), False
-    for name in ("refinement", "adassp"):
+    for kind in dp_scd.SOLVERS:
+        yield f"`solver={kind.__name__}()`", logistic(kind()), False
+    for name in ("refinement", "adassp", "constant"):
         yield f'`solver="{name}"`', ridge(name), True
     yield "`DPLasso`", lambda **facts: sv.DPLasso(data_bound=1.0, **BALL, **LABELS, **BUDGET, **facts), True
 
@@ -87,7 +90,7 @@ def apart() -> Iterator[tuple[str, Any]]:
     """Yield name and receipt of what is trained over several organisations, and from reports of devices."""
     X, y, numbers = table()
     columns, holders = {"clinic": [0, 1], "bank": [2, 3]}, ("clinic", "bank")
-    for name in ("local-models", "noisy-features", "noisy-admm", "secure"):
+    for name in ("local-models", "noisy-admm", "secure"):
         parties = split_columns(X, columns, data_norm=dict.fromkeys(holders, 1.0))
         engine = {"engine": "in-process"} if name == "secure" else {}
         split = VerticalLogisticRegression(classes=[False, True], mechanism=name, **engine, **BUDGET)
