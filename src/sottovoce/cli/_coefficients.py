@@ -38,7 +38,6 @@ class _Scores:
 
 
 def print_coefficients(estimator: DPLinearEstimator, schema: Schema | None, *, every: bool) -> None:
-    """Print the coefficients, the largest first: all of them, or some."""
     for scores in _scores(estimator, schema):
         shown = scores.coefficients if every else scores.coefficients[:_SHOWN]
         lines = [(one.feature, f"{one.coefficient:+.4g}", f"{one.amount:+.4g}", one.meaning) for one in shown]
@@ -53,7 +52,6 @@ def print_coefficients(estimator: DPLinearEstimator, schema: Schema | None, *, e
 
 
 def coefficients_as_json(estimator: DPLinearEstimator, schema: Schema | None) -> Any:
-    """Return all coefficients as plain data."""
     return plain(
         {"model": type(estimator).__name__, "scores": [asdict(scores) for scores in _scores(estimator, schema)]}
     )
@@ -83,7 +81,6 @@ def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[_Sc
 
 
 def _names(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
-    """Return what each line of coefficients adds up to, in words."""
     target = "the label" if schema is None else str(schema.target)
     if not isinstance(estimator, ClassifierMixin):
         return [f"the prediction of {target}"]

@@ -34,7 +34,6 @@ RADIUS_OPTIONS: Final = ("radius", "n_steps", "data_bound")
 
 
 def is_sparse(kind: ModelKind) -> bool:
-    """Tell whether the coefficients are bounded by a radius, in place of an L2 penalty."""
     return issubclass(_ESTIMATORS[kind], DPBallEstimator)
 
 
@@ -92,7 +91,6 @@ def make_estimator(
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:
-    """Return (heading, text) pairs that describe a trained model."""
     rows = [("model", type(estimator).__name__)]
     if schema is not None:
         rows.append(("predicts", str(schema.target)))

@@ -98,7 +98,6 @@ def option(
 
 
 def flag(name: str, text: str, panel: str | None = None) -> Any:
-    """Return the declaration of an option without a value."""
     return option(name, text, panel, default=False)
 
 
@@ -220,7 +219,6 @@ class Training:
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return them as an estimator takes them; None where nothing was given."""
         return {
             **vars(self),
             "alpha": parse_number_or_auto("--alpha", self.alpha),
@@ -246,7 +244,6 @@ class Reading:
     skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", READING, default=0, min=0)
 
     def of_text(self) -> dict[str, object]:
-        """Return what was said that only text needs, and no Parquet."""
         chosen = None if self.format == Format.PARQUET else self.format
         return {
             "format": chosen,
@@ -265,7 +262,6 @@ class Reading:
         return Format.CSV if path == _STDIN and self.format is None else self.format
 
     def layout(self, layout: Layout) -> Layout:
-        """Return the layout of a schema with what was said otherwise."""
         if self.header is not None:
             layout = replace(layout, header=self.header)
         if self.delimiter is not None:
@@ -308,5 +304,4 @@ def require(option: str, value: _T | None, why: str) -> _T:
 
 
 def refuse_fields(why: str, group: Any, *names: str) -> None:
-    """Refuse the options of a group, by the names of its fields, that were given."""
     refuse_options(why, {f"--{name.replace('_', '-')}": getattr(group, name) for name in names})

@@ -45,6 +45,5 @@ class ReadingBar:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """Draw while the table is read."""
         with reading_bar(self._path, shown=self._shown) as self._report:
             yield

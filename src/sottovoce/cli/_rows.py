@@ -115,7 +115,6 @@ class RowReader:
 
     @property
     def schema(self) -> Schema:
-        """What a model must remember to read such files again."""
         return self.encoder.schema
 
     def open(
@@ -199,7 +198,6 @@ class RowReader:
 
 
 def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
-    """Tell on stderr which columns of a table are not used."""
     unused = [name for name in table.column_names if name not in known]
     if unused:
         shown = ", ".join(unused[:_NAMED]) + (", ..." if len(unused) > _NAMED else "")
@@ -223,12 +221,10 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
 
 
 def _most_rows(width: int) -> int:
-    """Return how many rows of so many numbers are encoded at once."""
     return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
 def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]:
-    """Return all rows and labels in memory."""
     with closing(pieces):
         X, y = next(pieces)
         if X.shape[0] == shape[0]:

@@ -45,7 +45,6 @@ class SpilledRows:
     folder: Path | None
 
     def unread(self) -> UnreadTable:
-        """Return all rows, as a fit or an evaluation takes them."""
         return UnreadTable(self.opened.rows.shape, lambda: (self._written(), None))
 
     def split(self, held: Mask) -> Split:

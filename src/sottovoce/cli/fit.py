@@ -103,7 +103,6 @@ class _Unit:
     )
 
     def described(self, schema: Schema, path: Path | None) -> Schema:
-        """Return the schema with the unit that was given."""
         try:
             schema = schema.with_unit(self.unit, self.max_rows_per_unit)
         except SchemaError as error:
@@ -151,7 +150,6 @@ class _Holdout:
         return None if self.evaluate_epsilon is None else out.with_name(f"{out.stem}.evaluation.json")
 
     def check(self) -> None:
-        """Refuse rows that are set aside for nothing, and what needs such rows without them."""
         options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
         if self.holdout is None:
             refuse_options("needs --holdout SHARE, such as 0.2", options)
@@ -165,7 +163,6 @@ class _Holdout:
 
 
 def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdout) -> Evaluation:
-    """Evaluate a model on the rows set aside, for people if it was trained for people."""
     share, secret_size = float(holdout.holdout or 0.0), estimator.n_public
     seed = estimator.random_state
     return evaluate(
@@ -287,7 +284,6 @@ def fit(
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
-    """Refuse before training what could not be written after it."""
     seen: dict[Path, str] = {}
     for name, path in outputs.items():
         if path is None:

@@ -85,7 +85,6 @@ def predict(
 
 
 def without_schema(model: Path) -> ParameterError:
-    """Return the error for a model that was trained in Python on rows without named columns."""
     return ParameterError(
         f"{model}: the model was trained without a schema, and commands read named columns. Load it in Python, with "
         "sottovoce.load_model, and give it the rows there; or train with `sottovoce fit --schema`."
@@ -114,7 +113,6 @@ def _csv(heading: list[list[str]], columns: list[list[Any]]) -> str:
 
 
 def _cells(values: npt.NDArray[Any]) -> list[Any]:
-    """Return the cells of a column, true and false as in a schema file."""
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values]
     cells: list[Any] = values.tolist()

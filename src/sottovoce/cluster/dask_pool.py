@@ -85,7 +85,6 @@ class DaskPool(Pool):
         self._proxied: set[str] = set()  # workers that this process does not reach but through the scheduler
 
     def workers(self) -> list[Worker]:
-        """Return the workers that the scheduler knows and that answer."""
         alive: list[Worker] = self._sync(self._alive())
         return alive
 
@@ -132,7 +131,6 @@ class DaskPool(Pool):
     # --- on the client's event loop
 
     async def _known(self) -> dict[str, Any]:
-        """Return what the scheduler knows of its workers."""
         if self.client.status != "running" and self.client.status != "connecting":
             raise self._no_scheduler()
         try:
@@ -157,7 +155,6 @@ class DaskPool(Pool):
         return [worker for worker in there if self._slow.get(worker.name, now) <= now] or there
 
     async def _ping(self, worker: str, timeout: float) -> bool:
-        """Return whether a worker shows a sign of life; it does while its threads are at work, too."""
         try:
             await asyncio.wait_for(self._rpc(worker).identity(), timeout)
         except (OSError, TimeoutError):
@@ -225,7 +222,6 @@ class DaskPool(Pool):
     async def _given_up(
         self, late: Mapping[Any, str], seen: dict[str, float], begun: float, slowest: float | None
     ) -> dict[Any, str]:
-        """Return whom not to wait for any more, and why."""
         known = await self._known()
         workers = {keeper: self._actors[keeper][0] for keeper in late.values()}
         there = [keeper for keeper, worker in workers.items() if worker in known]

@@ -24,18 +24,15 @@ class RowsDigest:
         self._hash = hashlib.blake2b(repr((tuple(names), tuple(shape), str(dtype))).encode(), digest_size=16)
 
     def add(self, piece: NDArray[Any]) -> None:
-        """Take what comes next."""
         self._hash.update(np.ascontiguousarray(piece).view(np.uint8).data)
 
     def add_labels(self, labels: NDArray[Any] | None) -> None:
-        """Take the labels; None where there are none."""
         if labels is not None:
             self._hash.update(str(labels.dtype).encode())
             self.add(labels if labels.dtype != object else np.array([repr(label) for label in labels]))
 
     @property
     def value(self) -> str:
-        """The fingerprint of what was taken so far."""
         return self._hash.hexdigest()
 
 

@@ -59,7 +59,6 @@ class EncodedRows(Source):
 
     @property
     def stamps(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files, and when each was written."""
         return written(self.pieces)
 
     def load(self, scratch: Path | None) -> LoadedRows:
@@ -169,7 +168,6 @@ class EncodedTable(DaskTable):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """No names, like encoded rows in memory: the schema has them."""
         return ()
 
 
@@ -209,7 +207,6 @@ def _names(encoder: Encoder) -> list[str]:
 
 
 def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:
-    """Refuse a file that lacks a column."""
     cells = Table(schema.empty_table(), file.shown, partial(_line, 0))
     for name in _names(encoder):
         cells.cells(name)  # says which columns there are

@@ -48,13 +48,11 @@ class FrameSource(Source):
         return f"partition {self.place} of the data frame"
 
     def computed(self) -> "FrameSource":
-        """Return the source of the partition as it is computed now."""
         source = FrameSource(self.place, self.features, self.target, self.dtype, uuid4().hex)
         source.__dict__["_key"] = self.key  # the same rows
         return source
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        """Make numbers of the partition, which lies ready."""
         frame = _READY.pop(self.token)
         raw = np.empty((len(frame), len(self.features)), self.dtype)
         for k, name in enumerate(self.features):

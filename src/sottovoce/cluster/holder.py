@@ -75,13 +75,11 @@ class ClusterHolder(Holder):
         self._told = told
 
     def status(self) -> str:
-        """Return how many workers hold the rows, and how many partitions were rebuilt so far."""
         n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
         rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
         return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
 
     def ask(self, operation: Operation[T]) -> T:
-        """Have an operation done by every partition, once."""
         if operation.effect is Effect.FIRST:
             self._forget_steps()  # also for partitions that are rebuilt in order to do it
         answers = self._answers(operation)
@@ -128,7 +126,6 @@ class ClusterHolder(Holder):
         }
 
     def close(self) -> None:
-        """Have workers forget what they remember of rows for this fit."""
         held = [place for place in self.partitions.places if self.partitions.home(place) is not None]
         self.partitions.call(held, lambda _: Call("end", (self.session,)))
 

@@ -183,7 +183,6 @@ class Keeper:
             return Answer(session, 0, ())
 
     def close(self) -> Answer:
-        """Forget all."""
         with self._lock:
             for place in list(self._held):
                 self._drop(place)
@@ -247,7 +246,6 @@ def _facts(loaded: LoadedRows) -> Facts:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent, with the place in the code where it is no error about the data."""
     if isinstance(error, SottovoceError):
         portable: Exception = error.with_traceback(None)
     else:

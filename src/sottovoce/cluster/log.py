@@ -154,7 +154,6 @@ class FolderLog(Log):
             raise
 
     def begin(self, facts: Mapping[str, object]) -> None:
-        """Keep the facts, or compare them with those that are kept."""
         self._check_held()
         path, plain = self._folder.path / _FACTS, json.loads(json.dumps(dict(facts)))
         if not path.exists() and self.n_kept:
@@ -217,7 +216,6 @@ class FolderLog(Log):
         self.n_kept += 1
 
     def close(self) -> None:
-        """Let another driver go on; what is kept stays."""
         self._folder.close()
 
     def _check_held(self) -> None:

@@ -46,7 +46,6 @@ class ParquetSource(Source):
 
     @property
     def stamps(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files, and when each was written."""
         return self.table.written
 
     def load(self, scratch: Path | None) -> LoadedRows:
@@ -70,7 +69,6 @@ class ParquetSource(Source):
         return LoadedRows(raw, labels, digest.value, table.shape[0])
 
     def opened(self, scratch: Path | None) -> LoadedRows:
-        """Return the row groups as a table that is read when it is looked at."""
         table = self._reached()
         return LoadedRows(table, table.labels() if table.has_labels else None, "", table.shape[0])
 

@@ -65,17 +65,14 @@ class Partitions:
 
     @property
     def places(self) -> Places:
-        """All partitions."""
         return tuple(range(len(self.sources)))
 
     @property
     def facts(self) -> list[Facts]:
-        """What is known of each partition."""
         return [self._known[place] for place in self.places]
 
     @property
     def n_workers(self) -> int:
-        """Number of workers that hold a partition now."""
         return len({self._keepers[keeper] for keeper in self._homes.values()})
 
     @property
@@ -123,7 +120,6 @@ class Partitions:
         return {tuple(own): answers[keeper] for keeper, own in at.items()}
 
     def home(self, place: int) -> str | None:
-        """Return the keeper that holds a partition, as far as is known."""
         return self._homes.get(place)
 
     def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
@@ -150,12 +146,10 @@ class Partitions:
         return said
 
     def worker_of(self, place: int) -> str | None:
-        """Return the worker that holds a partition, as far as is known."""
         home = self._homes.get(place)
         return None if home is None else self._keepers[home]
 
     def answered(self, places: Iterable[int]) -> None:
-        """Take note that partitions work."""
         self._losses.update(dict.fromkeys(places, 0))
 
     def fault(self, keeper: str, what: str) -> ClusterError:
@@ -166,7 +160,6 @@ class Partitions:
         )
 
     def lost(self, keeper: str, why: Lost) -> None:
-        """Take note that a keeper is lost, with all that it had."""
         if keeper not in self._keepers:
             return
         self._why = f"{self._keepers.pop(keeper)}: {why}"
@@ -176,7 +169,6 @@ class Partitions:
             self._losses[place] += 1
 
     def close(self) -> None:
-        """Let go of all keepers."""
         for keeper in list(self._keepers):
             self.pool.forget(keeper)
         self._keepers, self._homes = {}, {}
@@ -205,7 +197,6 @@ class Partitions:
         return workers
 
     def _placed(self, places: list[int]) -> dict[str, list[int]]:
-        """Choose a keeper for each partition, so that each has about equally many rows for a thread."""
         load: dict[str, list[int]] = {}
         threads: dict[str, int] = {}
         while True:

@@ -35,7 +35,6 @@ class LoadedRows:
     n_rows: int
 
     def close(self) -> None:
-        """Delete what was written to scratch disk."""
         close = getattr(self.raw, "close", None)
         if close is not None:
             close()
@@ -135,5 +134,4 @@ def load(source: Source, scratch: Path | None) -> LoadedRows:
 
 
 def held(source: Source) -> LoadedRows | None:
-    """Return the rows of a source if this process holds them."""
     return _HELD.get(source.key)

@@ -221,28 +221,23 @@ class DaskTable(RemoteTable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of feature columns."""
         facts = self.partitions.facts
         return sum(one.n_rows for one in facts), facts[0].n_features
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
         return np.dtype(self.partitions.facts[0].dtype)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the feature columns, in order."""
         return self._features
 
     @property
     def target(self) -> str | None:
-        """Name of the column of labels."""
         return self._target
 
     @property
     def has_labels(self) -> bool:
-        """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
 
     @contextmanager
@@ -293,11 +288,9 @@ class DaskTable(RemoteTable):
         return [said[place] for place in parts.places]
 
     def _about(self) -> dict[str, object]:
-        """Return what the columns are, by which a log knows its table."""
         return {"features": list(self._features), "target": self._target}
 
     def _kept(self) -> str:
-        """Return where workers keep the rows, in words."""
         kept = {source.storage for source in self.partitions.sources}
         words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
         return " and ".join(words[name] for name in sorted(kept))
@@ -307,7 +300,6 @@ class DaskTable(RemoteTable):
             raise ParameterError("the DaskTable is closed: make a new one.")
 
     def close(self) -> None:
-        """Have workers let go of the rows, and another driver have the log."""
         self._closed = True
         self.partitions.close()
         self.log.close()

@@ -46,12 +46,10 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """The entry as it is stored and hashed."""
         return canonical_text({name: getattr(self, name) for name in _FIELDS})
 
     @property
     def hash(self) -> str:
-        """SHA-256 of `text`, as hexadecimal digits."""
         return digest({name: getattr(self, name) for name in _FIELDS})
 
     @classmethod

@@ -369,7 +369,6 @@ class Ledger:
         return self._append(bodies)
 
     def datasets(self) -> dict[str, Dataset]:
-        """Return all data sets, by name."""
         return self._now().datasets
 
     def spent(self, dataset: str) -> tuple[float, float]:
@@ -464,7 +463,6 @@ class Ledger:
 
     @contextmanager
     def _current(self) -> Iterator[Book]:
-        """Hold the book, with all entries read that are there now."""
         with self._lock:
             self._catch_up(self._store.read(self._book.n_entries))
             yield self._book
@@ -522,7 +520,6 @@ class Ledger:
 def _reservation(
     dataset: str, event: Event, delta: float, adjacency: Adjacency, seeded: bool, plan: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the body of an entry that reserves a charge with a new name."""
     body = {
         "dataset": dataset,
         "charge": secrets.token_hex(16),

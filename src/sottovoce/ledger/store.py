@@ -68,11 +68,9 @@ class Transaction:
         self._connection = connection
 
     def read(self, after: int) -> list[Row]:
-        """Return the rows whose number is at least ``after``, in order."""
         return _rows(self._connection, after)
 
     def append(self, row: Row) -> None:
-        """Add one row; it is there for good when the transaction ends."""
         statement = f"INSERT INTO {_TABLE} (seq, previous, hash, entry) VALUES (:seq, :previous, :hash, :entry)"
         values = dict(zip(("seq", "previous", "hash", "entry"), row, strict=True))
         self._connection.execute(_alchemy().text(statement), values)
@@ -111,7 +109,6 @@ class Store:
         )  # fmt: skip
 
     def create(self) -> None:
-        """Make the table and its guards, where they are not there yet."""
         if self._path is not None and not self._path.parent.is_dir():
             raise LedgerError(f"{self.url}: the folder {self._path.parent} does not exist. Make it first.")
         if self._path is not None:

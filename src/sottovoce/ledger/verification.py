@@ -37,11 +37,9 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether no problem was found."""
         return not self.problems
 
     def with_problems(self, problems: Iterable[str]) -> Self:
-        """Return the same with more problems."""
         return replace(self, problems=(*self.problems, *problems))
 
 
@@ -64,7 +62,6 @@ def read_row(row: tuple[int, str, str, str]) -> Entry:
 
 
 def export_line(row: tuple[int, str, str, str]) -> str:
-    """Return one line of an export; the entry is in its canonical form."""
     return f'{{"hash":"{row[2]}","entry":{row[3]}}}\n'
 
 

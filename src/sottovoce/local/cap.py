@@ -95,7 +95,6 @@ def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
 
 
 def density(t: Array, epsilon: float, K: int, m: int, b: float) -> Array:
-    """Return the density of t = <g, z> for a reported candidate g."""
     odds = Odds(epsilon, K, m)
     normal = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
     lean = K * float(odds.top - odds.rest) * _membership(t, K, m, b)
@@ -171,7 +170,6 @@ def _membership(t: Array, K: int, m: int, b: float) -> Array:
 
 
 def _nodes(K: int, m: int, b: float) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights of the normal law, in panels that are narrow where the group ends."""
     vertex = -1.0 / (math.sqrt(2.0) * b) if b else -math.inf
     share = m / K
     if b == 0.0:

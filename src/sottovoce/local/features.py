@@ -52,11 +52,9 @@ class NumericFeature:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that this feature fills."""
         return (self.name, f"{self.name}=missing") if self.missing else (self.name,)
 
     def encode(self, value: object) -> tuple[tuple[int, float], ...]:
-        """Return (column, number) pairs of the columns that are not 0."""
         if value is None or (isinstance(value, Real) and value != value):
             if self.missing:
                 return ((1, 1.0),)
@@ -68,7 +66,6 @@ class NumericFeature:
         return ((0, scaled(value, self.low, self.high)),)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the feature as an object of the protocol's text."""
         return {"type": self.kind, **vars(self)}
 
 
@@ -108,12 +105,10 @@ class CategoricalFeature:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that this feature fills."""
         names = tuple(f"{self.name}={category}" for category in self.categories)
         return (*names, f"{self.name}=missing") if self.missing else names
 
     def encode(self, value: object) -> tuple[tuple[int, float], ...]:
-        """Return (column, number) pairs of the columns that are not 0."""
         if value is None or value == "" or (isinstance(value, Real) and value != value):
             if self.missing:
                 return ((len(self.categories), 1.0),)
@@ -123,7 +118,6 @@ class CategoricalFeature:
         return ((self.categories.index(value), 1.0),) if value in self.categories else ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the feature as an object of the protocol's text."""
         return {"type": self.kind, **vars(self)}
 
 
@@ -133,7 +127,6 @@ _KINDS: Final[dict[str, type[Feature]]] = {kind.kind: kind for kind in (NumericF
 
 
 def feature_from_json(entry: object) -> Feature:
-    """Return the feature that an object of the protocol's text describes; nothing unknown is accepted."""
     name = entry.get("type") if isinstance(entry, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(name, str) or name not in _KINDS:
         raise ParameterError(f"a feature must be an object of type 'numeric' or 'categorical'; got {entry!r}.")
@@ -144,7 +137,6 @@ def feature_from_json(entry: object) -> Feature:
 
 
 def scaled(value: Any, low: float, high: float) -> float:
-    """Return a number, moved between its bounds, on the scale [-1, 1]."""
     # compared before it is a float: a whole number may be beyond the doubles
     inside = low if value <= low else high if value >= high else float(value)
     return ((inside - low) - (high - inside)) / (high - low)

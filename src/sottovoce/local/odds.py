@@ -39,7 +39,6 @@ class Odds:
 
     @cached_property
     def threshold(self) -> int:
-        """The number T of coins, out of 2^64, that choose the top group."""
         with decimal.localcontext(decimal.Context(prec=_DIGITS)):
             low = decimal.Decimal(-self.epsilon).exp()
             share = _COINS_DECIMAL * self.m / (self.m + (self.K - self.m) * low)
@@ -48,12 +47,10 @@ class Odds:
 
     @property
     def top(self) -> Fraction:
-        """Probability of one index of the top group."""
         return Fraction(self.threshold, COINS * self.m)
 
     @property
     def rest(self) -> Fraction:
-        """Probability of one index outside the top group."""
         return Fraction(COINS - self.threshold, COINS * (self.K - self.m))
 
 

@@ -74,7 +74,6 @@ class Sealed:
 
 @contextmanager
 def named_errors(path: str | Path, what: str, kind: type[SottovoceError]) -> Iterator[None]:
-    """Raise what goes wrong while a file is read as an error of one kind that names the file."""
     try:
         yield
     except OSError as error:

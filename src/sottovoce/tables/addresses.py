@@ -55,7 +55,6 @@ class _Store:
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether fsspec reads the files."""
         return isinstance(self.filesystem, pa.fs.PyFileSystem)
 
     def _connected(self) -> Any:
@@ -134,20 +133,16 @@ class DataFile:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a path of this machine."""
         return self._store.is_local
 
     @property
     def filesystem(self) -> Any:
-        """The file system of pyarrow that opens `path`."""
         return self._store.filesystem
 
     def told(self) -> Any:
-        """Return a context in which errors of the store become errors about this file."""
         return _wrapped(self.shown, self._store)
 
     def hidden(self, text: str) -> str:
-        """Return a text without what opens the store."""
         return self._store.hidden(text)
 
     def stamp(self) -> Stamp:
@@ -196,7 +191,6 @@ def _wrapped(shown: str, store: _Store) -> Iterator[None]:
 
 
 def is_address(path: object) -> bool:
-    """Return whether this is an address with a scheme, not a path."""
     return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
 
 

@@ -127,31 +127,25 @@ class IgnoredColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """No features."""
         return ()
 
     def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
-        """Return nothing: there are no features."""
         return []
 
     @property
     def nonnegative(self) -> bool:
-        """True: there is nothing to be negative."""
         return True
 
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
-        """Return a block without entries; the cells are not looked at."""
         return Block(np.full(len(cells), -1, dtype=np.int64), np.zeros(len(cells)))
 
     def refuse_as_target(self) -> None:
-        """Refuse."""
         raise SchemaError(
             f'column {self.name!r} is the target, but the schema says type = "ignore". Describe it: '
             'type = "categorical" with its classes as categories, or type = "numeric" with the bounds of the labels.'
         )
 
     def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
-        """Refuse."""
         self.refuse_as_target()
         raise AssertionError  # pragma: no cover
 

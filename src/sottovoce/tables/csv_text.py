@@ -71,7 +71,6 @@ class CsvText:
 
     @property
     def header(self) -> Any:
-        """An Arrow table of the columns without a row."""
         return pa.schema([(name, pa.string()) for name in self.names]).empty_table()
 
     def only(self, names: Collection[str]) -> None:
@@ -79,7 +78,6 @@ class CsvText:
         self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
-        """Yield the rows from the first to the last."""
         if self._started is None or self._start is None:
             self._file.source.refuse_changed()
             content = self._content()
@@ -132,7 +130,6 @@ class CsvText:
                 yield Lines(raw, first)
 
     def _data(self, start: Lines, content: Iterator[Lines]) -> Iterator[Lines]:
-        """Yield the lines after the header."""
         if self._layout.header:
             end = _LINE_END.search(start.raw)
             start = Lines(start.raw[end.end() :], start.first + 1) if end else Lines(b"", start.first)

@@ -60,7 +60,6 @@ class ParquetRows:
         self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
-        """Yield the rows from the first to the last."""
         self._source.refuse_changed()
         first_row = 0
         with self._opened() as file:
@@ -72,7 +71,6 @@ class ParquetRows:
         self._source.refuse_changed()
 
     def line(self, row: int) -> str:
-        """Return where a row stands in the file."""
         return f"row {row + 1}"
 
     @contextmanager

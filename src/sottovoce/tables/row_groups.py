@@ -53,7 +53,6 @@ class RowGroups:
         return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
     def each(self) -> Iterator[RowGroups]:
-        """Yield the row groups one by one."""
         first = self.first_row
         for group in self.groups:
             yield replace(self, groups=(group,), first_row=first)

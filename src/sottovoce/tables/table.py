@@ -273,12 +273,10 @@ class Table:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of the file."""
         return tuple(self.data.column_names)
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return int(self.data.num_rows)
 
     def __contains__(self, name: object) -> bool:
@@ -337,7 +335,6 @@ class Table:
 
 
 def is_text(kind: Any) -> bool:
-    """Tell whether Arrow keeps text in a type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
@@ -377,7 +374,6 @@ def _spell(value: object) -> str | None:
 
 
 def refuse_repeated_names(names: list[str], source: str) -> None:
-    """Raise a TableError if a column name occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -82,13 +82,11 @@ class Source:
         self.again = self._is_kept or not self._is_pipe
 
     def open(self) -> IO[bytes]:
-        """Return the bytes from the start, as a file."""
         if self._file is not None:
             return io.BufferedReader(_Again(self._file))
         return io.BytesIO(self._bytes) if self._is_kept else self.path.open("rb")
 
     def refuse_changed(self) -> None:
-        """Raise a TableError if the file is not the one that was opened."""
         try:
             changed = self._stamp is not None and self._now() != self._stamp
         except OSError as error:
@@ -314,13 +312,11 @@ class _Utf8:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's text, as a sentence."""
     text = str(error).partition("\n")[0].rstrip(".")
     return f"{text}."
 
 
 def unreadable(path: Path, error: OSError) -> TableError:
-    """Return the error that a file cannot be read."""
     return TableError(f"{path}: cannot read the file: {error.strerror}.")
 
 

@@ -63,8 +63,8 @@ def collect(
 
     A report is acknowledged when it is on the disk. No address, no time and no token is stored or logged.
     """
+    from sottovoce.local.collector.counts import Pace
     from sottovoce.local.collector.limits import Limits
-    from sottovoce.local.collector.pace import Pace
     from sottovoce.local.collector.secret_file import make_secret_file, read_secret_file
     from sottovoce.local.collector.server import address_of, bind, serve
     from sottovoce.local.collector.service import make_app, make_apps

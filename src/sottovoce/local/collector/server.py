@@ -99,7 +99,6 @@ def serve(
 
 
 def address_of(listener: socket.socket) -> str:
-    """Return the address of what answers there."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -23,7 +23,6 @@ _CHECK_BYTES: Final = 4
 
 
 def is_token(value: object) -> bool:
-    """Tell whether a value has the form of a token: 16 to 128 letters, digits, ``-``, ``_``, ``.`` and ``~``."""
     return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
 
 
@@ -82,13 +81,11 @@ class TokenKey:
         return hmac.digest(self._key, b"sottovoce invitations\0" + self._protocol_id, "sha256")[:_MARK_BYTES]
 
     def issue(self) -> str:
-        """Return a new token."""
         serial = secrets.token_bytes(_HALF)
         proved = serial + self._code(serial)
         return base64.urlsafe_b64encode(proved + self._check(proved)).decode("ascii")
 
     def knows(self, token: str) -> bool:
-        """Tell whether a token was issued with this key for this protocol."""
         if _ISSUED.fullmatch(token) is None:
             return False
         content = base64.urlsafe_b64decode(token)  # 36 bytes: one text a token, one report a text

@@ -67,7 +67,6 @@ class GroupWriter:
 
     @property
     def is_alive(self) -> bool:
-        """Whether reports are being written."""
         return self._thread.is_alive() and not self._closing
 
     async def write(self, rows: Sequence[Row]) -> list[Outcome] | Reason:
@@ -89,7 +88,6 @@ class GroupWriter:
                 self._changed.notify()
 
     def unwritten_refusals(self) -> dict[str, int]:
-        """Return the counts that the database does not have yet."""
         with self._changed:
             return dict(self._refused)
 
@@ -148,7 +146,6 @@ class GroupWriter:
 
 
 def _resolve(group: list[_Submission], outcomes: list[Outcome] | Reason) -> None:
-    """Tell each submission, in the event loop, what became of its rows."""
     start = 0
     for submission in group:
         end = start + len(submission.rows)

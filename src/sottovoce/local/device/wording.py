@@ -117,7 +117,6 @@ def _in_each(words: Mapping[str, Mapping[str, str]], key: str, **values: object)
 
 
 def _offered(given: Mapping[str, Any], own: object) -> tuple[str, ...]:
-    """Return the languages that a file has texts in, the survey's own first."""
     if own is not None and own not in LANGUAGES:
         raise ParameterError(f"[survey] language must be one of {', '.join(LANGUAGES)}; got {own!r}.")
     tables = [given.get("survey"), given.get("label"), *_values(given.get("questions"))]
@@ -137,7 +136,6 @@ def _values(value: object) -> list[Any]:
 
 
 def _merge(name: str, wording: dict[str, Any], given: object, extra: Sequence[str], languages: Sequence[str]) -> None:
-    """Replace the texts of a question by those that are given."""
     _only(name, given, ("text", "hint", *(("choices",) if "choices" in wording else ()), *extra))
     assert isinstance(given, Mapping)
     for key, value in given.items():

@@ -71,7 +71,6 @@ def minimise_in_ball(estimate: MomentEstimate, coefficients: Array, radius: floa
 
 
 def _inverse_length(pull: Array, values: Array, t: float) -> float:
-    """Return 1 / |pull / (values + t)|, which is 0 where a pull meets no curvature at all."""
     down = values + t
     if np.any((down == 0.0) & (pull != 0.0)):
         return 0.0

@@ -60,7 +60,6 @@ class Quality:
 
     @property
     def explained(self) -> float:
-        """1 - squared_error."""
         return 1.0 - self.squared_error.value
 
 
@@ -130,7 +129,6 @@ def share_variance(
 
 
 def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
-    """Return the estimate from all reports of several estimates."""
     n = sum(part.n for part in parts)
     first = sum((part.n / n * part.first for part in parts), np.zeros(parts[0].d))
     second = sum((part.n / n * part.second for part in parts), np.zeros_like(parts[0].second))

@@ -70,7 +70,6 @@ class MomentEstimate:
 
     @property
     def d(self) -> int:
-        """Length of z."""
         return len(self.first)
 
     @property
@@ -79,7 +78,6 @@ class MomentEstimate:
         return 2.0 * math.sqrt(self.d * self.v2 / (2.0 * self.n))
 
     def margin(self, w: Array) -> tuple[float, float]:
-        """Return the estimated mean of <w, z> and of its square."""
         return float(w @ self.first), float(w @ self.second @ w)
 
     def with_second(self, second: Array) -> MomentEstimate:
@@ -124,7 +122,6 @@ class Moments:
 
     @property
     def n(self) -> int:
-        """Number of vectors in all folds."""
         return int(self.count.sum())
 
     def add(self, vectors: NDArray[Any], folds: NDArray[Any] | None = None) -> Moments:
@@ -184,11 +181,9 @@ class Moments:
         return self
 
     def __add__(self, other: Moments) -> Moments:
-        """Return the sums of both."""
         return self.copy().merge(other)
 
     def copy(self) -> Moments:
-        """Return an independent copy."""
         return Moments(self.d, self.n_folds, self.identity).merge(self)
 
     def estimate(self, A1: float, A2: float, *, without: int | None = None, only: int | None = None) -> MomentEstimate:

@@ -71,7 +71,6 @@ class Layout:
 
     @property
     def n_used(self) -> int:
-        """Number of coordinates with a coefficient."""
         return self.d if self.used is None else self.used
 
 
@@ -85,7 +84,6 @@ class _Parts(NamedTuple):
 
 
 def default_alpha(estimate: MomentEstimate) -> float:
-    """Return the penalty that `ridge` takes by itself."""
     if estimate.v2 > 0.0:
         return SHARE_OF_EDGE * estimate.edge
     return SHARE_OF_NOISE * math.sqrt(estimate.v1 * estimate.d / estimate.n)
@@ -196,7 +194,6 @@ def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None)
 
 
 def _complement(u: Array | None, size: int) -> Array:
-    """Return an orthonormal basis of what is orthogonal to u, as columns."""
     if u is None:
         return np.eye(size)
     place = int(np.argmax(np.abs(u)))
@@ -206,7 +203,6 @@ def _complement(u: Array | None, size: int) -> Array:
 
 
 def _free_direction(S: Array, layout: Layout) -> tuple[Array | None, float]:
-    """Return the free direction u and u'Su."""
     if layout.free is None:
         return None, 1.0
     if isinstance(layout.free, int):

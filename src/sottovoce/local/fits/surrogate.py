@@ -57,7 +57,6 @@ class MarginLoss:
     derivative: Derivative
 
     def mixture(self, radius: float) -> "AbsoluteMixture":
-        """Return the loss on [-radius, radius] as a mixture of absolute values."""
         return AbsoluteMixture.of(self.derivative, radius)
 
 
@@ -68,7 +67,6 @@ def hinge(threshold: float = 0.5) -> MarginLoss:
 
 
 def logistic() -> MarginLoss:
-    """Return the logistic loss log(1 + exp(-u))."""
     return MarginLoss("logistic", lambda u: -0.5 * (1.0 - np.tanh(0.5 * u)))
 
 
@@ -122,7 +120,6 @@ class AbsoluteMixture:
         return cls(last_points(derivative, levels, radius), last - first, 0.5 * (first + last), radius)
 
     def value(self, u: Array) -> Array:
-        """Return the loss up to a constant."""
         margins = np.asarray(u, dtype=np.float64)
         far = np.abs(margins[..., None] - self.atoms).mean(axis=-1)
         return np.asarray(0.5 * self.spread * far + self.slope * margins)
