@@ -25,19 +25,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A table in two parts.
+    """A table in two parts."""
 
-    Attributes
-    ----------
-    training, held_out : UnreadTable
-        With persons both have all rows: those of the other part have no person there.
-    chosen : callable
-        Returns which rows of the file are held out.
-    """
-
-    training: UnreadTable
+    training: UnreadTable  # with persons both have all rows: those of the other part have no person there
     held_out: UnreadTable
-    chosen: Callable[[], Mask]
+    chosen: Callable[[], Mask]  # returns which rows of the file are held out
 
 
 def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) -> Split:

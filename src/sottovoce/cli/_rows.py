@@ -43,30 +43,14 @@ _NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 @dataclass(frozen=True)
 class OpenedTable:
-    """A file of which no value was looked at yet.
+    """A file of which no value was looked at yet."""
 
-    Attributes
-    ----------
-    rows : UnreadTable
-        What a fit takes that holds all rows in memory.
-    pieces : callable
-        Returns an iterator over rows and labels, some at a time.
-    table : BatchedTable
-        The cells as they are in the file.
-    is_small : bool
-        Whether all rows are no more than what is held in memory anyway.
-    row_bytes : int
-        Public: what an encoded row takes at most.
-    layout : Layout
-        How cells are written.
-    """
-
-    rows: UnreadTable
-    pieces: Callable[[], Pieces]
-    table: BatchedTable
-    is_small: bool
-    row_bytes: int
-    layout: Layout
+    rows: UnreadTable  # what a fit takes that holds all rows in memory
+    pieces: Callable[[], Pieces]  # returns an iterator over rows and labels, some at a time
+    table: BatchedTable  # the cells as they are in the file
+    is_small: bool  # whether all rows are no more than what is held in memory anyway
+    row_bytes: int  # public: what an encoded row takes at most
+    layout: Layout  # how cells are written
 
     def refuse_unwritable(self) -> None:
         """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
@@ -82,36 +66,19 @@ class OpenedTable:
 
 @dataclass(frozen=True)
 class ReadRows:
-    """Some rows of a file.
-
-    Attributes
-    ----------
-    X : ndarray or csr_matrix
-    y : ndarray or None
-        None where labels were not asked for.
-    table : Table
-        The cells as they are in the file.
-    """
+    """Some rows of a file."""
 
     X: Any
-    y: Labels | None
-    table: Table
+    y: Labels | None  # None where labels were not asked for
+    table: Table  # the cells as they are in the file
 
 
 @dataclass(frozen=True)
 class RowReader:
-    """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1.
+    """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1."""
 
-    Attributes
-    ----------
-    encoder : Encoder
-        Of the schema, which says what is public.
-    reading : Reading
-        How files are written.
-    """
-
-    encoder: Encoder
-    reading: Reading
+    encoder: Encoder  # of the schema, which says what is public
+    reading: Reading  # how files are written
 
     @property
     def schema(self) -> Schema:

@@ -32,17 +32,10 @@ _FIT_A_CLASS: Final = 3 * 8
 
 @dataclass(frozen=True, eq=False)
 class SpilledRows:
-    """A file of which no value was looked at yet, and that goes to scratch disk when it is.
-
-    Attributes
-    ----------
-    opened : OpenedTable
-    folder : Path or None
-        Where scratch files are; None: where temporary files are.
-    """
+    """A file of which no value was looked at yet, and that goes to scratch disk when it is."""
 
     opened: OpenedTable
-    folder: Path | None
+    folder: Path | None  # where scratch files are; None: where temporary files are
 
     def unread(self) -> UnreadTable:
         return UnreadTable(self.opened.rows.shape, lambda: (self._written(), None))

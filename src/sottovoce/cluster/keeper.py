@@ -37,32 +37,18 @@ class Facts:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a keeper did: in which session, under which number, on which partitions.
+    """What a keeper did: in which session, under which number, on which partitions."""
 
-    Attributes
-    ----------
-    session : str
-        Of the fit; empty for what belongs to none.
-    number : int
-        Of the operation.
-    places : tuple of int
-        The partitions that it is about.
-    value : object
-        Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise
-        what the method says.
-    error : Exception or None
-        What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
-        what goes wrong with a worker or on the way is never told in this way.
-    error_at : int
-        That partition.
-    """
-
-    session: str
-    number: int
-    places: Places
+    session: str  # of the fit; empty for what belongs to none
+    number: int  # of the operation
+    places: Places  # the partitions that it is about
+    # Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise what
+    # the method says.
     value: Any = None
+    # What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
+    # what goes wrong with a worker or on the way is never told in this way.
     error: Exception | None = None
-    error_at: int = -1
+    error_at: int = -1  # that partition
 
 
 @dataclass

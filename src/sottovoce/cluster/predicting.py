@@ -23,20 +23,12 @@ _ROWS: Final = 1 << 16  # of a matrix in memory that are looked at together
 
 @dataclass(frozen=True)
 class Place:
-    """One partition: where its rows come from, where they stand in the table, and which worker has them.
-
-    Attributes
-    ----------
-    source : Source
-    first_row, n_rows : int
-    worker : str or None
-        Its address, where somebody holds the rows.
-    """
+    """One partition: where its rows come from, where they stand in the table, and which worker has them."""
 
     source: Source
     first_row: int
     n_rows: int
-    worker: str | None
+    worker: str | None  # its address, where somebody holds the rows
 
 
 class PartTable(StreamedTable):
@@ -109,25 +101,12 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
 
 @dataclass(frozen=True)
 class Count:
-    """What a worker is to say of its partitions: what a method of a fitted model says of rows and their labels.
+    """What a worker is to say of its partitions: what a method of a fitted model says of rows and their labels."""
 
-    Attributes
-    ----------
-    model : object
-        Fitted.
-    method : str
-        Takes a table and its labels, and returns counts.
-    names : tuple of str
-        Of the columns.
-    first_rows : tuple of int
-        Of all partitions.
-    whole_rows : int
-    """
-
-    model: Any
-    method: str
-    names: tuple[str, ...]
-    first_rows: tuple[int, ...]
+    model: Any  # fitted
+    method: str  # takes a table and its labels, and returns counts
+    names: tuple[str, ...]  # of the columns
+    first_rows: tuple[int, ...]  # of all partitions
     whole_rows: int
 
     def __call__(self, place: int, loaded: LoadedRows) -> Any:

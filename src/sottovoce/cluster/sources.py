@@ -16,21 +16,13 @@ __all__ = ["HeldRows", "LoadedRows", "Source", "held", "load"]
 
 @dataclass(frozen=True)
 class LoadedRows:
-    """The rows of one partition, in the worker that holds them. It is never sent anywhere.
+    """The rows of one partition, in the worker that holds them. It is never sent anywhere."""
 
-    Attributes
-    ----------
-    raw : ndarray, CSR matrix or StreamedTable of shape (n_rows, n_features)
-    labels : ndarray of shape (n_rows,) or None
-        As they are in the table: numbers, booleans or texts. None where the table names no target.
-    digest : str
-        Fingerprint of the decoded rows, their labels, the names of the columns and the type of the entries. A rebuilt
-        partition must have the same one, or it is not the same rows.
-    n_rows : int
-    """
-
-    raw: Any
+    raw: Any  # ndarray, CSR matrix or StreamedTable of shape (n_rows, n_features)
+    # As they are in the table: numbers, booleans or texts. None where the table names no target.
     labels: NDArray[Any] | None
+    # Fingerprint of the decoded rows, their labels, the names of the columns and the type of the entries. A rebuilt
+    # partition must have the same one, or it is not the same rows.
     digest: str
     n_rows: int
 

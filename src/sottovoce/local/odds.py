@@ -24,18 +24,11 @@ _DECIMAL_ERROR: Final = decimal.Decimal("1e-40")  # far above what 80 digits los
 
 @dataclass(frozen=True)
 class Odds:
-    """The law of the reported index, given which m of the K indices score best.
-
-    Parameters
-    ----------
-    epsilon : float
-    K, m : int
-        Number of candidates, and how many of them are in the top group, 0 < m < K.
-    """
+    """The law of the reported index, given which m of the K indices score best."""
 
     epsilon: float
-    K: int
-    m: int
+    K: int  # number of candidates
+    m: int  # how many of them are in the top group, 0 < m < K
 
     @cached_property
     def threshold(self) -> int:

@@ -25,17 +25,10 @@ class Sealed:
 
     8 bytes that name the format; the length of the header as 4 bytes, little-endian; the header, JSON with ``version``
     and other entries; the body; SHA-256 of everything before.
-
-    Parameters
-    ----------
-    magic : bytes
-        The 8 bytes.
-    what : str
-        What the bytes are, for messages.
     """
 
-    magic: bytes
-    what: str
+    magic: bytes  # the 8 bytes
+    what: str  # what the bytes are, for messages
 
     def to_bytes(self, header: Mapping[str, object], body: bytes) -> bytes:
         text = json.dumps({"version": _VERSION, **header}, sort_keys=True).encode()

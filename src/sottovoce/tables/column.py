@@ -23,17 +23,11 @@ class Block:
 
     One such entry of absolute value at most 1 is what makes the norm of a whole row a public fact: with k encoded
     columns it is at most sqrt(k), whatever the data.
-
-    Parameters
-    ----------
-    positions : ndarray of shape (n_rows,), int64
-        Where the entry of each row stands within the block; -1 where the row has none.
-    values : ndarray of shape (n_rows,), float64
-        The entries, within [-1, 1].
     """
 
+    # where the entry of each row stands within the block; -1 where the row has none
     positions: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]  # the entries, within [-1, 1]
 
 
 @dataclass(frozen=True)

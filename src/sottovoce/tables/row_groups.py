@@ -20,25 +20,14 @@ _AT_ONCE = 16  # footers that are read at the same time
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of one file.
-
-    Attributes
-    ----------
-    file : DataFile
-    stamp : tuple
-        What the store said of the file; once sent to another machine, without what a machine says of its own disks.
-    rows_of_file : int
-    groups : tuple of (int, int)
-        Number and rows of each.
-    first_row : int
-        Place in the file of the first of them.
-    """
+    """Some row groups of one file."""
 
     file: DataFile
+    # what the store said of the file; once sent to another machine, without what a machine says of its own disks
     stamp: Stamp
     rows_of_file: int
-    groups: tuple[tuple[int, int], ...]
-    first_row: int = 0
+    groups: tuple[tuple[int, int], ...]  # number and rows of each
+    first_row: int = 0  # place in the file of the first of them
 
     @property
     def n_rows(self) -> int:

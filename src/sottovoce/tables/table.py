@@ -27,24 +27,12 @@ _LONGEST = 8192  # bits of a number that Python writes in decimal digits
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column of a table, read as numbers or as distinct texts.
+    """One column of a table, read as numbers or as distinct texts."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    values : pyarrow.ChunkedArray
-        The cells as they were read: text from CSV, typed values from Parquet and from frames.
-    source : str
-        Name of the file, for messages.
-    line : callable
-        Maps row numbers, counted from 0, to texts such as ``"line 17"``.
-    """
-
-    name: str
-    values: Any
-    source: str
-    line: Callable[[int], str]
+    name: str  # name of the column
+    values: Any  # the cells as they were read: text from CSV, typed values from Parquet and from frames
+    source: str  # name of the file, for messages
+    line: Callable[[int], str]  # maps row numbers, counted from 0, to texts such as ``"line 17"``
 
     def __len__(self) -> int:
         return len(self.values)

@@ -146,17 +146,10 @@ class _Again(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some whole lines of a file, one after another.
-
-    Attributes
-    ----------
-    raw : bytes
-    first : int
-        Number of the first of them in the file, from 1.
-    """
+    """Some whole lines of a file, one after another."""
 
     raw: bytes
-    first: int
+    first: int  # number of the first of them in the file, from 1
 
     @property
     def stop(self) -> int:
@@ -181,23 +174,12 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A text file, also compressed, that is read in blocks: no more of it is in memory at a time.
-
-    Parameters
-    ----------
-    source : Source
-    skip_rows : int, default=0
-        Lines to skip at the start.
-    block_bytes : int
-        Read at once; a longer line is read whole all the same.
-    report : callable or None
-        Told of each block.
-    """
+    """A text file, also compressed, that is read in blocks: no more of it is in memory at a time."""
 
     source: Source
-    skip_rows: int = 0
-    block_bytes: int = BLOCK_BYTES
-    report: Reported | None = None
+    skip_rows: int = 0  # lines to skip at the start
+    block_bytes: int = BLOCK_BYTES  # read at once; a longer line is read whole all the same
+    report: Reported | None = None  # told of each block
 
     def __post_init__(self) -> None:
         skip_rows = self.skip_rows

@@ -68,26 +68,13 @@ class Pace:
 
 
 class Picture(NamedTuple):
-    """Numbers as they were at one moment, rounded down.
+    """Numbers as they were at one moment, rounded down."""
 
-    Attributes
-    ----------
-    at : float
-        Seconds since 1970.
-    stored : int
-        Reports in the database.
-    refused : dict
-        Reports that were refused, by reason, by all collectors on this database.
-    requests : dict
-        Requests to this process, by path and status.
-    within : tuple of int
-        How many requests with reports were answered within each of `BOUNDS`; the last one: in all.
-    """
-
-    at: float
-    stored: int
-    refused: dict[str, int]
-    requests: dict[tuple[str, int], int]
+    at: float  # seconds since 1970
+    stored: int  # reports in the database
+    refused: dict[str, int]  # reports that were refused, by reason, by all collectors on this database
+    requests: dict[tuple[str, int], int]  # requests to this process, by path and status
+    # how many requests with reports were answered within each of `BOUNDS`; the last one: in all
     within: tuple[int, ...]
 
 
