@@ -46,18 +46,10 @@ def make_estimator(
 ) -> DPLinearEstimator:
     """Return the estimator of a kind; its numbers are checked when it plans, before any data are read.
 
-    Parameters
-    ----------
-    kind : ModelKind
-    classes, label_bounds
-        What is publicly known about the labels; the kind decides which of the two it needs.
-    options : mapping
-        Further constructor parameters; those that are None keep their defaults.
+    ``classes``, ``label_bounds``: what is publicly known about the labels; the kind decides which of the two it needs.
+    ``options``: further constructor parameters; those that are None keep their defaults.
 
-    Raises
-    ------
-    ParameterError
-        If the kind does not suit the labels, has no such parameter, or lacks one that it needs.
+    Raises ParameterError if the kind does not suit the labels, has no such parameter, or lacks one that it needs.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if is_sparse(kind):

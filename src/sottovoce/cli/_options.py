@@ -83,16 +83,10 @@ def option(
 ) -> Any:
     """Return the declaration of an option: the default of a command's parameter, or of a field of a group.
 
-    Parameters
-    ----------
-    name : str
-        As it is given: ``"--out"``, ``"--header/--no-header"``.
-    text, panel : str or None
-        What the help says, and under which heading.
-    default
-        `REQUIRED` where there is none.
-    **settings
-        Of `typer.Option`.
+    ``name``: as it is given: ``"--out"``, ``"--header/--no-header"``.
+    ``text``, ``panel``: what the help says, and under which heading.
+    ``default``: `REQUIRED` where there is none.
+    ``**settings``: of `typer.Option`.
     """
     return typer.Option(default, name, help=text, rich_help_panel=panel, **settings)
 

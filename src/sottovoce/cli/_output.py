@@ -109,10 +109,8 @@ def write_or_keep(texts: Mapping[Path, Content], *, private: Container[Path | No
 
     A long text comes in parts, from what is called for them. Those that are ``private`` are for their owner alone.
 
-    Raises
-    ------
-    SottovoceError
-        If a file could not be written, after all the others were; the message says where its text is now.
+    Raises SottovoceError if a file could not be written, after all the others were; the message says where its text is
+    now.
     """
     failed = []
     for path, text in texts.items():

@@ -89,15 +89,9 @@ class RowReader:
     ) -> OpenedTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value.
 
-        Parameters
-        ----------
-        path : Path
-        labelled : bool, default=True
-            False where labels, and whose row it is, may be absent; they are not read then.
-        beside : collection of str, default=()
-            Further columns that are used.
-        quiet : bool, default=True
-            False draws on stderr how much of the file was read, each time that it is.
+        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
+        ``beside``: further columns that are used.
+        ``quiet``: False draws on stderr how much of the file was read, each time that it is.
         """
         encoder, schema = self.encoder, self.schema
         bar = ReadingBar(path, shown=not quiet)
@@ -129,14 +123,9 @@ class RowReader:
     ) -> Iterator[ReadRows]:
         """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
 
-        Parameters
-        ----------
-        path, labelled, beside
-            As for `open`.
-        n_more : int
-            How many numbers come of a row.
-        report : callable
-            See `open_table`.
+        ``path``, ``labelled``, ``beside``: as for `open`.
+        ``n_more``: how many numbers come of a row.
+        ``report``: see `open_table`.
         """
         encoder, schema = self.encoder, self.schema
         may_lack = None if labelled else schema.target
@@ -174,10 +163,7 @@ def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
 def confirmed_schema(path: Path, target: str | None = None) -> Schema:
     """Read a schema file that somebody has confirmed, with another target if one is given.
 
-    Raises
-    ------
-    SchemaError
-        If it is wrong, a draft, or has no such column; the message names the file.
+    Raises SchemaError if it is wrong, a draft, or has no such column; the message names the file.
     """
     schema = Schema.from_toml(path)
     try:

@@ -83,10 +83,7 @@ def spilled_for_fit(
     That is so for a table that is small, and for a fit that cannot read rows in blocks: of a large table this is said.
     The room that is looked for follows from public sizes: where the number of rows is secret, from its stand-in.
 
-    Raises
-    ------
-    StorageError
-        If the disk has no room.
+    Raises StorageError if the disk has no room.
     """
     n_rows, n_features = opened.rows.shape
     if opened.is_small:

@@ -27,10 +27,7 @@ _SLOWER: Final = 10.0  # times the slowest of the others, and the time limit: th
 def check_client(client: Any) -> "Client":
     """Return the client if it is one that can be used.
 
-    Raises
-    ------
-    ParameterError
-        If Dask's scheduler is not installed, or this is no synchronous client of it.
+    Raises ParameterError if Dask's scheduler is not installed, or this is no synchronous client of it.
     """
     if find_spec("distributed") is None:
         raise ParameterError("tables on a cluster need Dask: pip install 'sottovoce[cluster]'.")
@@ -69,11 +66,7 @@ class DaskPool(Pool):
     A worker is lost when its connection closes, or the scheduler has dropped it. It is held to be lost when it shows no
     sign of life for ``time_limit`` seconds, or when it alone has not answered so much longer than all others did.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    time_limit : float
-        Seconds.
+    ``time_limit``: seconds.
     """
 
     def __init__(self, client: Any, *, time_limit: float = 300.0) -> None:

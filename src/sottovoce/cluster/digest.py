@@ -12,12 +12,7 @@ __all__ = ["RowsDigest", "digest_of"]
 class RowsDigest:
     """Takes rows block by block, however they are cut, then their labels.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Of the columns.
-    shape : (int, int)
-    dtype : dtype
+    ``names``: of the columns.
     """
 
     def __init__(self, names: tuple[str, ...], shape: tuple[int, int], dtype: Any) -> None:

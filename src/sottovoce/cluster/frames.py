@@ -27,15 +27,8 @@ _READY: "Final[dict[str, pd.DataFrame]]" = {}  # computed partitions, in the wor
 class FrameSource(Source):
     """One partition of a data frame. A worker is told which task of Dask's makes it, and cannot make it alone.
 
-    Parameters
-    ----------
-    place : int
-        Of the partition.
-    features : tuple of str
-    target : str or None
-    dtype : str
-    token : str
-        Under which the computed partition lies in the process of the worker.
+    ``place``: of the partition.
+    ``token``: under which the computed partition lies in the process of the worker.
     """
 
     is_readable_anywhere = False  # it is computed first, and brought to its worker
@@ -77,10 +70,7 @@ def frame_sources(
 ) -> tuple[list[Source], tuple[str, ...], Prepare]:
     """Return the sources of the partitions of a Dask data frame, the names of the columns, and how to compute some.
 
-    Raises
-    ------
-    ParameterError
-        If this is no data frame of Dask's, or a column is missing or no number.
+    Raises ParameterError if this is no data frame of Dask's, or a column is missing or no number.
     """
     check_client(client)
     if not (hasattr(frame, "to_delayed") and hasattr(frame, "dtypes")):

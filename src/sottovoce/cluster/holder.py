@@ -30,24 +30,12 @@ class ClusterHolder(Holder):
     partition that is lost with its worker is read again by another one, repeats what changed something (`history`)
     without telling what it adds up, and then does what it owes. So a sum has each row in it once.
 
-    Parameters
-    ----------
-    partitions : Partitions
-    log : Log or None
-        Gets each released value before it is used.
-    told : callable or None
-        Called with the holder after each operation.
-    facts : mapping or None
-        Public: by these the log knows which fit it is of, beside sizes and files.
-
-    Attributes
-    ----------
-    session : str
-        Made up for this fit: what a worker still says of an older one is dropped.
-    number : int
-        Of the next operation.
-    history : list of Operation
-        What a rebuilt partition repeats: public numbers and released values, nothing secret.
+    ``log``: gets each released value before it is used.
+    ``told``: called with the holder after each operation.
+    ``facts``: public: by these the log knows which fit it is of, beside sizes and files.
+    ``session``: made up for this fit: what a worker still says of an older one is dropped.
+    ``number``: of the next operation.
+    ``history``: what a rebuilt partition repeats: public numbers and released values, nothing secret.
     """
 
     on_cluster = True

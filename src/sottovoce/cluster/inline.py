@@ -16,12 +16,8 @@ __all__ = ["InlineSource"]
 class InlineSource(Source):
     """Rows in memory, of the driver first and then of the worker.
 
-    Parameters
-    ----------
-    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
-    labels : ndarray of shape (n,) or None
-    first_row : int, default=0
-    names : tuple of str, default=()
+    ``raw``: ndarray or CSR matrix of shape (n, d), float32 or float64.
+    ``labels``: ndarray of shape (n,) or None.
     """
 
     is_readable_anywhere = False  # it is, but a look should not send the rows once more

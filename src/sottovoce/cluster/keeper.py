@@ -68,12 +68,8 @@ class Keeper:
     the answer; asked for the same once more, it gives the kept answer and touches nothing; anything else is refused.
     So a call may be repeated whenever its answer was lost on the way, and no row is ever counted twice.
 
-    Parameters
-    ----------
-    threads : int or None
-        For one visit to the rows.
-    scratch : Path or None
-        Where private folders may be made.
+    ``threads``: for one visit to the rows.
+    ``scratch``: where private folders may be made.
     """
 
     def __init__(self, threads: int | None = None, scratch: Path | None = None) -> None:
@@ -105,15 +101,9 @@ class Keeper:
 
         What is added up on the way is thrown away: nothing is released by it.
 
-        Parameters
-        ----------
-        session : str
-        number : int
-            Of the operation that comes next.
-        history : sequence of Operation
-            What changed something, in order.
-        first_rows : mapping
-            The partitions, each with the place of its first row in the whole table.
+        ``number``: of the operation that comes next.
+        ``history``: what changed something, in order.
+        ``first_rows``: the partitions, each with the place of its first row in the whole table.
         """
         with self._lock:
             places = tuple(first_rows)

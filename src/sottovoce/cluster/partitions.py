@@ -22,24 +22,12 @@ Prepare = Callable[[Mapping[int, str]], Mapping[int, Source]]
 class Partitions:
     """The partitions of a table, in the order of their rows.
 
-    Parameters
-    ----------
-    pool : Pool
-    sources : sequence of Source
-        One for each partition.
-    max_rebuilds : int
-        How often in a row a partition may be lost with its worker before it gives an answer.
-    wait_for_workers : float
-        Seconds to wait for a worker when there is none.
-    prepare : callable or None
-        Makes, from places and the workers that are to have them, what is sent there in place of the sources.
-
-    Attributes
-    ----------
-    facts : list of Facts
-        Of each partition, from the first reading on.
-    n_rebuilt : int
-        Partitions that were rebuilt so far.
+    ``sources``: one for each partition.
+    ``max_rebuilds``: how often in a row a partition may be lost with its worker before it gives an answer.
+    ``wait_for_workers``: seconds to wait for a worker when there is none.
+    ``prepare``: makes, from places and the workers that are to have them, what is sent there in place of the sources.
+    ``facts``: of each partition, from the first reading on.
+    ``n_rebuilt``: partitions that were rebuilt so far.
     """
 
     def __init__(
@@ -83,12 +71,8 @@ class Partitions:
     def settle(self, places: Iterable[int] | None = None) -> None:
         """See to it that partitions are held by somebody; read those that are not.
 
-        Raises
-        ------
-        ClusterError
-            If there is no worker, or a partition is lost again and again.
-        DataError
-            If rows cannot be read, or are not those that were read at first.
+        Raises ClusterError if there is no worker, or a partition is lost again and again.
+        Raises DataError if rows cannot be read, or are not those that were read at first.
         """
         wanted = self.places if places is None else tuple(places)
         while homeless := [place for place in wanted if place not in self._homes]:
@@ -103,12 +87,8 @@ class Partitions:
     def call(self, places: Collection[int], make: Callable[[Places], Call]) -> dict[Places, Answer | Lost]:
         """Call the keepers of some partitions, all at once, each for those that it has; who is lost loses them all.
 
-        Parameters
-        ----------
-        places : collection of int
-            All are held by somebody.
-        make : callable
-            Returns the call about some of them.
+        ``places``: all are held by somebody.
+        ``make``: returns the call about some of them.
         """
         at: dict[str, list[int]] = {}
         for place in sorted(places):

@@ -34,12 +34,7 @@ class Place:
 class PartTable(StreamedTable):
     """The rows that a worker holds, as a table that fitted models take.
 
-    Parameters
-    ----------
-    loaded : LoadedRows
-    names : tuple of str
-    first_row, whole_rows : int
-        Place of the first row in the whole table, and the number of its rows.
+    ``first_row``, ``whole_rows``: place of the first row in the whole table, and the number of its rows.
     """
 
     def __init__(self, loaded: LoadedRows, names: tuple[str, ...], first_row: int, whole_rows: int) -> None:

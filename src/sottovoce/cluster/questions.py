@@ -15,10 +15,7 @@ __all__ = ["question_digest"]
 def question_digest(value: object) -> str:
     """Return a SHA-256 of a value made of numbers, words, arrays, tuples and dataclasses; of what it says, not how.
 
-    Raises
-    ------
-    TypeError
-        If there is something else in it.
+    Raises TypeError if there is something else in it.
     """
     total = hashlib.sha256()
     for piece in _pieces(value):

@@ -35,14 +35,10 @@ class LoadedRows:
 class Source(ABC):
     """Rows of one partition, before they are read. Subclasses can be pickled, and hold no open file.
 
-    Attributes
-    ----------
-    storage : str
-        Where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads them).
-    n_rows : int or None
-        Public number of rows; None where it is not known before the rows were read.
-    first_row : int
-        Place of the first row in the whole table, for messages.
+    ``storage``: where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads
+      them).
+    ``n_rows``: public number of rows; None where it is not known before the rows were read.
+    ``first_row``: place of the first row in the whole table, for messages.
     """
 
     storage: str = "memory"
@@ -77,15 +73,9 @@ class Source(ABC):
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows, in the worker, once; a second call gives the same rows, or raises.
 
-        Parameters
-        ----------
-        scratch : Path or None
-            Folder on the worker's disk where a private folder may be made; None: where temporary files are.
+        ``scratch``: folder on the worker's disk where a private folder may be made; None: where temporary files are.
 
-        Raises
-        ------
-        DataError
-            If the rows cannot be read, or are not those that the table was opened with.
+        Raises DataError if the rows cannot be read, or are not those that the table was opened with.
         """
 
     def opened(self, scratch: Path | None) -> LoadedRows:
@@ -94,12 +84,7 @@ class Source(ABC):
 
 
 class HeldRows(Source):
-    """Rows that a worker holds already, by their name.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Rows that a worker holds already, by their name."""
 
     def __init__(self, source: Source) -> None:
         self.__dict__["_key"], self._shown = source.key, repr(source)

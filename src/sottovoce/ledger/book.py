@@ -234,10 +234,6 @@ class Book:
         An epsilon for one row is none for a person with several, and one for persons says less of rows than it could:
         budgets of both kinds cannot be added up. Nobody knows of which kind a unit in somebody's own words is, which
         earlier versions took: "persons" made a budget for rows. It can be read, and is charged no more.
-
-        Raises
-        ------
-        LedgerError
         """
         known = self.account(dataset).dataset
         if known.unit not in UNITS.values():
@@ -326,12 +322,9 @@ class Book:
     def check_commit(self, charge: str, event: Event) -> None:
         """Refuse the end of a run that cost more than was reserved for it.
 
-        Raises
-        ------
-        LedgerError
-            If the charge was committed before.
-        AccountingError
-            If the event costs more; the reservation stays as it is. Or if the charge was cancelled by hand meanwhile.
+        Raises LedgerError if the charge was committed before.
+        Raises AccountingError if the event costs more; the reservation stays as it is. Or if the charge was cancelled
+        by hand meanwhile.
         """
         record = self.charge(charge)
         if record.state == "cancelled":
@@ -355,10 +348,7 @@ class Book:
     def read(self, entry: Entry) -> None:
         """Take the next entry.
 
-        Raises
-        ------
-        LedgerIntegrityError
-            If it does not follow the last one, or says what cannot be.
+        Raises LedgerIntegrityError if it does not follow the last one, or says what cannot be.
         """
         place = f"entry {entry.seq}"
         if entry.seq != self.n_entries:

@@ -79,17 +79,10 @@ class Transaction:
 class Store:
     """The table of a ledger.
 
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///PATH``, or ``postgresql://USER@HOST/DATABASE``.
-    timeout : float
-        Seconds to wait for other writers.
+    ``url``: ``sqlite:///PATH``, or ``postgresql://USER@HOST/DATABASE``.
+    ``timeout``: seconds to wait for other writers.
 
-    Raises
-    ------
-    LedgerError
-        If the address is none of these, or SQLAlchemy or the driver is missing.
+    Raises LedgerError if the address is none of these, or SQLAlchemy or the driver is missing.
     """
 
     def __init__(self, url: str, timeout: float) -> None:

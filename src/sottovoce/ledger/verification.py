@@ -46,10 +46,7 @@ class Verification:
 def read_row(row: tuple[int, str, str, str]) -> Entry:
     """Return the entry of a stored row, whose columns must agree with it.
 
-    Raises
-    ------
-    LedgerIntegrityError
-        If they do not, or if the hash is not that of the text.
+    Raises LedgerIntegrityError if they do not, or if the hash is not that of the text.
     """
     seq, previous, digest, text = row
     place = f"entry {seq}"

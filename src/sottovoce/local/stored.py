@@ -39,10 +39,8 @@ class Sealed:
     def from_bytes(self, data: bytes) -> Iterator[tuple[Any, memoryview]]:
         """Yield header and body; what goes wrong while they are read is told as of these bytes.
 
-        Raises
-        ------
-        MessageError
-            If the bytes are of another format, damaged, of a later version, or not what their reader takes.
+        Raises MessageError if the bytes are of another format, damaged, of a later version, or not what their reader
+        takes.
         """
         start = len(self.magic) + 4
         if not isinstance(data, bytes) or len(data) < start + _DIGEST or not data.startswith(self.magic):

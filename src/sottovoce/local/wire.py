@@ -77,12 +77,7 @@ def pack_many(protocol: Protocol, seeds: NDArray[np.uint64], indices: NDArray[np
 def parse(raw: bytes, protocol: Protocol, *, token: bytes | None = None) -> Report | Rejection:
     """Read one report.
 
-    Parameters
-    ----------
-    raw : bytes
-    protocol : Protocol
-    token : bytes, optional
-        The token it came with; its seed must then be the one that belongs to the token.
+    ``token``: the token it came with; its seed must then be the one that belongs to the token.
     """
     if len(raw) != REPORT_BYTES:
         return Rejection(Reason.LENGTH)

@@ -14,10 +14,7 @@ __all__ = ["section_of"]
 def section_of(name: object, entry: object) -> Mapping[str, Any]:
     """Return the section of a schema file for ``(low, high)``, a list of categories, or a dict of a section's keys.
 
-    Raises
-    ------
-    SchemaError
-        If it is none of them, or could be two of them.
+    Raises SchemaError if it is none of them, or could be two of them.
     """
     if isinstance(entry, Mapping):
         kinds = {"bounds": "numeric", "categories": "categorical"}

@@ -114,12 +114,8 @@ _HERE: Final = _Store("file", "", {}, "")
 class DataFile:
     """One file, somewhere. It can be pickled, and then be opened by another machine that reaches it.
 
-    Attributes
-    ----------
-    shown : str
-        Its address without keys, for messages.
-    path : str
-        What its store calls it.
+    ``shown``: its address without keys, for messages.
+    ``path``: what its store calls it.
     """
 
     def __init__(self, store: _Store, path: str, shown: str) -> None:
@@ -148,10 +144,7 @@ class DataFile:
     def stamp(self) -> Stamp:
         """Return what changes when the file is written again: size, time and, where there is one, the store's tag.
 
-        Raises
-        ------
-        TableError
-            If the file is missing, or cannot be asked about.
+        Raises TableError if the file is missing, or cannot be asked about.
         """
         if self.is_local:
             try:
@@ -199,22 +192,13 @@ def found_files(
 ) -> list[DataFile]:
     """Return the files that are meant, in order.
 
-    Parameters
-    ----------
-    path : str, Path or sequence of them
-        Files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a path
-        or an address.
-    ending : str
-        Of the files of a folder, such as ".parquet".
-    storage_options : dict or None, default=None
-        Arguments of the file system of pyarrow (or of fsspec) that reads the addresses.
+    ``path``: files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a
+      path or an address.
+    ``ending``: of the files of a folder, such as ".parquet".
+    ``storage_options``: arguments of the file system of pyarrow (or of fsspec) that reads the addresses.
 
-    Raises
-    ------
-    TableError
-        If there is nothing, or the store cannot be asked.
-    ParameterError
-        If no file is named, or options belong to no address.
+    Raises TableError if there is nothing, or the store cannot be asked.
+    Raises ParameterError if no file is named, or options belong to no address.
     """
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     options = dict(storage_options or {})

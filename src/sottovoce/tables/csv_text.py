@@ -26,22 +26,11 @@ class CsvText:
 
     Only the start of the file is read when it is opened. Each call of `tables` reads it from the start to the end.
 
-    Parameters
-    ----------
-    file : TextFile
-    layout : Layout
-    delimiter : str
-    names : sequence of str or None
-        Of the columns, for a file without a header.
-    may_lack : str or None
-        One of them that may be absent.
-    most_rows : int
-        Of a table.
+    ``names``: of the columns, for a file without a header.
+    ``may_lack``: one of them that may be absent.
+    ``most_rows``: of a table.
 
-    Raises
-    ------
-    TableError
-        If the start of the file is not that of a table.
+    Raises TableError if the start of the file is not that of a table.
     """
 
     def __init__(

@@ -36,22 +36,11 @@ def first_rows(table: Table | BatchedTable) -> tuple[Table, bool]:
 class Look:
     """The distinct texts of a column.
 
-    Parameters
-    ----------
-    cells : Cells
-    markers : collection of str
-        Texts that may stand for a missing value.
-
-    Attributes
-    ----------
-    counts : dict
-        How often each text that is no marker occurs.
-    markers : set
-        The markers that occur.
-    n_present : int
-        Rows with a value.
-    numbers : Numbers or None
-        What the texts are as numbers; None if one is no number, or none is finite.
+    ``markers``: texts that may stand for a missing value.
+    ``counts``: how often each text that is no marker occurs.
+    ``markers``: the markers that occur.
+    ``n_present``: rows with a value.
+    ``numbers``: what the texts are as numbers; None if one is no number, or none is finite.
     """
 
     def __init__(self, cells: Cells, markers: Collection[str]) -> None:

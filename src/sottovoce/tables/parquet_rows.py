@@ -21,18 +21,10 @@ _BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_
 class ParquetRows:
     """The columns of a Parquet file, and its rows, some at a time.
 
-    Parameters
-    ----------
-    source : Source
-    most_rows : int
-        Of a table.
-    report : callable or None
-        Told how much was read.
+    ``most_rows``: of a table.
+    ``report``: told how much was read.
 
-    Raises
-    ------
-    TableError
-        If it is no Parquet file.
+    Raises TableError if it is no Parquet file.
     """
 
     def __init__(self, source: Source, most_rows: int, report: Reported | None = None) -> None:

@@ -51,16 +51,9 @@ class RowGroups:
 def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> tuple[RowGroups, ...]:
     """Look at the footers of files, at no value.
 
-    Parameters
-    ----------
-    files : sequence of DataFile
-    check : callable
-        Gets the Arrow schema of each file, and the file; refuses what cannot be used.
+    ``check``: gets the Arrow schema of each file, and the file; refuses what cannot be used.
 
-    Raises
-    ------
-    TableError
-        If a file is missing or no Parquet, or there is no row in all of them.
+    Raises TableError if a file is missing or no Parquet, or there is no row in all of them.
     """
 
     def look(file: DataFile) -> RowGroups:
@@ -110,12 +103,7 @@ def batches(piece: RowGroups, names: Sequence[str], batch_rows: int, *, use_thre
 
 
 def refuse_changed(piece: RowGroups) -> None:
-    """Refuse a file that is not what it was, by what its store says of it.
-
-    Raises
-    ------
-    TableError
-    """
+    """Refuse a file that is not what it was, by what its store says of it."""
     if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
         raise _changed(piece.file)
 

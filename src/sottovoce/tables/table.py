@@ -61,15 +61,10 @@ class Cells:
     def numbers(self, missing: Collection[str]) -> tuple[Floats, Mask]:
         """Return the cells as finite float64 numbers, and the mask of the missing ones (0 among the numbers).
 
-        Parameters
-        ----------
-        missing : collection of str
-            The spellings of a missing value.
+        ``missing``: the spellings of a missing value.
 
-        Raises
-        ------
-        TableError
-            If a cell that is not missing is not a number, or is NaN or infinite; naming the first such line.
+        Raises TableError if a cell that is not missing is not a number, or is NaN or infinite; naming the first such
+        line.
         """
         values = self.plain()
         if pa.types.is_string(values.type):
@@ -104,10 +99,7 @@ class Cells:
     def identifiers(self, missing: Collection[str]) -> Any:
         """Return the cells as identifiers: texts without outer white space, null where missing; other types as read.
 
-        Parameters
-        ----------
-        missing : collection of str
-            The spellings of a missing value.
+        ``missing``: the spellings of a missing value.
         """
         values = self.plain()
         if not pa.types.is_string(values.type):
@@ -121,10 +113,7 @@ class Cells:
 
         As numbers of numpy, large whole numbers beside a null would become fractions, and two people one.
 
-        Parameters
-        ----------
-        missing : collection of str
-            The spellings of a missing value.
+        ``missing``: the spellings of a missing value.
         """
         self.refuse_as_names()
         encoded = self.identifiers(missing).dictionary_encode().unify_dictionaries()
@@ -135,12 +124,7 @@ class Cells:
         return named
 
     def refuse_as_names(self) -> None:
-        """Refuse cells of a type that names nobody; their values are not looked at.
-
-        Raises
-        ------
-        TableError
-        """
+        """Refuse cells of a type that names nobody; their values are not looked at."""
         kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
         if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise TableError(
@@ -151,10 +135,7 @@ class Cells:
     def plain(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell.
 
-        Raises
-        ------
-        TableError
-            If they are neither numbers nor text.
+        Raises TableError if they are neither numbers nor text.
         """
         kind = self.values.type
         values = self.values

@@ -43,23 +43,11 @@ class Source:
     A pipe gives its bytes once. Unless that is enough they are kept: the first 4 MiB in memory, more in a private file
     that has no name and is gone with the process.
 
-    Parameters
-    ----------
-    path : Path
-    once : bool, default=False
-        Whether one reading is enough.
+    ``once``: whether one reading is enough.
+    ``size``: bytes; None for a pipe that is not kept.
+    ``again``: whether it can be read again.
 
-    Attributes
-    ----------
-    size : int or None
-        Bytes; None for a pipe that is not kept.
-    again : bool
-        Whether it can be read again.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read.
+    Raises TableError if the file cannot be read.
     """
 
     def __init__(self, path: Path, *, once: bool = False) -> None:
@@ -189,10 +177,7 @@ class TextFile:
     def lines(self) -> Iterator[Lines]:
         """Yield the lines of the file, without those to skip and without a byte order mark.
 
-        Raises
-        ------
-        TableError
-            If the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
+        Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
         """
         held: list[bytes] = []
         number = self.skip_rows + 1

@@ -51,10 +51,7 @@ MayBeMissingOption = Annotated[
 def read_protocol(path: Path) -> Protocol:
     """Read a protocol file.
 
-    Raises
-    ------
-    ParameterError
-        If it cannot be read or is not a protocol; the message names the file.
+    Raises ParameterError if it cannot be read or is not a protocol; the message names the file.
     """
     with named_errors(path, "protocol", ParameterError):
         return Protocol.from_json(path.read_bytes())

@@ -20,20 +20,13 @@ def read_records(
 ) -> Iterator[Record]:
     """Yield a record and its label for each line of a CSV file with a header.
 
-    Parameters
-    ----------
-    path : Path
-    protocol : Protocol
-        Its features are columns by name; without named features all columns but the label are its numbers, in order.
-    label : str or None
-        Column of the label; None yields None for each.
-    missing : collection of str, or None
-        Cells that hold no value; by default empty ones.
+    ``protocol``: its features are columns by name; without named features all columns but the label are its numbers, in
+      order.
+    ``label``: column of the label; None yields None for each.
+    ``missing``: cells that hold no value; by default empty ones.
 
-    Raises
-    ------
-    TableError
-        If a column or a value is missing, or a cell is not a number; the message names file, line and column.
+    Raises TableError if a column or a value is missing, or a cell is not a number; the message names file, line and
+    column.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

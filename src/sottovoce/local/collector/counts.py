@@ -81,16 +81,9 @@ class Picture(NamedTuple):
 class Counts:
     """The requests to this process since it started, and the last picture of them and of the database.
 
-    Parameters
-    ----------
-    store : ReportStore
-    unwritten : callable
-        Returns refusals that the database does not have yet, by reason.
-    pace : Pace
-    paths : collection of str
-        Those that are counted by name. All else, such as the files of a page, is "other".
-    timed : str
-        The path whose answers are timed.
+    ``unwritten``: returns refusals that the database does not have yet, by reason.
+    ``paths``: those that are counted by name. All else, such as the files of a page, is "other".
+    ``timed``: the path whose answers are timed.
     """
 
     def __init__(

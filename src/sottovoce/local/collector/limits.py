@@ -56,12 +56,8 @@ class Limits:
 class RateLimit:
     """Admits ``rate`` reports a second on average, and two seconds' worth (or one whole request) at once.
 
-    Parameters
-    ----------
-    rate : float or None
-        None admits everything.
-    clock : callable
-        Seconds that never run back.
+    ``rate``: None admits everything.
+    ``clock``: seconds that never run back.
     """
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:

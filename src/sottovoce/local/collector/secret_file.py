@@ -17,10 +17,7 @@ SECRET_BYTES: Final = 32
 def make_secret_file(path: Path, name: str) -> None:
     """Write a new secret to a file; ``name`` says in errors what the file is.
 
-    Raises
-    ------
-    ParameterError
-        If the file exists or cannot be made.
+    Raises ParameterError if the file exists or cannot be made.
     """
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -39,10 +36,7 @@ def make_secret_file(path: Path, name: str) -> None:
 def read_secret_file(path: Path, name: str) -> bytes:
     """Return the secret of a file.
 
-    Raises
-    ------
-    ParameterError
-        If the file cannot be read, or holds something else.
+    Raises ParameterError if the file cannot be read, or holds something else.
     """
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())

@@ -32,14 +32,9 @@ class GroupWriter:
     While one group goes to the disk, the next one gathers: nothing waits longer than needed, and the more arrives, the
     more reports share a transaction.
 
-    Parameters
-    ----------
-    store : ReportStore
-        Used by the writing thread alone.
-    max_group : int
-        Rows in one transaction, at most (a larger submission is written whole).
-    max_waiting : int
-        Rows that wait, at most.
+    ``store``: used by the writing thread alone.
+    ``max_group``: rows in one transaction, at most (a larger submission is written whole).
+    ``max_waiting``: rows that wait, at most.
     """
 
     def __init__(self, store: ReportStore, *, max_group: int = 2_000, max_waiting: int = 20_000) -> None:

@@ -33,13 +33,9 @@ def catalogue(language: str) -> dict[str, Any]:
 def wording_of(protocol: Protocol, languages: Sequence[str] = ("en",), *, invitation: bool = False) -> dict[str, Any]:
     """Return a wording to begin with: the names in the protocol.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    languages : sequence of str
-        The languages that visitors may choose, the survey's own first.
-    invitation : bool
-        Whether the page refuses visitors without a token in the link, also where the collector would take any.
+    ``languages``: the languages that visitors may choose, the survey's own first.
+    ``invitation``: whether the page refuses visitors without a token in the link, also where the collector would take
+      any.
     """
     words = {language: catalogue(language) for language in languages}
     if not words:
@@ -68,21 +64,14 @@ def wording_of(protocol: Protocol, languages: Sequence[str] = ("en",), *, invita
 def read_wording(path: Path, protocol: Protocol, languages: Sequence[str] = ()) -> dict[str, Any]:
     """Return the wording in a TOML file; what the file leaves out is the name in the protocol.
 
-    Parameters
-    ----------
-    path : Path
-        ``[survey]`` with ``language``, ``title``, ``introduction``, ``invitation``; ``[questions.NAME]`` and
-        ``[label]`` with ``text``, ``hint``, ``choices``, ``none``, ``missing_text``. A text is a string, or a table
-        with one string for each language.
-    protocol : Protocol
-    languages : sequence of str
-        Languages to offer, the survey's own first. Default: all that the file has texts in, that of ``[survey]``
-        first.
+    ``path``: ``[survey]`` with ``language``, ``title``, ``introduction``, ``invitation``; ``[questions.NAME]`` and
+      ``[label]`` with ``text``, ``hint``, ``choices``, ``none``, ``missing_text``. A text is a string, or a table with
+      one string for each language.
+    ``languages``: languages to offer, the survey's own first. Default: all that the file has texts in, that of
+      ``[survey]`` first.
 
-    Raises
-    ------
-    ParameterError
-        If the file cannot be read, names what the protocol does not have, or leaves out a text in one of the languages.
+    Raises ParameterError if the file cannot be read, names what the protocol does not have, or leaves out a text in one
+    of the languages.
     """
     with named_errors(path, "wording", ParameterError):
         try:

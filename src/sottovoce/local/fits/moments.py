@@ -127,11 +127,9 @@ class Moments:
     def add(self, vectors: NDArray[Any], folds: NDArray[Any] | None = None) -> Moments:
         """Add vectors to the sums.
 
-        Parameters
-        ----------
-        vectors : ndarray of shape (n, d)
-        folds : ndarray of shape (n,), or None
-            The fold of each; by default they go round the folds in turn, from where the count stands.
+        ``vectors``: ndarray of shape (n, d).
+        ``folds``, ndarray of shape (n,), or None: the fold of each; by default they go round the folds in turn, from
+          where the count stands.
         """
         G = np.asarray(vectors)
         if G.ndim != 2 or G.shape[1] != self.d:
@@ -161,10 +159,7 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Add the sums of ``other`` to these.
 
-        Raises
-        ------
-        ParameterError
-            If they are about another protocol, or have another number of folds.
+        Raises ParameterError if they are about another protocol, or have another number of folds.
         """
         if not isinstance(other, Moments):
             raise ParameterError(f"other must be Moments; got {type(other).__name__}.")
@@ -189,16 +184,10 @@ class Moments:
     def estimate(self, A1: float, A2: float, *, without: int | None = None, only: int | None = None) -> MomentEstimate:
         """Return unbiased estimates from all folds, from all ``without`` one, or from ``only`` one.
 
-        Parameters
-        ----------
-        A1, A2 : float, A1 not 0
-            The constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2. With A2 = 0 reports say
-            nothing of the second moment.
+        ``A1``, ``A2``: the constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2. With A2 = 0
+          reports say nothing of the second moment.
 
-        Raises
-        ------
-        ParameterError
-            If there is no report in these folds.
+        Raises ParameterError if there is no report in these folds.
         """
         chosen = np.ones(self.n_folds, dtype=bool)
         if only is not None:
@@ -227,10 +216,7 @@ class Moments:
     def from_bytes(cls, data: bytes) -> Moments:
         """Read what `to_bytes` wrote.
 
-        Raises
-        ------
-        MessageError
-            If the bytes are not such sums, are damaged, or of a later version.
+        Raises MessageError if the bytes are not such sums, are damaged, or of a later version.
         """
         with _FORMAT.from_bytes(data) as (fields, body):
             moments = cls(fields["d"], fields["n_folds"], bytes.fromhex(fields["identity"]))

@@ -100,10 +100,8 @@ class AbsoluteMixture:
     def of(cls, derivative: Derivative, radius: float, n_atoms: int = _ATOMS) -> "AbsoluteMixture":
         """Find the atoms of a loss by bisection of its derivative.
 
-        Raises
-        ------
-        ParameterError
-            If the derivative is not finite on [-radius, radius], or falls somewhere: the loss is not convex.
+        Raises ParameterError if the derivative is not finite on [-radius, radius], or falls somewhere: the loss is not
+        convex.
         """
         radius = number("radius", radius, above=0.0)
         n_atoms = whole_number("n_atoms", n_atoms, at_least=1)

@@ -28,12 +28,8 @@ def add_reports(
 ) -> None:
     """Add the candidates of reports to the sums of their folds.
 
-    Parameters
-    ----------
-    moments : Moments
-    seeds, indices : arrays of shape (n,)
-    n_threads : int, optional
-        By default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
+    ``seeds``, ``indices``: arrays of shape (n,).
+    ``n_threads``: by default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
     """
     d, n_folds = moments.d, moments.n_folds
     folds = fold_of(seeds, n_folds)
