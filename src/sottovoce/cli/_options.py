@@ -95,9 +95,9 @@ def flag(name: str, text: str, panel: str | None = None) -> Any:
     return option(name, text, panel, default=False)
 
 
-def argument(metavar: str | None, text: str, **settings: Any) -> Any:
-    """Return the declaration of an argument, which must be given; ``settings`` are those of `typer.Argument`."""
-    return typer.Argument(REQUIRED, metavar=metavar, help=text, **settings)
+def argument(metavar: str | None, text: str, *, default: Any = REQUIRED, **settings: Any) -> Any:
+    """Return the declaration of an argument; ``settings`` are those of `typer.Argument`."""
+    return typer.Argument(default, metavar=metavar, help=text, **settings)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
