@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
@@ -12,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from sottovoce.cli._completion import complete_column
 from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
@@ -43,6 +44,7 @@ __all__ = [
     "Reading",
     "Training",
     "argument",
+    "complete_column",
     "flag",
     "option",
     "refuse_fields",
@@ -50,6 +52,32 @@ __all__ = [
     "require",
     "with_groups",
 ]
+
+_MOST_BYTES = 1 << 16
+
+
+def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns that begin so, of the table or schema that the line names; nothing if they cannot be told."""
+    try:
+        # an option without its value stops the parser before it names the arguments: the table is the last one
+        names = _columns(ctx.params.get("schema"), ctx.params.get("table") or ctx.args[-1])
+    except Exception:  # a proposal that fails is none: an error would be printed into the line that is being written
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _columns(schema: Any, table: Any) -> list[str]:
+    if schema is not None:
+        return list(tomllib.loads(Path(schema).read_text(encoding="utf-8"))["columns"])
+    path = Path(table)
+    if path.suffix in (".parquet", ".pq"):
+        import pyarrow.parquet
+
+        return list(pyarrow.parquet.read_schema(path).names)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline(_MOST_BYTES)
+    return [name.strip() for name in next(csv.reader([line], delimiter="\t" if path.suffix == ".tsv" else ","))]
+
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from sottovoce._validation import number
 from sottovoce.cli._cluster import Cluster
-from sottovoce.cli._completion import complete_column
 from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
@@ -32,6 +31,7 @@ from sottovoce.cli._options import (
     ModelKind,
     Reading,
     Training,
+    complete_column,
     flag,
     option,
     refuse_options,

@@ -11,11 +11,11 @@ from sottovoce._numerics import Vector
 from sottovoce._version import __version__
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Effect, Operation, Ticks
+from sottovoce.cluster.digest import question_digest
 from sottovoce.cluster.keeper import Answer, runs
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
-from sottovoce.cluster.questions import question_digest
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["ClusterHolder"]

@@ -28,7 +28,7 @@ from sottovoce._kept import PrivateFolder
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import canonical_text
 from sottovoce.central.data.operation import Operation
-from sottovoce.cluster.questions import question_digest
+from sottovoce.cluster.digest import question_digest
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable

@@ -12,10 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import counts as counts_module
 from sottovoce.local.collector.counts import BOUNDS, Counts, Pace
-from sottovoce.local.collector.secret_file import make_secret_file, read_secret_file
 from sottovoce.local.collector.service import make_app, make_apps
 from sottovoce.local.collector.storage import ReportStore
-from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.collector.tokens import TokenKey, make_secret_file, read_secret_file
 from support.collector import PROTOCOL, entry, new_token
 from support.in_process import InProcessClient
 

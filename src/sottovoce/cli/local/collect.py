@@ -57,11 +57,10 @@ def collect(
     """
     from sottovoce.local.collector.counts import Pace
     from sottovoce.local.collector.limits import Limits
-    from sottovoce.local.collector.secret_file import make_secret_file, read_secret_file
     from sottovoce.local.collector.server import address_of, bind, serve
     from sottovoce.local.collector.service import make_app, make_apps
     from sottovoce.local.collector.storage import ReportStore
-    from sottovoce.local.collector.tokens import TokenKey
+    from sottovoce.local.collector.tokens import TokenKey, make_secret_file, read_secret_file
 
     described = read_protocol(protocol)
     limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)
