@@ -124,7 +124,6 @@ def flag(name: str, text: str, panel: str | None = None) -> Any:
 
 
 def argument(metavar: str | None, text: str, *, default: Any = REQUIRED, **settings: Any) -> Any:
-    """Return the declaration of an argument; ``settings`` are those of `typer.Argument`."""
     return typer.Argument(default, metavar=metavar, help=text, **settings)
 
 
@@ -319,7 +318,6 @@ def refuse_options(why: str, options: Mapping[str, object]) -> None:
 
 
 def require(option: str, value: _T | None, why: str) -> _T:
-    """Return what was given, or refuse that nothing was: "OPTION is missing: WHY"."""
     if value is None:
         raise ParameterError(f"{option} is missing: {why}")
     return value

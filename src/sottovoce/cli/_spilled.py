@@ -105,7 +105,6 @@ def spilled_for_fit(
 
 
 def spilled_for_evaluation(opened: OpenedTable, n_public: int | None, folder: Path | None) -> SpilledRows | None:
-    """Return the rows for an evaluation on scratch disk, or None where they are held in memory; as for a fit."""
     if opened.is_small:
         return None
     if opened.rows.groups is not None:

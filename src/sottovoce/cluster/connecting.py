@@ -93,7 +93,6 @@ def connected(
 
 
 def _place(address: str) -> dict[str, str]:
-    """Return what a client takes: a file, or an address with its scheme."""
     if "://" in address:
         scheme = address.partition("://")[0]
         if scheme not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
@@ -149,7 +148,6 @@ def _client(where: Mapping[str, str], address: str, security: Any, timeout: floa
 
 
 def _check(client: Any, address: str, in_clear: bool, timeout: float) -> None:
-    """Look at what the scheduler says of the cluster; no code is sent."""
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:

@@ -36,7 +36,6 @@ class RowsDigest:
 
 
 def digest_of(raw: Any, labels: NDArray[Any] | None, names: tuple[str, ...]) -> str:
-    """Return the fingerprint of rows in memory, dense or CSR, and of their labels."""
     digest = RowsDigest(names, raw.shape, raw.dtype)
     for piece in [raw.data, raw.indices, raw.indptr] if hasattr(raw, "indptr") else [raw]:
         digest.add(piece)

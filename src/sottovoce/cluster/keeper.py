@@ -150,7 +150,6 @@ class Keeper:
             return Answer("", 0, places, values)
 
     def end(self, session: str) -> Answer:
-        """Forget what is remembered of rows for a session; the rows stay."""
         with self._lock:
             for held in self._held.values():
                 if held.session == session:

@@ -141,5 +141,4 @@ def storage_for(n_rows: int, n_features: int, dtype: np.dtype[Any], memory_limit
 
 
 def bytes_a_row(n_features: int, dtype: np.dtype[Any]) -> int:
-    """Return what a row takes, with its label and what a fit remembers of it."""
     return n_features * dtype.itemsize + _REMEMBERED

@@ -65,7 +65,6 @@ class Partitions:
 
     @property
     def first_rows(self) -> list[int]:
-        """Place of the first row of each partition in the whole table."""
         return [0, *accumulate(facts.n_rows for facts in self.facts[:-1])]
 
     def settle(self, places: Iterable[int] | None = None) -> None:

@@ -144,7 +144,6 @@ class ChargeRecord:
 
     @property
     def counts(self) -> bool:
-        """Whether it is part of what is spent."""
         return self.state != "cancelled" and self.is_protected
 
 

@@ -127,7 +127,6 @@ class Store:
             yield Transaction(connection)
 
     def missing_guards(self) -> set[str]:
-        """Return the triggers that should refuse changes and are not there."""
         statement, wanted = _GUARDS[self.kind]
         with self._connected() as connection:
             self._check_table(connection)
@@ -187,7 +186,6 @@ def _rows(connection: sa.Connection, after: int) -> list[Row]:
 
 
 def _alchemy() -> Any:
-    """Return SQLAlchemy, which only users of a ledger need."""
     try:
         import sqlalchemy
     except ImportError:

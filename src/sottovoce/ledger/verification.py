@@ -122,7 +122,6 @@ def _read_line(line: str, place: int) -> Entry:
 
 
 def _overspent(book: Book, entry: Entry) -> list[str]:
-    """Say where a charge went beyond the budget that it was made on, or was of a kind that the data set refuses."""
     charge = book.charge(entry.body["charge"])
     account = book.account(charge.dataset)
     known = account.dataset

@@ -17,7 +17,6 @@ INDICATOR: Final = "indicator"
 
 
 def with_indicator(column: str, names: Sequence[str], missing: object) -> tuple[str, ...]:
-    """Return the names of a column's features, and that of its indicator where the rule asks for one."""
     return (*names, f"{column} is missing") if missing == INDICATOR else tuple(names)
 
 

@@ -126,7 +126,6 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
 
 
 def _propose(look: Look, *, is_target: bool) -> _Proposal:
-    """Describe a column by the distinct values that are not missing."""
     name = look.name
     if not is_target:
         if len(look.counts) < 2:

@@ -55,7 +55,6 @@ class Look:
 
     @property
     def repeats(self) -> bool:
-        """Whether a text occurs twice."""
         return self.n_present > len(self.counts)
 
 

@@ -154,7 +154,6 @@ class ParquetTable(StreamedTable):
         return tables
 
     def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
-        """Return the table with ``row_memory="disk"`` in another folder."""
         table = copy(self)
         table._on_disk, table._scratch = True, scratch
         return table
@@ -350,7 +349,6 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
 
 
 def _plain(column: Any) -> Any:
-    """Return labels without a dictionary, all kinds of text as one."""
     if pa.types.is_dictionary(column.type):
         column = pa.compute.cast(column, column.type.value_type)
     return pa.compute.cast(column, pa.string()) if is_text(column.type) else column

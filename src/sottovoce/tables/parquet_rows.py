@@ -48,7 +48,6 @@ class ParquetRows:
             raise TableError(f"{path}: the table has columns, but no row of data.")
 
     def only(self, names: Collection[str]) -> None:
-        """Read no other columns from now on."""
         self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
@@ -88,7 +87,6 @@ class ParquetRows:
 
 
 def _width(kind: Any) -> float:
-    """Return the bytes of a decoded value, or a guess where they vary."""
     return kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 

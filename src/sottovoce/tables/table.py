@@ -159,7 +159,6 @@ class Cells:
         )
 
     def _first_bad_number(self, texts: Any) -> TableError:
-        """Return the error for the first text that the cast refuses, found by halving."""
         start, stop = 0, len(texts)
         while stop - start > 1:
             middle = (start + stop) // 2
@@ -318,7 +317,6 @@ def _column(given: Any) -> Any:
 
 
 def _written(cell: Any) -> str | None:
-    """Return an object as it would stand in CSV."""
     if is_missing(cell):
         return None
     if isinstance(cell, np.generic):

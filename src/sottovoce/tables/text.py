@@ -141,7 +141,6 @@ class Lines:
 
     @property
     def stop(self) -> int:
-        """Number of the line after them."""
         ends = self.raw.count(b"\n")
         returns = self.raw.count(b"\r")
         return self.first + ends + (returns - self.raw.count(b"\r\n") if returns else 0)
@@ -156,7 +155,6 @@ class Lines:
         return None
 
     def count(self, is_data: Callable[[bytes], bool]) -> int:
-        """Return how many of them hold data."""
         return sum(map(is_data, self.raw.splitlines()))
 
 

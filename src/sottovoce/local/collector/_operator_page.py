@@ -21,7 +21,6 @@ _PAGE: Final = Template(files("sottovoce.local.collector").joinpath("operator.ht
 
 
 def page(facts: Facts) -> str:
-    """Return the page."""
     verdict = "Reports are being taken." if facts.ready else "Reports cannot be stored now. Look at the database."
     warning = (
         ""

@@ -59,7 +59,6 @@ class Pace:
         return f"{step}, new every {self.seconds:g} s"
 
     def rounded(self, count: int) -> int:
-        """Return what is told of a count."""
         return count - count % self.step
 
     def next_moment(self, now: float, *, not_before: float = 0.0) -> float:
@@ -111,8 +110,6 @@ class Counts:
             self._times[bisect_left(BOUNDS, seconds)] += 1
 
     def watched(self, app: ASGIApp) -> ASGIApp:
-        """Return an application whose answers are counted."""
-
         async def counting(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 await app(scope, receive, send)
@@ -134,7 +131,6 @@ class Counts:
         return counting
 
     async def take(self) -> None:
-        """Take a picture now."""
         try:
             stored, refused = await asyncio.to_thread(lambda: (self._store.count(), self._store.refusals()))
         except Exception:  # why is for the log of the database

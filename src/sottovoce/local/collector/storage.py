@@ -196,7 +196,6 @@ class ReportStore:
             connection.execute(select(_SCHEMA.c.version)).scalar_one()
 
     def disk_free(self) -> int | None:
-        """Return the free bytes of the disk that has the file; None where the database is a server."""
         return None if self._folder is None else shutil.disk_usage(self._folder).free
 
     def reports(self) -> Iterator[bytes]:

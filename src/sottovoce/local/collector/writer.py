@@ -54,7 +54,6 @@ class GroupWriter:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what waits and stop; return when all of it is done."""
         with self._changed:
             self._closing = True
             self._changed.notify()

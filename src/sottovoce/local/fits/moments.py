@@ -151,7 +151,6 @@ class Moments:
         return self
 
     def add_sums(self, fold: int, count: int, first: NDArray[Any], second: NDArray[Any]) -> None:
-        """Add sums over ``count`` vectors of one fold."""
         self.count[fold] += count
         self.first[fold] += first
         self.second[fold] += second

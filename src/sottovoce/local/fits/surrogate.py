@@ -74,7 +74,6 @@ _LOSSES: Final[dict[str, Callable[[], MarginLoss]]] = {"hinge": hinge, "logistic
 
 
 def margin_loss(loss: str | MarginLoss | Derivative) -> MarginLoss:
-    """Return a loss by its name ("hinge", "logistic"), by its derivative, or as it is."""
     if isinstance(loss, MarginLoss):
         return loss
     if isinstance(loss, str) and loss in _LOSSES:
@@ -123,7 +122,6 @@ class AbsoluteMixture:
         return np.asarray(0.5 * self.spread * far + self.slope * margins)
 
     def derivative(self, u: Array) -> Array:
-        """Return the derivative of the mixture: that of the loss, up to 1 / n_atoms of its spread."""
         order = np.sort(self.atoms)
         below = np.searchsorted(order, np.asarray(u, dtype=np.float64), side="left") / len(order)
         return np.asarray(self.spread * (below - 0.5) + self.slope)
@@ -157,7 +155,6 @@ def last_points(derivative: Derivative, levels: Array, radius: float, n_steps: i
 
 
 def surrogate_error(mixture: AbsoluteMixture, coefficients: Array) -> float:
-    """Return the largest distance between the loss and its surrogate on [-radius, radius]."""
     u = np.linspace(-mixture.radius, mixture.radius, 401)
     return float(np.abs(polynomial.polyval(u, coefficients) - mixture.value(u)).max())
 
