@@ -234,6 +234,7 @@ class DaskTable(RemoteTable):
 
     @property
     def target(self) -> str | None:
+        """Name of the column of labels."""
         return self._target
 
     @property
@@ -300,6 +301,7 @@ class DaskTable(RemoteTable):
             raise ParameterError("the DaskTable is closed: make a new one.")
 
     def close(self) -> None:
+        """Have workers let go of the rows, and another driver have the log."""
         self._closed = True
         self.partitions.close()
         self.log.close()

@@ -72,6 +72,7 @@ class Dataset:
 
     @property
     def filter(self) -> PrivacyFilter:
+        """The rule that says what fits."""
         return PrivacyFilter(self.epsilon, self.delta, self.composition)
 
 
@@ -144,6 +145,7 @@ class ChargeRecord:
 
     @property
     def counts(self) -> bool:
+        """Whether it is part of what is spent."""
         return self.state != "cancelled" and self.is_protected
 
 

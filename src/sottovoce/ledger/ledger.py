@@ -369,6 +369,7 @@ class Ledger:
         return self._append(bodies)
 
     def datasets(self) -> dict[str, Dataset]:
+        """Return all data sets, by name."""
         return self._now().datasets
 
     def spent(self, dataset: str) -> tuple[float, float]:

@@ -37,9 +37,11 @@ class Verification:
 
     @property
     def ok(self) -> bool:
+        """Whether no problem was found."""
         return not self.problems
 
     def with_problems(self, problems: Iterable[str]) -> Self:
+        """Return the same with more problems."""
         return replace(self, problems=(*self.problems, *problems))
 
 

@@ -52,9 +52,11 @@ class NumericFeature:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Names of the columns that this feature fills."""
         return (self.name, f"{self.name}=missing") if self.missing else (self.name,)
 
     def encode(self, value: object) -> tuple[tuple[int, float], ...]:
+        """Return (column, number) pairs of the columns that are not 0."""
         if value is None or (isinstance(value, Real) and value != value):
             if self.missing:
                 return ((1, 1.0),)
@@ -66,6 +68,7 @@ class NumericFeature:
         return ((0, scaled(value, self.low, self.high)),)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the feature as an object of the protocol's text."""
         return {"type": self.kind, **vars(self)}
 
 
@@ -105,10 +108,12 @@ class CategoricalFeature:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Names of the columns that this feature fills."""
         names = tuple(f"{self.name}={category}" for category in self.categories)
         return (*names, f"{self.name}=missing") if self.missing else names
 
     def encode(self, value: object) -> tuple[tuple[int, float], ...]:
+        """Return (column, number) pairs of the columns that are not 0."""
         if value is None or value == "" or (isinstance(value, Real) and value != value):
             if self.missing:
                 return ((len(self.categories), 1.0),)
@@ -118,6 +123,7 @@ class CategoricalFeature:
         return ((self.categories.index(value), 1.0),) if value in self.categories else ()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the feature as an object of the protocol's text."""
         return {"type": self.kind, **vars(self)}
 
 

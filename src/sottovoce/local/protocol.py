@@ -156,16 +156,19 @@ class Protocol(ProtocolText):
 
     @property
     def d(self) -> int:
+        """Length of the unit vector that a record becomes."""
         return self.n_columns + (self.intercept > 0.0) + (self.completion == "slack")
 
     @property
     def n_columns(self) -> int:
+        """Number of columns of a row, before the intercept and the slack."""
         if self.features is None:
             return self.n_features
         return sum(len(feature.columns) for feature in self.features)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
+        """Names of the coordinates of the unit vector."""
         if self.features is None:
             names = [f"x{place}" for place in range(self.n_features)]
         else:
@@ -175,6 +178,7 @@ class Protocol(ProtocolText):
 
     @property
     def constants(self) -> "CapConstants":
+        """The law of a report; see `sottovoce.local.cap`."""
         from sottovoce.local import cap  # quadrature: never needed where a protocol is read
 
         return cap.constants(self.epsilon, self.K, self.m, self.b)
@@ -253,6 +257,7 @@ class Protocol(ProtocolText):
         return self.complete(rows)
 
     def sign_of_class(self, y: object) -> float:
+        """Return -1 or +1 for a label of a classification."""
         if self.classes is None:
             raise ParameterError("a regression has no classes.")
         if isinstance(y, np.generic):
@@ -264,6 +269,7 @@ class Protocol(ProtocolText):
         raise DataError(f"the label must be one of {self.classes!r}; got {y!r}.")
 
     def scaled_label(self, y: object) -> float:
+        """Return the label of a regression on the scale [-1, 1]."""
         if self.label_bounds is None:
             raise ParameterError("a classification has no label bounds.")
         try:

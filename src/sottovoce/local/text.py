@@ -37,13 +37,16 @@ class ProtocolText(ABC):
 
     @cached_property
     def text(self) -> str:
+        """The canonical JSON text."""
         return canonical_text(_HEAD | self._entries())
 
     @cached_property
     def id(self) -> bytes:
+        """The first 8 bytes of the SHA-256 of the canonical text."""
         return hashlib.sha256(self.text.encode("ascii")).digest()[:8]
 
     def to_json(self) -> str:
+        """Return the canonical JSON text."""
         return self.text
 
     @classmethod

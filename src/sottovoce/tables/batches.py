@@ -55,6 +55,7 @@ class BatchedTable:
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the file."""
         return tuple(self._content.names)
 
     def __contains__(self, name: object) -> bool:
@@ -94,5 +95,6 @@ class BatchedTable:
         return iter(self._kept) if self._kept is not None else self._content.tables()
 
     def whole(self) -> Table:
+        """Return all rows as one table in memory."""
         data = pa.concat_tables(table.data for table in self)
         return Table(data, self.source, self._content.line)

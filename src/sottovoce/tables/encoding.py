@@ -66,18 +66,22 @@ class Encoder:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
         return tuple(name for column in self.schema.feature_columns for name in column.feature_names)
 
     @property
     def n_features(self) -> int:
+        """The number of features."""
         return len(self.feature_names)
 
     @property
     def data_norm(self) -> float:
+        """The public bound on the norm of an encoded row."""
         return math.sqrt(len(self.schema.feature_columns))
 
     @property
     def nonnegative(self) -> bool:
+        """Whether no entry of an encoded row can be negative, whatever the data."""
         return all(column.nonnegative for column in self.schema.feature_columns)
 
     @property

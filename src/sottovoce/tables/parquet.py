@@ -118,6 +118,7 @@ class ParquetTable(StreamedTable):
 
     @property
     def is_local(self) -> bool:
+        """Whether all files are paths of this machine."""
         return all(piece.file.is_local for piece in self._pieces)
 
     @property
@@ -154,6 +155,7 @@ class ParquetTable(StreamedTable):
         return tables
 
     def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
+        """Return the table with ``row_memory="disk"`` in another folder."""
         table = copy(self)
         table._on_disk, table._scratch = True, scratch
         return table
@@ -182,6 +184,7 @@ class ParquetTable(StreamedTable):
 
     @property
     def target(self) -> str | None:
+        """Name of the column that `labels` reads."""
         return self._target
 
     @property

@@ -123,6 +123,7 @@ class Schema:
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -185,6 +186,7 @@ class Schema:
             )
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the schema as nested dicts and lists, as in its file."""
         entries: dict[str, Any] = {"format": FORMAT, "version": VERSION}
         if not self.confirmed:
             entries["confirmed"] = False
@@ -265,6 +267,7 @@ class Schema:
         return cls(described, **{"layout": Layout(missing=("", "nan")), **facts})
 
     def to_toml(self) -> str:
+        """Return the schema as the text of a TOML file."""
         return toml_text(self.to_dict())
 
     @classmethod

@@ -241,10 +241,12 @@ class Table:
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the file."""
         return tuple(self.data.column_names)
 
     @property
     def n_rows(self) -> int:
+        """The number of rows."""
         return int(self.data.num_rows)
 
     def __contains__(self, name: object) -> bool:

@@ -67,21 +67,25 @@ class LocalModel:
 
     @property
     def classes_(self) -> tuple[Any, Any] | None:
+        """The two labels of a classification; the second is the positive one."""
         return self.protocol.classes
 
     @property
     def coef_(self) -> Array:
+        """Coefficients of the columns of a record; see the notes."""
         share = math.sqrt(1.0 - self.protocol.intercept**2) if self.protocol.completion == "slack" else 1.0
         return self.weights[: self.protocol.n_columns] * (self._unit * share / self.protocol.scale)
 
     @property
     def intercept_(self) -> float:
+        """The score of a row of zeros, before it is divided; see the notes."""
         if not self.protocol.intercept:
             return 0.0
         return float(self.weights[self.protocol.n_columns]) * self._unit * self.protocol.intercept
 
     @property
     def label_offset_(self) -> float:
+        """Middle of the label bounds of a regression, 0 for a classification."""
         return 0.0 if self.protocol.label_bounds is None else 0.5 * math.fsum(self.protocol.label_bounds)
 
     @property
@@ -129,6 +133,7 @@ class LocalModel:
         return np.column_stack([1.0 - p, p])
 
     def score(self, X: Any, y: Any) -> float:
+        """Return the accuracy of a classification, or R^2 of a regression, on records with known labels."""
         found, true = self.predict(X), np.asarray(y)
         if true.shape != found.shape:
             raise DataError(f"y must hold one label for each of the {len(found)} records; got shape {true.shape}.")
@@ -141,6 +146,7 @@ class LocalModel:
         return 1.0 - float(np.sum((true - found) ** 2)) / spread
 
     def to_json(self) -> str:
+        """Return the model as the text of a JSON file: plain data, nothing to execute."""
         content = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -185,6 +191,7 @@ class LocalModel:
             raise ModelFormatError(f"this is no local model: {error}") from None
 
     def save(self, path: str | Path) -> None:
+        """Write the model to a JSON file, whole or not at all."""
         write_whole(path, self.to_json())
 
     @classmethod

@@ -57,6 +57,7 @@ class MarginLoss:
     derivative: Derivative
 
     def mixture(self, radius: float) -> "AbsoluteMixture":
+        """Return the loss on [-radius, radius] as a mixture of absolute values."""
         return AbsoluteMixture.of(self.derivative, radius)
 
 

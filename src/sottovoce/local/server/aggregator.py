@@ -120,10 +120,12 @@ class Aggregator:
 
     @property
     def n_reports(self) -> int:
+        """Number of accepted reports."""
         return self.moments.n
 
     @property
     def constants(self) -> CapConstants:
+        """The constants of the mechanism."""
         return self.protocol.constants
 
     def add(self, reports: bytes | bytearray | memoryview | Iterable[bytes]) -> int:
@@ -271,6 +273,7 @@ class Aggregator:
         return out
 
     def save(self, path: str | Path) -> None:
+        """Write `to_bytes` to a file, whole or not at all."""
         with whole_file(path) as file:
             file.write(self.to_bytes())
 
