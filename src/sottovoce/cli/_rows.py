@@ -18,7 +18,7 @@ from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
-from sottovoce.tables.batches import MOST_ROWS
+from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.text import Reported
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce._validation import number
 from sottovoce.cli._cluster import Cluster
-from sottovoce.cli._holdout import split_by_coins
+from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
@@ -41,7 +41,6 @@ from sottovoce.cli._options import (
 from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
 from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli._rows import RowReader, confirmed_schema
-from sottovoce.cli._spilled import spilled_for_fit
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable

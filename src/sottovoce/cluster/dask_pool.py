@@ -17,11 +17,18 @@ from sottovoce.exceptions import ClusterError, ParameterError
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DaskPool", "check_client"]
+__all__ = ["DaskPool", "check_client", "require_dask"]
 
 _LOOK: Final = 1.0  # seconds between two looks at who has not answered
 _SOON: Final = 5.0  # seconds that a worker which was silent has to show that it lives
 _SLOWER: Final = 10.0  # times the slowest of the others, and the time limit: then a call is given up
+
+
+def require_dask() -> None:
+    if find_spec("distributed") is None:
+        raise ParameterError(
+            "a table on many machines needs Dask, which is not installed: pip install 'sottovoce[cluster]'."
+        )
 
 
 def check_client(client: Any) -> "Client":
@@ -29,8 +36,7 @@ def check_client(client: Any) -> "Client":
 
     Raises ParameterError if Dask's scheduler is not installed, or this is no synchronous client of it.
     """
-    if find_spec("distributed") is None:
-        raise ParameterError("tables on a cluster need Dask: pip install 'sottovoce[cluster]'.")
+    require_dask()
     from distributed import Client
 
     if not isinstance(client, Client):

@@ -77,7 +77,7 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
 
     Nothing is done before it is asked for (``compute``, ``to_zarr``, ...).
     """
-    dask, arrays = _dask()
+    dask, arrays = import_module("dask"), import_module("dask.array")
 
     # the answer about one row, of zeros, tells type and shape
     one = LoadedRows(np.zeros((1, model.n_features_in_), dtype), None, "", 1)
@@ -140,11 +140,7 @@ class _Rows:
 
 
 def _at(place: Place) -> Any:
-    annotate = _dask()[0].annotate
+    annotate = import_module("dask").annotate
     if place.worker is None:
         return annotate()
     return annotate(workers=[place.worker], allow_other_workers=place.source.is_readable_anywhere)
-
-
-def _dask() -> tuple[Any, Any]:
-    return import_module("dask"), import_module("dask.array")

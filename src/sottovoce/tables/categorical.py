@@ -13,8 +13,15 @@ import numpy.typing as npt
 from sottovoce._validation import nearest
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number
-from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
-from sottovoce.tables.column import Block, Column
+from sottovoce.tables.column import (
+    INDICATOR,
+    Block,
+    Column,
+    indicated,
+    indicated_place,
+    refuse_missing_rule,
+    with_indicator,
+)
 from sottovoce.tables.table import SHOWN, Cells
 
 __all__ = ["CategoricalColumn", "Level"]

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables._missing import INDICATOR
 from sottovoce.tables._toml import toml_text
-from sottovoce.tables.batches import BatchedTable
 from sottovoce.tables.categorical import CategoricalColumn
-from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.looking import Look, Numbers, first_rows
 from sottovoce.tables.numeric import NumericColumn
+from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
 from sottovoce.tables.table import Table
 

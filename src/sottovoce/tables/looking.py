@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sottovoce._optional import pa
-from sottovoce.tables.batches import BatchedTable
+from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.table import Cells, Table
 
 __all__ = ["Look", "Numbers", "first_rows"]

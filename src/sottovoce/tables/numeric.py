@@ -12,8 +12,15 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, number_pair, plain_number
-from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
-from sottovoce.tables.column import Block, Column
+from sottovoce.tables.column import (
+    INDICATOR,
+    Block,
+    Column,
+    indicated,
+    indicated_place,
+    refuse_missing_rule,
+    with_indicator,
+)
 from sottovoce.tables.table import Cells
 
 __all__ = ["NumericColumn"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from sottovoce._optional import pa
@@ -55,14 +56,16 @@ class ParquetRows:
         first_row = 0
         with self._opened() as file:
             for batch in file.iter_batches(self._batch_rows, columns=self._columns, use_threads=False):
-                yield Table(pa.Table.from_batches([batch]), str(self._source.path), _Numbered(first_row), first_row)
+                yield Table(
+                    pa.Table.from_batches([batch]), str(self._source.path), partial(_line, first_row), first_row
+                )
                 first_row += batch.num_rows
                 if self._report is not None and self._source.size is not None:
                     self._report(self._source.size * first_row // self._n_rows, self._source.size)
         self._source.refuse_changed()
 
     def line(self, row: int) -> str:
-        return f"row {row + 1}"
+        return _line(0, row)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -97,11 +100,5 @@ def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> A
     )
 
 
-class _Numbered:
-    """Names the rows of a batch by their number in the file."""
-
-    def __init__(self, first_row: int) -> None:
-        self._first_row = first_row
-
-    def __call__(self, row: int) -> str:
-        return f"row {self._first_row + row + 1}"
+def _line(first_row: int, row: int) -> str:
+    return f"row {first_row + row + 1}"
