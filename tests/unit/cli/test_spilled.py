@@ -13,7 +13,7 @@ from sottovoce.central.data import scratch_table
 from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.cli import _holdout, _rows, app
 from sottovoce.exceptions import StorageError
-from sottovoce.tables import batches
+from sottovoce.tables import reading
 
 N = 700
 CITIES = [f"city {number}" for number in range(40)]
@@ -204,7 +204,7 @@ def test_a_table_that_changes_half_way_is_refused(folder, tmp_path, no_memory, m
         add(self, X, y)
 
     monkeypatch.setattr(scratch_table.ScratchTable, "add", shorter)
-    monkeypatch.setattr(batches, "KEPT_BYTES", 0)
+    monkeypatch.setattr(reading, "KEPT_BYTES", 0)
     options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
     done = run("fit", table, "--epsilon", 1, "--delta", 1e-6, *options)
     assert done.exit_code == 2 and "the file changed while it was in use" in done.stderr
