@@ -107,7 +107,6 @@ class PrivateFolder:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names of the files in a folder to the disk."""
     if os.name != "posix":  # a folder cannot be opened there
         return
     handle = os.open(path, os.O_RDONLY)
@@ -185,7 +184,6 @@ class RecordFile:
         return at
 
     def empty(self) -> None:
-        """Drop all records."""
         self._file.truncate(0)
         self.size = 0
 
@@ -194,7 +192,6 @@ class RecordFile:
         os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close it; it stays."""
         self._file.close()
 
     def remove(self) -> None:

@@ -232,7 +232,6 @@ class _Design:
 
 @lru_cache(maxsize=256)
 def _design(prior: Prior) -> _Design:
-    """Return the design for a prior."""
     slopes, shifts, log_prior = _grid(prior, math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread)
     cells = _scores(np.exp(slopes), shifts, prior.cut)
     cells = cells / np.sqrt((cells**2).sum(axis=(0, 1, 3), keepdims=True))  # each equation counts alike

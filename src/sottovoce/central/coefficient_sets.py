@@ -47,8 +47,7 @@ class CoefficientSet(ABC):
         """Return the column and the sign of a corner; the sign 0 is for the corner 0."""
 
     @abstractmethod
-    def project(self, w: Vector) -> Vector:
-        """Return the nearest point of the set."""
+    def project(self, w: Vector) -> Vector: ...
 
     def steepest(self, gradient: Vector) -> float:
         """Return the most that the loss falls toward a corner from 0, to first order."""
@@ -118,7 +117,6 @@ SETS: Final = tuple(_KINDS)
 
 
 def coefficient_set(name: str, radius: float, n_weights: int, *, has_intercept: bool) -> CoefficientSet:
-    """Return the set of that name."""
     choice("constraint", name, SETS)
     return _KINDS[name](radius, n_weights, has_intercept)
 

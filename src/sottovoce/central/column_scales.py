@@ -88,12 +88,10 @@ class ColumnScalesPlan:
 
     @property
     def is_private(self) -> bool:
-        """False where no noise is added."""
         return math.isfinite(self.epsilon)
 
     @cached_property
     def mu(self) -> float:
-        """Gaussian-DP parameter that is spent."""
         return math.sqrt(self.share) * gaussian_mu(self.epsilon, self.delta) if self.is_private else math.inf
 
     @property
@@ -124,7 +122,6 @@ class ColumnScalesPlan:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
         if not self.rounds:
             return compose()
         if not self.is_private:
@@ -132,11 +129,9 @@ class ColumnScalesPlan:
         return compose(*(GaussianEvent(self.multiplier(share)) for share in self.rounds))
 
     def settle(self) -> None:
-        """Compute the noise, or refuse a budget that none can meet."""
         _ = self.event
 
     def details(self) -> dict[str, object]:
-        """Return the rounds for summary and receipt."""
         return {
             "share of mu^2 for the scaler": self.share,
             "rounds of histograms": len(self.rounds),
@@ -145,7 +140,6 @@ class ColumnScalesPlan:
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers."""
         return {
             "n_samples": self.n_samples,
             "n_features": self.n_features,

@@ -52,7 +52,6 @@ _KEPT: Final = 0.7  # share of the rows that a clip leaves as they are, at least
 
 
 def location_event(mu: float) -> RepeatedEvent:
-    """Return what `release_location` costs: ``mu`` in terms of Gaussian DP."""
     return RepeatedEvent(GaussianEvent(1.0 / (mu / math.sqrt(_LOCATION_COUNTS))), _LOCATION_COUNTS)
 
 

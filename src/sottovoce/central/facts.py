@@ -91,7 +91,6 @@ class TrainingFacts:
 
     @property
     def is_private(self) -> bool:
-        """False for a run without noise."""
         return math.isfinite(self.epsilon)
 
     @property
@@ -123,7 +122,6 @@ class TrainingFacts:
 
     @property
     def norm_events(self) -> tuple[Event, ...]:
-        """What it costs."""
         return () if self.norm_release is None else (self.norm_release.event,)
 
     @property
@@ -135,7 +133,6 @@ class TrainingFacts:
         return largest_norm(holder) if self.norm_release is None else self.norm_release.release(holder, noise())
 
     def norm_chosen(self, released: Mapping[str, object]) -> dict[str, object]:
-        """Return what a receipt says of the bound that was found, checked; nothing where it is public."""
         return {NORM: magnitude(NORM, released.get(NORM))} if self.releases_norm else {}
 
     @cached_property

@@ -66,11 +66,9 @@ class FirstOrderPlan(SteppedPlan):
         return 1.0 / (smoothness * self.spread**2 + self.alpha_scaled)
 
     def clip_for(self, scales: Scales) -> float:
-        """Return C."""
         if self.clipping_norm is not None:
             return self.clipping_norm * (self.label_bound or 1.0)
         return self.spread * (self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else scales.label)
 
     def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and the clip, for the receipt."""
         return {"clipping norm": self.clip_for(scales), **super().chosen(scales)}

@@ -79,14 +79,12 @@ class PerturbedObjective:
     team: Team
 
     def value(self, w: Vector, margins: Vector) -> float:
-        """Return J."""
         return float(np.sum(self.loss.value(self.y, margins)) + 0.5 * self.penalty * (w @ w) + self.linear @ w)
 
     def gradient(self, w: Vector, margins: Vector) -> Vector:
         return self._combined(self.loss.derivative(self.y, margins)) + self.penalty * w + self.linear
 
     def error(self, w: Vector) -> float:
-        """Return a bound on the rounding error of the gradient at w."""
         return gradient_rounding(
             self.loss,
             n_rows=self.rows.n_samples,

@@ -154,7 +154,6 @@ class Curvature:
         return float(self._values[-1])
 
     def pull(self, weights: Vector) -> Vector:
-        """Return the gradient of the penalty."""
         return self._penalty * weights
 
     def solve(self, vector: Vector, factor: float) -> Vector:

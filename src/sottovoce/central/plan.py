@@ -323,7 +323,6 @@ class Fit:
 
     @property
     def noise(self) -> np.random.Generator:
-        """The stream that noise is drawn from."""
         return self.streams.generator(Purpose.NOISE)
 
     def each_model(self, n_steps: int, train: Callable[[int, Report], Vector]) -> Vector:
@@ -343,27 +342,22 @@ class Fit:
 
     @property
     def part(self) -> Part:
-        """All rows, with what is remembered of them."""
         assert isinstance(self.holder, LocalHolder)
         return self.holder.part
 
     @property
     def rows(self) -> Rows:
-        """All rows."""
         return self.part.rows
 
     @property
     def team(self) -> Team:
-        """The threads."""
         return self.part.team
 
     def target(self, model: int) -> Vector:
-        """Return what a model is trained on."""
         return self.targets.of(self.part.memory.whole(LABEL), model)
 
     @property
     def current_target(self) -> Vector:
-        """What the model at work is trained on."""
         return self.part.memory.whole(TARGET)
 
     @property

@@ -90,18 +90,15 @@ class NormRelease:
 
     @property
     def mu_norm(self) -> float:
-        """Gaussian-DP parameter of the release."""
         return self.mu * math.sqrt(self.share)
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        """The mechanism that releases all counts at once."""
         size = CountLengths.size
         return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
 
     @property
     def event(self) -> GaussianEvent:
-        """What the release costs."""
         return self.mechanism.event
 
     def release(self, holder: "Holder", noise: np.random.Generator) -> ReleasedNorm:
@@ -120,7 +117,6 @@ class NormRelease:
         return ReleasedNorm(self._chosen(noisy), self.event)
 
     def _chosen(self, noisy: Vector) -> float:
-        """Return the bound that noisy counts ask for."""
         ends = np.cumsum([_BINS // width for width in _WIDTHS])[:-1]
         wide, middle, narrow = np.split(noisy, ends)
         noise_std = self.mechanism.noise_std

@@ -51,13 +51,11 @@ class SampledPlan(SteppedPlan):
 
     @property
     @abstractmethod
-    def expected_size(self) -> float:
-        """Expected size of a batch."""
+    def expected_size(self) -> float: ...
 
     @property
     @abstractmethod
-    def n_steps(self) -> int:
-        """Number of steps of each model."""
+    def n_steps(self) -> int: ...
 
     @cached_property
     def sampling_rate(self) -> float:
@@ -84,7 +82,6 @@ class SampledPlan(SteppedPlan):
         return self.noise_multiplier
 
     def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
-        """Return what the steps cost, model by model."""
         return (RepeatedEvent(PoissonSampledEvent(self.sampling_rate, event), n_steps),) * self.n_models
 
     def share_of_clip(self, step: int) -> float:
@@ -96,11 +93,9 @@ class SampledPlan(SteppedPlan):
         """Return the kernel that makes the terms for one target, with what it remembers of the rows."""
 
     @abstractmethod
-    def moved(self, point: Vector, noisy: Vector) -> Vector:
-        """Return the point after a step."""
+    def moved(self, point: Vector, noisy: Vector) -> Vector: ...
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Take the steps for one target; yield the points that are released."""
         kernel, point = self.kernel(fit.rows, fit.current_target, scales), np.zeros(self.n_weights)
         first_clip = sums.clip
         for step in range(self.n_steps):

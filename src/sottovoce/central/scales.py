@@ -43,12 +43,10 @@ _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of the
 
 
 def number_of_counts(*, located: bool) -> int:
-    """Return how many noisy counts `release_label_location_and_scale` releases."""
     return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
 
 
 def norm_counts(mu: float) -> RepeatedEvent:
-    """Return what `release_row_norm` costs: ``mu`` in terms of Gaussian DP."""
     return RepeatedEvent(GaussianEvent(math.sqrt(_SCALE_STEPS) / mu), _SCALE_STEPS)
 
 
@@ -163,7 +161,6 @@ def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
 
 
 def noisy_count(holder: Holder, inside: Operation[Ticks], counting: GridGaussian, noise: np.random.Generator) -> float:
-    """Release one count of rows."""
     ticks = lambda count: to_ticks(count.astype(np.float64), counting.tick)  # noqa: E731
     return float(holder.release(inside, counting, noise, ticks=ticks)[0])
 

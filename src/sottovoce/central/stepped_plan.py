@@ -36,8 +36,7 @@ class SteppedPlan(ScaledPlan):
         return (*self.scale_releases, steps, *self.calibration_releases)
 
     @abstractmethod
-    def steps_for(self, scales: Scales) -> int:
-        """Return the number of noisy steps of each model."""
+    def steps_for(self, scales: Scales) -> int: ...
 
     def points_for(self, scales: Scales) -> int:
         """Return the number of released points that may enter the average of a model."""
@@ -48,8 +47,7 @@ class SteppedPlan(ScaledPlan):
         """Return the bound on a row's term (of the first step, where it falls)."""
 
     @abstractmethod
-    def multiplier_for(self, scales: Scales) -> float:
-        """Return the noise of a step divided by its sensitivity."""
+    def multiplier_for(self, scales: Scales) -> float: ...
 
     def sums_for(self, scales: Scales) -> ClippedSum:
         """Return how a step is released: its clip, and the mechanism that is made for it."""
@@ -60,11 +58,9 @@ class SteppedPlan(ScaledPlan):
         """Take the steps for the model at work, each a release of ``sums``; yield the released points."""
 
     def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
-        """Return what the steps of all models cost, from what one release does."""
         return (RepeatedEvent(event, n_steps * self.n_models),)
 
     def train(self, fit: Fit) -> Solution:
-        """Release the scales, and train one model for each target as planned."""
         self.settle()  # calibrated from public facts before anything is released
         _ = fit.noise  # the first stream to be opened, also where no scale is released
         scales = self.release_scales(fit)

@@ -26,11 +26,9 @@ class UnprotectedPlan(Plan):
 
     @property
     def event(self) -> Event:
-        """No protection."""
         return NonPrivateEvent()
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event; nothing else is chosen."""
         return self.event, {}
 
 
@@ -58,7 +56,6 @@ class GapPlan(UnprotectedPlan):
         """Return the weights for one target, the iterations done and the gap that was reached."""
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target until its gap is small."""
         weights, steps, gaps = zip(
             *(self.approach(fit, fit.target(model)) for model in range(fit.targets.n_models)), strict=True
         )

@@ -114,7 +114,6 @@ def is_class_name(name: Any) -> bool:
 
 
 def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:
-    """Return what a receipt says of fitted steps before the model."""
     if not steps:
         return ()
     return (f"what the steps before the model in its pipeline learned from the data: {', '.join(steps)}",)
@@ -151,7 +150,6 @@ def remedy_for(step: Any) -> str:
 
 
 def warn_of_fitted_steps(steps: Sequence[str]) -> None:
-    """Warn of fitted steps before a private model."""
     unpaid = [step for step in steps if _PAID not in step]
     if unpaid:
         warn_of_privacy(

@@ -162,7 +162,6 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
 
 
 def _named(solver: object) -> type[Plan] | None:
-    """Return the plan that a name stands for; None for ``"auto"``."""
     if isinstance(solver, Mapping) and OBJECT in solver:
         raise ParameterError(
             f"solver was the object {solver[OBJECT]!r} when this was written. What is read again has its description "

@@ -170,7 +170,6 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         return ROW_UNIT
 
     def _charged_as(self) -> dict[str, object]:
-        """Return what the ledger is told beside the plan."""
         return {}
 
     def __sklearn_tags__(self) -> Any:

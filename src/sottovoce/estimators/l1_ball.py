@@ -74,7 +74,6 @@ class DPBallEstimator(DPLinearEstimator):
         )  # fmt: skip
 
     def _target_unit(self) -> float:
-        """Return what a label of size 1 means in the unit of y."""
         return 1.0
 
     def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:

@@ -155,7 +155,6 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
     # --- the same for all
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> Plan:
-        """Return the frozen plan for public facts; every parameter is checked."""
         whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
         whole_number("n_features", n_features, at_least=1)
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
@@ -296,7 +295,6 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         return solution
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        """Set what predictions are made of."""
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
 
     def within_bounds(self, X: Any) -> Any:

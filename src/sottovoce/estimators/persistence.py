@@ -97,7 +97,6 @@ def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
 
 
 def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None) -> str:
-    """Return a trained model as the text of a JSON file; see `save_model`."""
     kind = ESTIMATORS.get(type(estimator).__name__)
     if type(estimator) is not kind:
         raise ParameterError(f"only {', '.join(ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
@@ -139,7 +138,6 @@ def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
 
 
 def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
-    """Read a model from the text of a JSON file; see `load_model`."""
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

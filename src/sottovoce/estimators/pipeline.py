@@ -195,17 +195,14 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
     # --- the plan
 
     def known_models(self) -> int | None:
-        """Return the number of binary models from constructor parameters alone, or None where the labels tell it."""
         return self._checked()[0].known_models()
 
     def planned_models(self) -> int:
-        """Return the number of models that is known from parameters or an earlier fit."""
         fitted = getattr(self, "steps_", None)
         model: DPLinearEstimator = fitted[-1][1] if fitted else self._checked()[0]
         return model.planned_models()
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PipelinePlan:
-        """Return the frozen plan for public facts; every parameter is checked."""
         model, scaler = self._checked()
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         scaled, width = self._widths(n_features)

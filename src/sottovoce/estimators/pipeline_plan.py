@@ -47,12 +47,10 @@ class PipelinePlan:
 
     @property
     def is_private(self) -> bool:
-        """False where no noise is added."""
         return math.isfinite(self.epsilon)
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which tables are neighbours."""
         return self.model.adjacency
 
     @property
@@ -66,22 +64,18 @@ class PipelinePlan:
         return self.event_of(self.model.event)
 
     def event_of(self, model: Event) -> Event:
-        """Return the event of a pipeline whose model costs ``model``."""
         return model if self.scaler is None else compose(self.scaler.event, model)
 
     def settle(self) -> None:
-        """Compute the noise, or refuse a budget that none can meet."""
         _ = self.event
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split, for summary and receipt."""
         return {
             **({} if self.scaler is None else self.scaler.details()),
             "epsilon left to the model": self.model_epsilon,
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers."""
         return {
             **self.model.summary(), "n_features": self.n_features, "epsilon": self.epsilon, **self.details(),
             "event": describe(self.event),

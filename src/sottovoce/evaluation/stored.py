@@ -33,22 +33,18 @@ class StoredRows:
         memory.new(_LEFT_OUT, dtype=np.bool_)
 
     def put(self, place: slice, rows: ScoredRows) -> None:
-        """Keep some rows."""
         for name, values in zip(self._names, (rows.labels, rows.scores, *(rows.losses or ())), strict=True):
             self._memory.put(name, place, values)
         self._memory.put(_LEFT_OUT, place, rows.left_out)
 
     def pieces(self) -> Iterator[ScoredRows]:
-        """Yield all rows, some at a time."""
         for start in range(0, self._memory.n_rows, _AT_ONCE):
             yield self._at(slice(start, min(start + _AT_ONCE, self._memory.n_rows)))
 
     def whole(self) -> ScoredRows:
-        """Return all rows at once."""
         return self._at(slice(0, self._memory.n_rows))
 
     def close(self) -> None:
-        """Give back what they take."""
         self._memory.close()
 
     def _at(self, place: slice) -> ScoredRows:

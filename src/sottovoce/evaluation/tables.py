@@ -54,7 +54,6 @@ class ScoredRows:
         yield self
 
     def whole(self) -> "ScoredRows":
-        """Return all rows at once."""
         return self
 
     def close(self) -> None:

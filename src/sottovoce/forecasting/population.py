@@ -143,21 +143,17 @@ class Classes(Population):
 
     @property
     def public(self) -> dict[str, Any]:
-        """See `Population`."""
         return {"classes": list(self.classes)}
 
     @property
     def n_models(self) -> int:
-        """See `Population`."""
         return len(self.classes) if len(self.classes) > 2 else 1
 
     @property
     def guessing(self) -> float:
-        """See `Population`."""
         return 1.0 / len(self.classes)
 
     def table(self, n: int, seed: int) -> tuple[Vector, NDArray[Any]]:
-        """See `Population`."""
         g, y = self._drawn(n, seed, self._apart)
         return self._rows(g), np.asarray(self.classes)[y]
 
@@ -221,7 +217,6 @@ class Numbers(Population):
     label_spread: float
 
     def table(self, n: int, seed: int) -> tuple[Vector, Vector]:
-        """See `Population`."""
         g, noise = _normal(n, self.width, seed), np.random.default_rng([_SEED, 1, seed]).standard_normal(n)
         standard = math.sqrt(self.best) * (g @ self._directions(1)[0]) + math.sqrt(1.0 - self.best) * noise
         low, high = self.label_bounds
@@ -229,7 +224,6 @@ class Numbers(Population):
         return self._rows(g), np.clip(low + half + half * self.label_spread * standard, low, high)
 
     def score(self, model: Any) -> float:
-        """See `Population`."""
         X, y = self._judges
         return float(1.0 - np.mean((y - model.predict(X)) ** 2) / y.var())
 

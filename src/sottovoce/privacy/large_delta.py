@@ -15,7 +15,6 @@ __all__ = ["is_large_delta", "refuse_large_delta", "warn_of_large_delta"]
 
 
 def is_large_delta(delta: float, n: int) -> bool:
-    """Tell whether ``delta`` is at least 1 / n."""
     return delta * n >= 1.0
 
 

@@ -165,7 +165,6 @@ class _Blocks(HTMLParser):
         self._open: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note that a data block begins."""
         if tag == "script":
             self._open = dict(attrs).get("id") or ""
             if self._open in self.found:
@@ -173,12 +172,10 @@ class _Blocks(HTMLParser):
             self.found[self._open] = ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Note that a data block ends."""
         if tag == "script":
             self._open = None
 
     def handle_data(self, data: str) -> None:
-        """Keep the text of the open block."""
         if self._open is not None:
             self.found[self._open] += data
 

@@ -43,7 +43,6 @@ class Holder(ABC):
 
     @property
     def n_weights(self) -> int:
-        """Number of weights: features, and one for the intercept."""
         return self.n_features + (self.constant > 0.0)
 
     def status(self) -> str:

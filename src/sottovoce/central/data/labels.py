@@ -45,19 +45,16 @@ class LabelRule(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> Any:
-        """Type of the column."""
+    def dtype(self) -> Any: ...
 
     @abstractmethod
     def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the numbers for some labels, and which of these are bad."""
 
     @abstractmethod
-    def refuse(self, bad: BadLabels) -> None:
-        """Raise a DataError where labels are bad."""
+    def refuse(self, bad: BadLabels) -> None: ...
 
     def all_of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the numbers for labels in memory, or raise a DataError."""
         column, wrong = self.read(values)
         bad = np.flatnonzero(wrong)
         if bad.size:
@@ -94,7 +91,6 @@ class NumberLabels(LabelRule):
         return (np.clip(given, self.low, self.high) - self.middle) / self.unit, ~np.isfinite(given)
 
     def refuse(self, bad: BadLabels) -> None:
-        """Name the first label that is no finite number."""
         if bad.number:
             what = {"inf": "infinity", "-inf": "infinity", "nan": "NaN", "None": "NaN"}.get(str(bad.label))
             what = f"{bad.label!r}, but y must hold numbers for {self.model}" if what is None else what
@@ -118,7 +114,6 @@ class ClassLabels(LabelRule):
 
     @property
     def dtype(self) -> Any:
-        """The smallest type of whole numbers that holds a place."""
         return np.min_scalar_type(len(self.names) - 1)
 
     def known(self, kind: str) -> NDArray[Any]:
@@ -137,7 +132,6 @@ class ClassLabels(LabelRule):
         return np.where(bad, 0, places).astype(self.dtype), bad
 
     def refuse(self, bad: BadLabels) -> None:
-        """Name the first label that is not in the list."""
         if not bad.number:
             return
         whole = bad.kind in "iu" and self.names.dtype.kind in "iu"
@@ -201,12 +195,10 @@ class FindClasses(Operation[Any]):
         return found
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        """Allow as many labels as there are rows."""
         return type(answer) is np.ndarray and answer.ndim == 1 and len(answer) <= n_rows
 
 
 def found_classes(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels that there are, sorted."""
     if values.dtype.kind != "O":
         return np.unique(values)
     try:
@@ -252,7 +244,6 @@ def _are_alike(values: NDArray[Any], known: NDArray[Any]) -> bool:
 
 
 def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:
-    """Yield the labels of consecutive rows as they came."""
     if part.labels is None and isinstance(part.raw, StreamedTable):
         yield from part.raw.label_blocks()
         return

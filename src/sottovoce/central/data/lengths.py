@@ -70,7 +70,6 @@ class MeasureRows(Operation[BadRows | None]):
 
 
 def refuse_bad_rows(bad: BadRows | None) -> None:
-    """Raise a DataError where rows hold NaN or infinity."""
     if bad is not None:
         raise DataError(
             f"{bad.first} ({bad.number} row(s) hold NaN or infinity). Replace missing values by a public constant, or "

@@ -60,13 +60,11 @@ class Part:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of the matrix."""
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
     @property
     def n_weights(self) -> int:
-        """Number of weights: features, and one for the intercept."""
         return self.n_features + (self.constant > 0.0)
 
     @property

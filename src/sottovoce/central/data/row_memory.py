@@ -48,18 +48,15 @@ class RowMemory(ABC):
         """Return some rows of a column; what is written there counts after `put`."""
 
     @abstractmethod
-    def put(self, name: str, place: slice, values: Column) -> None:
-        """Write some rows of a column."""
+    def put(self, name: str, place: slice, values: Column) -> None: ...
 
     @abstractmethod
-    def drop(self, name: str) -> None:
-        """Forget a column."""
+    def drop(self, name: str) -> None: ...
 
     @abstractmethod
     def __contains__(self, name: object) -> bool: ...
 
     def whole(self, name: str) -> Column:
-        """Return a column of all rows."""
         return self.get(name, slice(0, self.n_rows))
 
     def set(self, name: str, values: Column) -> None:
@@ -75,7 +72,7 @@ class RowMemory(ABC):
             self.put(name, place, np.full(place.stop - start, value))
 
     def close(self) -> None:  # noqa: B027 - memory needs no closing
-        """Give back what the columns take."""
+        ...
 
 
 class InMemory(RowMemory):

@@ -74,22 +74,18 @@ class Rows:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows."""
         return int(self.raw.shape[0])
 
     @property
     def n_weights(self) -> int:
-        """Number of weights: features, and one for the intercept."""
         return int(self.raw.shape[1]) + (self.constant > 0.0)
 
     @property
     def work(self) -> float:
-        """Entries touched by one pass."""
         return float(self.raw.nnz if _is_sparse(self.raw) else self.raw.size)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of the matrix, in which the kernels multiply."""
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
@@ -135,7 +131,6 @@ class Rows:
             yield piece[: hi - lo]
 
     def margins(self, w: Vector, team: Team) -> Vector:
-        """Return x_i . w of every row, in double precision."""
         kernel, out = self.kernel, np.empty(self.n_samples)
         team.run(lambda _, lo, hi: passes.margins(kernel, w, lo, hi, out), team.split(self.n_samples, self.work))
         return out

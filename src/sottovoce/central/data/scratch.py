@@ -115,7 +115,6 @@ class ScratchFile:
         return values
 
     def close(self) -> None:
-        """Give back its room."""
         self._close()
 
     def _full(self, error: OSError) -> StorageError:
@@ -130,5 +129,4 @@ def _bytes_of(values: NDArray[Any]) -> memoryview:
 
 
 def _size(n_bytes: int) -> str:
-    """Return a number of bytes in words."""
     return f"{n_bytes / 1e9:.3g} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.3g} MB"

@@ -68,7 +68,6 @@ class ScratchTable(StreamedTable):
         return table
 
     def add(self, X: Any, y: Any = None) -> None:
-        """Append rows, and their labels."""
         n_rows = int(X.shape[0])
         if X.shape[1] != self._n_features or (y is not None and len(y) != n_rows):
             raise ParameterError(f"rows of {self._n_features} features, and a label each; got {X.shape}.")
@@ -109,7 +108,6 @@ class ScratchTable(StreamedTable):
         return self._n_labels == self._n_rows
 
     def labels(self) -> NDArray[Any]:
-        """Return the labels of all rows, in memory."""
         return self._labels_at(0, self._n_rows)
 
     def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
@@ -118,11 +116,9 @@ class ScratchTable(StreamedTable):
             yield place, self._labels_at(place.start, place.stop)
 
     def row_memory(self, n_rows: int) -> RowMemory:
-        """Return a memory for rows on the same disk."""
         return OnDisk(n_rows, self._folder)
 
     def close(self) -> None:
-        """Give back the disk; the table cannot be read any more."""
         self._rows.close()
         self._labels.close()
 

@@ -158,7 +158,6 @@ class AcceleratedPlan(SteppedPlan):
 
     @property
     def share_of_calibration(self) -> float:
-        """Share of mu^2 for slope and shift of the finished model."""
         return 0.0 if self.proved else self.calibration_by_rule(self.calibration_share)
 
     def bound_for(self, eigenvalue: float) -> UtilityBound:
@@ -181,7 +180,6 @@ class AcceleratedPlan(SteppedPlan):
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
         bound = {_PROMISE: self.bound_for(1.0).excess_risk} if self.proved else {}
         return {**super().summary(), "passes of each model, at most": self.passes_for(1.0), **bound}
 
@@ -229,7 +227,6 @@ class AcceleratedPlan(SteppedPlan):
         return self.passes_for(scales.eigenvalue)
 
     def multiplier_for(self, scales: Scales) -> float:
-        """Return the noise of a pass divided by its sensitivity."""
         return math.sqrt(self.steps_for(scales) * self.n_models) / self.mu_steps
 
     def damping(self, eigenvalue: float) -> float:
@@ -255,7 +252,6 @@ class AcceleratedPlan(SteppedPlan):
         return share * scales.label / condition
 
     def momentum_for(self, step: int, scales: Scales) -> float:
-        """Return the momentum of a pass, counted from 0."""
         if self.proved:
             return self.bound_for(scales.eigenvalue).momentum
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
@@ -266,20 +262,17 @@ class AcceleratedPlan(SteppedPlan):
         return persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
 
     def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and the passes that follow from them, for the receipt."""
         passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
         chosen = {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
         return chosen | ({_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {})
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
         spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
         event = compose(*self.scale_events, *spent, *self.calibration_events)
         return event, self.chosen(scales) | self.calibration_of(released)
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Do the passes for one target; yield v after each."""
         holder, ratio = fit.holder, scales.eigenvalue / self.alpha_scaled
         damping = self.damping(scales.eigenvalue)
         kind = self._kind_of_pass(fit)
@@ -331,7 +324,6 @@ class AcceleratedPass(RowSum):
     writes = (DUAL, DUAL_BEFORE)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves v by."""
         y, a, a_before = views
         passes.accelerated_pass(
             rows, y, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip, self.ticks_per_unit,
@@ -356,7 +348,6 @@ class PersonPass(AcceleratedPass):
     """The same where the unit is a person of several rows, all of them in memory and in one part."""
 
     def on(self, part: Part) -> Ticks:
-        """Do the pass on all persons of a part."""
         assert part.persons is not None
         rows, persons, memory = part.rows, part.persons, part.memory
         y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)

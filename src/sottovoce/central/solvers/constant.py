@@ -59,7 +59,6 @@ class ConstantPlan(Plan):
         return compose(*self.facts.norm_events, self.total.mechanism.event)
 
     def details(self) -> dict[str, object]:
-        """Return the noise of the mean, in units of half the label bounds."""
         assert self.label_bound is not None
         return {"noise of the mean": self.total.mechanism.noise_std / self.n_samples / self.label_bound}
 
@@ -95,6 +94,5 @@ class SumOfTargets(RowSum):
         return (1,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add the labels of a range of rows."""
         cut = np.clip(self.targets.of(views[0][lo:hi], 0), -self.bound, self.bound) * self.ticks_per_unit
         total += np.trunc(np.clip(cut, -MOST_TICKS, MOST_TICKS)).astype(np.int64).sum()

@@ -124,7 +124,6 @@ class FrankWolfePlan(Plan):
         return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps * self.n_models)
 
     def details(self) -> dict[str, object]:
-        """Return the ball, the steps and the selections."""
         return {
             "radius of the l1 ball (scaled)": self.radius,
             **({} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}),
@@ -139,7 +138,6 @@ class FrankWolfePlan(Plan):
         return ExponentialMechanism(self.selection_range, width)
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target as planned."""
         mechanism = self.selection()
         kind = SparseScores if sp.issparse(fit.rows.raw) else DenseScores
 
@@ -191,7 +189,6 @@ class DenseScores:
         self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
 
     def sums(self) -> NDArray[np.int64]:
-        """Return sum_i l'(m_i) x_ij of every column, in ticks."""
         rows = self._rows
         return self._team.total(
             lambda lo, hi, sums: gradient.gradient(
@@ -201,13 +198,11 @@ class DenseScores:
         )  # fmt: skip
 
     def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
-        """Return the column that the mechanism draws, and the sign of the step."""
         sums = self.sums()
         place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
         return place % len(sums), 1 if place < len(sums) else -1
 
     def move(self, column: int, step: float) -> None:
-        """Add ``step`` to the weight of ``column``."""
         rows = self._rows
         if column == rows.raw.shape[1]:
             self._margins += step * rows.constant

@@ -92,12 +92,10 @@ class MultinomialPlan(ScaledPlan):
 
     @property
     def mu_length(self) -> float:
-        """Gaussian-DP parameter of the length of the scores."""
         return self.mu * math.sqrt(_LENGTH_SHARE) if self.is_noisy else 0.0
 
     @property
     def mu_steps(self) -> float:
-        """Gaussian-DP parameter that is left for the passes."""
         left = float(super().mu_steps)
         return math.sqrt(left * left - self.mu_length * self.mu_length)
 
@@ -113,7 +111,6 @@ class MultinomialPlan(ScaledPlan):
 
     @property
     def length_events(self) -> tuple[Event, ...]:
-        """What the length of the scores will cost."""
         return (length_event(self.mu_length),) if self.is_noisy else ()
 
     def details(self) -> dict[str, object]:
@@ -126,7 +123,6 @@ class MultinomialPlan(ScaledPlan):
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
         return {**super().summary(), "passes, at most": self.passes_for(1.0)}
 
     @property
@@ -139,7 +135,6 @@ class MultinomialPlan(ScaledPlan):
         )
 
     def passes_for(self, eigenvalue: float) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
@@ -150,7 +145,6 @@ class MultinomialPlan(ScaledPlan):
         return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / math.pow(self.n_weights, 0.125)
 
     def multiplier_for(self, scales: Scales) -> float:
-        """Return the noise of a pass divided by its sensitivity."""
         return math.sqrt(self.passes_for(scales.eigenvalue)) / self.mu_steps
 
     def damping(self, eigenvalue: float) -> float:
@@ -165,12 +159,10 @@ class MultinomialPlan(ScaledPlan):
         return min(1.0, share) * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
     def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and the passes that follow from them, for the receipt."""
         passes, multiplier = self.passes_for(scales.eigenvalue), self.multiplier_for(scales)
         return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
 
     def spent(self, event: GaussianEvent, n_passes: int) -> Event:
-        """Return what scales, passes and length cost together, from what one pass does."""
         return compose(*self.scale_events, RepeatedEvent(event, n_passes), *self.length_events)
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
@@ -180,7 +172,6 @@ class MultinomialPlan(ScaledPlan):
         return event, self.chosen(scales)
 
     def train(self, fit: Fit) -> Solution:
-        """Release the scales, do the passes, average the weights after the last ones, and fit their length."""
         self.settle()
         _ = fit.noise  # the first stream to be opened
         scales = self.release_scales(fit, keeps_whole=self.is_noisy)
@@ -203,7 +194,6 @@ class MultinomialPlan(ScaledPlan):
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Do the passes; yield V after each."""
         holder, unit = fit.holder, self.alpha_scaled * self.n_samples
         damping = self.damping(scales.eigenvalue)
         kind = JointPersonPass if fit.grouped and self.neighbours.rows > 1 else JointPass
@@ -247,7 +237,6 @@ class JointPass(RowSum):
         return (len(self.w), columns.n_weights)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves V by."""
         y, a, a_before = views
         multinomial.joint_pass(
             rows, y, a, a_before, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
@@ -258,7 +247,6 @@ class JointPersonPass(JointPass):
     """The same where the unit is a person of several rows, all of them in memory and in one part."""
 
     def on(self, part: Part) -> Ticks:
-        """Do the pass on all persons of a part."""
         assert part.persons is not None
         rows, persons, memory, team = part.rows, part.persons, part.memory, part.team
         y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
@@ -292,7 +280,6 @@ class NonPrivateMultinomialPlan(GapPlan):
         _check_loss(self.loss)
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        """Return the weights of all classes, the iterations done and the gap that was reached."""
         rows = fit.rows
         shape, done = (self.n_models, rows.n_weights), 0
 
@@ -325,7 +312,6 @@ class NonPrivateMultinomialPlan(GapPlan):
         return w.reshape(shape), done, gap
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for all classes until its gap is small."""
         weights, steps, gap = self.approach(fit, fit.target(0))
         return Solution(weights, steps, self.event, {self.gap: gap})
 

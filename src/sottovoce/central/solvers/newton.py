@@ -115,7 +115,6 @@ class NewtonPlan(ScaledPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split, and the penalty."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the length of rows": self.mu_norm,
@@ -128,17 +127,14 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def mu_gram(self) -> float:
-        """Gaussian-DP parameter of the second moments."""
         return self.mu * math.sqrt(_GRAM_SHARE)
 
     @property
     def mu_steps(self) -> float:
-        """Gaussian-DP parameter that is left for the passes of all models together."""
         return self.mu * math.sqrt(1.0 - _GRAM_SHARE - self.share_of_scales - self.share_of_calibration)
 
     @property
     def share_of_calibration(self) -> float:
-        """Share of mu^2 for slope and shift of the finished model."""
         return self.calibration_by_rule(self.calibration_share)
 
     @cached_property
@@ -156,12 +152,10 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def clips(self) -> tuple[float, ...]:
-        """Bounds on a row's term, pass by pass."""
         return self.schedule.clips
 
     @property
     def multipliers(self) -> tuple[float, ...]:
-        """Noise of each pass over its sensitivity."""
         return self.schedule.multipliers
 
     @property
@@ -171,7 +165,6 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def gram_mechanism(self) -> GridGaussian:
-        """The mechanism that releases X'X."""
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self.mu_gram)
 
     @property
@@ -191,11 +184,9 @@ class NewtonPlan(ScaledPlan):
         )
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan and what was released of norm, slopes and shifts; see `Plan.run`."""
         return self.event, self.chosen(self.scales_of(released)) | self.calibration_of(released)
 
     def train(self, fit: Fit) -> Solution:
-        """Release the second moments, and train one model for each target as planned."""
         self.settle()
         scales = self.release_scales(fit)
         matrix = release_gram(fit.holder, self.gram_mechanism, fit.noise)
@@ -216,7 +207,6 @@ class NewtonPlan(ScaledPlan):
         return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
 
     def _train_one(self, fit: Fit, report: Report, curvature: Curvature, sums: list[ClippedSum]) -> Vector:
-        """Do the passes for one target; return the last point."""
         holder, steps = fit.holder, NewtonSteps(self.schedule, curvature)
         for step, one in enumerate(sums, start=1):
             w = holder.weights(steps.point)
@@ -253,6 +243,5 @@ class NewtonPass(RowSum):
     writes = (DUAL,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves v by."""
         y, a = views
         newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

@@ -151,7 +151,6 @@ class ObjectivePlan(Plan):
         _ = self.event, self.output_mechanism
 
     def details(self) -> dict[str, object]:
-        """Return the penalty, the noise and the tolerance."""
         return {
             "loss that is minimised": self.trained_loss.name,
             "penalty Lambda (sum of losses, rows of norm 1)": self.total_penalty,
@@ -183,7 +182,6 @@ class ObjectivePlan(Plan):
             )
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target as planned."""
         self.check_size(fit.rows.n_samples)
         mechanism, noise = self.output_mechanism, fit.noise  # refuses before noise
         reachable = fit.rows.within_reach()

@@ -63,8 +63,6 @@ class ProjectedGradientPlan(GapPlan):
         return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        """Return the weights for one target, the steps done and the gap that was reached."""
-
         def objective(m: Vector) -> float:
             return float(np.mean(self.loss.value(y, m)))
 

@@ -123,7 +123,6 @@ class RefinementPlan(Plan):
 
     @cached_property
     def mu(self) -> float:
-        """Gaussian-DP parameter of (epsilon, delta)."""
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
@@ -138,12 +137,10 @@ class RefinementPlan(Plan):
 
     @property
     def share_of_length(self) -> float:
-        """Share of mu^2 for the length of rows."""
         return _LENGTH * self.shortens_rows + self.facts.share_of_norm
 
     @property
     def mu_passes(self) -> float:
-        """Gaussian-DP parameter that is left for all passes together."""
         return self.mu * math.sqrt(
             1.0 - self.share_of_length - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
         )
@@ -158,12 +155,10 @@ class RefinementPlan(Plan):
 
     @property
     def first_passes(self) -> int:
-        """Number of passes before the residuals are looked at."""
         return max(1, round(_FIRST_PART * self.passes))
 
     @property
     def multiplier(self) -> float:
-        """Noise of a pass over its sensitivity."""
         return math.sqrt(self.passes) / self.mu_passes
 
     @property
@@ -208,16 +203,13 @@ class RefinementPlan(Plan):
 
     @property
     def gram_mechanism(self) -> GridGaussian:
-        """The mechanism that releases X'X."""
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
 
     def _widest(self, location: float) -> float:
-        """Return the largest distance of a label from the location."""
         assert self.label_bound is not None
         return self.label_bound + abs(location)
 
     def train(self, fit: Fit) -> Solution:
-        """Release what the plan says, in its order, and average the last weights."""
         self.settle()
         holder, norm, location = fit.holder, 1.0, 0.0
         if self.shortens_rows:
@@ -322,11 +314,9 @@ class _Path:
 
     @property
     def average(self) -> Vector:
-        """Mean of the last points, when all passes are done."""
         return self._total / self._averaged
 
     def follow(self, passes: int, clip: float) -> None:
-        """Do ``passes`` passes with residuals clipped to ``clip``."""
         sums = clipped_sum(self._plan.neighbours, clip, self._plan.multiplier)
         for _ in range(passes):
             momentum = self._step / (self._step + 3.0)
@@ -367,5 +357,4 @@ class ClippedSlopes(RowSum):
     reads = (TARGET,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add the gradients of a range of rows."""
         full_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

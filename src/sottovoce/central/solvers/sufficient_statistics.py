@@ -117,7 +117,6 @@ class SufficientStatisticsPlan(ScaledPlan):
         return multiple * scale
 
     def train(self, fit: Fit) -> Solution:
-        """Release the moments as planned, and solve for the weights."""
         assert self.label_bound is not None
         scales = self.release_scales(fit)
         clip = self._label_clip_for(scales)
@@ -135,7 +134,6 @@ class SufficientStatisticsPlan(ScaledPlan):
         )
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan, and what follows from the scale of the labels; see `Plan.run`."""
         alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
         return self.event, self._chosen(self.scales_of(released), alpha)
 

@@ -64,7 +64,6 @@ class NoisyMoments:
 
     @property
     def gram(self) -> Vector:
-        """Noisy X'X."""
         return self.matrix[:-1, :-1]
 
     @property

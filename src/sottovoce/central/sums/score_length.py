@@ -45,7 +45,6 @@ _FAR: Final = 1e100
 
 
 def length_event(mu: float) -> Event:
-    """Return what `release_score_length` costs."""
     return RepeatedEvent(GaussianEvent(math.sqrt(ROUNDS) / mu), ROUNDS)
 
 
@@ -117,7 +116,6 @@ class ScoreMoments(RowSum):
         return (2,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add the terms of a range of rows."""
         codes, scale = views
         whole, column = rows._replace(scale=scale), np.empty(len(codes))
         for first in range(lo, hi, PIECE):

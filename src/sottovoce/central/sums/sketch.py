@@ -50,7 +50,6 @@ def sketch_sensitivity(width: int) -> float:
 
 
 def bits(width: int) -> int:
-    """Return b, from the public width."""
     # 2^-0.1 is kept for rows that are longer than 1 by rounding
     return min(_MOST_BITS, math.floor((53.0 - 0.1 - math.log2(_PIECE) - 0.5 * math.log2(_deepest(width))) / 2.0))
 
@@ -97,7 +96,6 @@ class Sketch(Operation[WholeNumbers]):
         return 2 * math.ceil(4.0 ** bits(self.width) * math.sqrt(_deepest(self.width)))
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        """Allow numbers of what rows can add."""
         return type(answer) is WholeNumbers and answer.are_within(self.shape, n_rows * self.most)
 
 

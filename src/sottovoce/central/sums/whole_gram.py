@@ -70,7 +70,6 @@ class LabelColumn:
     clip: float = 1.0
 
     def of(self, labels: NDArray[Any]) -> Vector:
-        """Return the column."""
         column: Vector = np.clip((self.targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
         return column
 
@@ -99,7 +98,6 @@ class Triangle:
 
     @property
     def matrix(self) -> Vector:
-        """The whole matrix in double precision."""
         return symmetric(self.entries, self.width)
 
 
@@ -125,7 +123,6 @@ class Gram(Operation[Triangle]):
         return sums.total()
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        """Allow the sum of products that are at most 1."""
         width = columns.n_weights + (self.label is not None)
         if type(answer) is not Triangle or answer.width != width or type(answer.numbers) is not WholeNumbers:
             return False
@@ -152,7 +149,6 @@ class GramSum:
             adder.add(rows, lo, hi, np.empty((hi - lo, 0)) if border is None else border[:, None])
 
     def total(self) -> Triangle:
-        """Return the sum."""
         first, *others = [adder.total() for adder in self._sums.all]
         for other in others:
             first = first + other

@@ -88,7 +88,6 @@ class WholeSum:
         self._rows = 1  # what is left is less than 2^32, or what one row adds
 
     def total(self) -> tuple[Ticks, Ticks]:
-        """Return both words of each number."""
         self._carry()
         assert self._high is not None
         return self._high, self.words

@@ -61,15 +61,12 @@ class SearchPlan:
 
     @property
     def event(self) -> Event:
-        """What the search costs."""
         return self.event_of(GaussianEvent(self.noise_multiplier))
 
     def event_of(self, trial: Event) -> Event:
-        """Return the event of a search whose trials cost ``trial``."""
         return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
 
     def settle(self) -> None:
-        """Compute the noise, or refuse a budget that none can meet."""
         _ = self.event
 
     @property
@@ -102,7 +99,6 @@ class SearchPlan:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "adjacency"}
 
     def details(self) -> dict[str, object]:
-        """Return the parameters of the search for summary and receipt."""
         return {
             "expected number of trials": self.n_iter,
             "distribution of the number of trials": self.distribution,
@@ -122,7 +118,6 @@ class SearchPlan:
         return 0.5 * self.score_bound * self.adjacency.sum_factor * self.noise_multiplier / held_out
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers."""
         return {
             "n_samples": self.n_samples,
             "n_features": self.n_features,

@@ -147,7 +147,6 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
     )
 
     def _checked(self) -> DPLinearEstimator:
-        """Return the estimator, if it is one that can be searched."""
         if not isinstance(self.estimator, DPLinearEstimator):
             raise ParameterError(
                 f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
@@ -174,15 +173,12 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         return self.estimator
 
     def known_models(self) -> int | None:
-        """Return the number of models of a trial from constructor parameters alone, or None."""
         return self._checked().known_models()
 
     def planned_models(self) -> int:
-        """Return the number of models of a trial that is known from parameters or an earlier fit of the estimator."""
         return self._checked().planned_models()
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> SearchPlan:
-        """Return the frozen plan for public facts; every parameter is checked."""
         prototype = self._checked()
         epsilon = number("epsilon", self.epsilon, above=0.0, at_most=MAX_EPSILON)
         delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")

@@ -81,7 +81,6 @@ class GridGaussian:
 
     @property
     def event(self) -> GaussianEvent:
-        """What one release costs."""
         return GaussianEvent(self.noise_multiplier)
 
     def release(

@@ -93,7 +93,6 @@ def is_affordable(event: BoundedRangeEvent, times: int) -> bool:
 
 
 def bounded_range_profile(event: BoundedRangeEvent, times: int) -> BoundedRangeProfile:
-    """Return the profile of ``times`` adaptively chosen mechanisms of the range of ``event``."""
     return _profile(event.epsilon, times)
 
 
