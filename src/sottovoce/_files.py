@@ -22,7 +22,6 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     ----------
     name : str
         What the path was given as, for the message.
-    path : str or Path
     overwrite : bool
         Whether an existing file may be replaced.
 
@@ -66,15 +65,10 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
 
     Parameters
     ----------
-    path : str or Path
     private : bool, default False
         Rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing one was and
         wherever the rows came from. Where the system can, it has no name before it is whole, so that a process which is
         killed while it writes leaves nothing.
-
-    Yields
-    ------
-    binary file
 
     Raises
     ------

@@ -21,7 +21,6 @@ def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
         Private. Numbers, strings, whatever can be a key; None, NaN, NaT and what a mask hides are missing. So is, each
         by itself, what cannot be a name: what is no key, such as a list, and a floating-point number that may have been
         rounded to another person's (2^53 and more in double precision). A refusal would answer a question about it.
-    n_samples : int
 
     Raises
     ------

@@ -23,20 +23,11 @@ _RIDGE = 1e-9
 
 @dataclass(frozen=True)
 class Attack:
-    """A score of a run: the logarithm of the ratio of two histograms of one function of what it released.
+    """A score of a run: the logarithm of the ratio of two histograms of one function of what it released."""
 
-    Attributes
-    ----------
-    name : str
-        The function, in words.
-    function : callable
-        From outputs of shape (runs, n_outputs) to shape (runs,).
-    edges, log_ratio : ndarray
-        Inner edges of the histogram and its value in each bin.
-    """
-
-    name: str
-    function: Callable[[Array], Array]
+    name: str  # the function, in words
+    function: Callable[[Array], Array]  # from outputs of shape (runs, n_outputs) to shape (runs,)
+    # Inner edges of the histogram and its value in each bin.
     edges: Array
     log_ratio: Array
 

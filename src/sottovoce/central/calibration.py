@@ -140,11 +140,8 @@ def calibrate(
         Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
     mu : float, > 0
         Gaussian-DP parameter to spend on all candidates together.
-    neighbours : Neighbours
     n_public : int
         Public number of rows.
-    prior : Prior
-    noise : numpy.random.Generator
     """
     design = _design(prior)
     mechanism = _mechanism(design, math.sqrt(len(candidates)) / mu, neighbours)
@@ -174,15 +171,9 @@ class _Fit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BinnedMargins(RowSum):
-    """How many parts of rows of each label are at each node, by the predictions of some weights.
+    """How many parts of rows of each label are at each node, by the predictions of some weights."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    """
-
-    w: NDArray[Any]
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
 
     reads = (TARGET,)
     counted = _PARTS
@@ -206,21 +197,12 @@ def _mechanism(design: "_Design", multiplier: float, neighbours: Neighbours) -> 
 
 @dataclass(frozen=True)
 class _Design:
-    """The public matrix for a prior.
-
-    Attributes
-    ----------
-    prior : Prior
-    matrix : ndarray of int64 of shape (cells, cells)
-        A in units of 1 / _FINE: a column for each label and node.
-    inverse : ndarray of shape (cells, cells)
-    longest, widest_gap : float
-        The longest column, and the widest distance of two.
-    """
+    """The public matrix for a prior."""
 
     prior: Prior
-    matrix: NDArray[np.int64]
-    inverse: Vector
+    matrix: NDArray[np.int64]  # of shape (cells, cells); A in units of 1 / _FINE: a column for each label and node
+    inverse: Vector  # of shape (cells, cells)
+    # The longest column, and the widest distance of two.
     longest: float
     widest_gap: float
 

@@ -19,24 +19,16 @@ __all__ = ["SETS", "CoefficientSet", "L1Ball", "NonnegativeBall", "Simplex", "co
 
 @dataclass(frozen=True)
 class CoefficientSet(ABC):
-    """A set of coefficients.
-
-    Parameters
-    ----------
-    radius : float, > 0
-    n_weights : int
-    has_intercept : bool
-        Whether the last weight is that of the intercept's column.
-    """
+    """A set of coefficients."""
 
     name: ClassVar[str]
     words: ClassVar[str]
     candidates: ClassVar[str]
     """What a step chooses from, in words."""
 
-    radius: float
+    radius: float  # > 0
     n_weights: int
-    has_intercept: bool
+    has_intercept: bool  # whether the last weight is that of the intercept's column
 
     @abstractmethod
     def scores(self, sums: NDArray[Any]) -> NDArray[Any]:

@@ -53,38 +53,20 @@ _FEW_ZEROS: Final = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnScalesPlan:
-    """Public facts and privacy parameters of a release of locations and scales.
+    """Public facts and privacy parameters of a release of locations and scales."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget; ``epsilon=inf`` adds no noise.
-    share : float, in [0, 1]
-        Of mu^2 of that budget that is spent here; 0 releases nothing.
-    adjacency : Adjacency
-    n_samples : int
-        Public number of rows, or a stand-in for it.
-    n_features : int
-    centred : bool
-        Whether locations are released too.
-    cut : float
-        Where scaled entries are cut; infinite where they are not.
-    bounds : tuple of two tuples, or None
-        Public lower and upper bounds of the columns; None is +-2^40.
-    max_rows : int or None
-        Rows of one person that are used; None where the unit is a row.
-    """
-
+    # The budget; ``epsilon=inf`` adds no noise.
     epsilon: float
     delta: float
-    share: float = 1.0
+    share: float = 1.0  # in [0, 1]; of mu^2 of that budget that is spent here; 0 releases nothing
     adjacency: Adjacency
-    n_samples: int
+    n_samples: int  # public number of rows, or a stand-in for it
     n_features: int
-    centred: bool = True
-    cut: float = math.inf
+    centred: bool = True  # whether locations are released too
+    cut: float = math.inf  # where scaled entries are cut; infinite where they are not
+    # Public lower and upper bounds of the columns; None is +-2^40.
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    max_rows: int | None = None
+    max_rows: int | None = None  # rows of one person that are used; None where the unit is a row
 
     @property
     def is_private(self) -> bool:
@@ -157,18 +139,11 @@ def signal_of(mu: float, n_samples: int, n_features: int, per_column: float) -> 
 
 
 class ColumnScales(NamedTuple):
-    """What was released; both are finite, and scales are positive.
+    """What was released; both are finite, and scales are positive."""
 
-    Attributes
-    ----------
-    location, scale : ndarray of shape (n_features,)
-    event : Event
-        What it cost.
-    """
-
-    location: Vector
+    location: Vector  # of shape (n_features,), as is scale
     scale: Vector
-    event: Event
+    event: Event  # what it cost
 
 
 def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Generator) -> ColumnScales:
@@ -178,8 +153,6 @@ def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Gener
     ----------
     X : ndarray or CSR matrix of shape (n, n_features)
         Private; finite.
-    plan : ColumnScalesPlan
-    noise : numpy.random.Generator
     """
     width = plan.n_features
     location, scale = np.zeros(width), np.ones(width)

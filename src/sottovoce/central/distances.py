@@ -82,18 +82,10 @@ def clip_grid(widest: float) -> Vector:
 
 @dataclass(frozen=True)
 class Distances:
-    """A noisy histogram of signed distances.
+    """A noisy histogram of signed distances."""
 
-    Attributes
-    ----------
-    clips : ndarray
-        From `clip_grid`; two for a bin.
-    above, below : ndarray
-        Noisy counts of positive distances, and of the others.
-    noise_std : float
-    """
-
-    clips: Vector
+    clips: Vector  # from `clip_grid`; two for a bin
+    # Noisy counts of positive distances, and of the others.
     above: Vector
     below: Vector
     noise_std: float
@@ -103,7 +95,6 @@ class Distances:
 
         Parameters
         ----------
-        n_public : int
         noise_gain : float
             tr(M A M) / mu^2.
         length : float, in (0, 1]
@@ -152,14 +143,11 @@ def release_distances(
         Released; distances are from what it predicts. None: from 0.
     widest : float, > 0
         Public.
-    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
 
     Returns
     -------
-    Distances
     GaussianEvent
         What it cost.
     """
@@ -173,18 +161,10 @@ def release_distances(
 
 @dataclass(frozen=True, eq=False)
 class CountDistances(RowSum):
-    """How many rows lie in each bin of the signed distance of target and prediction, times a bound on the row's norm.
+    """How many rows lie in each bin of the signed distance of target and prediction, times a bound on their norm."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_weights,) or None
-        Released, in double precision; None predicts 0.
-    widest : float, > 0
-        Public; those beyond it, and NaN, count as this.
-    """
-
-    w: Vector | None
-    widest: float
+    w: Vector | None  # of shape (n_weights,); released, in double precision; None predicts 0
+    widest: float  # > 0; public; those beyond it, and NaN, count as this
 
     reads = (TARGET,)
     counted = 1

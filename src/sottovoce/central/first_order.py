@@ -21,22 +21,16 @@ _HORIZON_SQUARED: Final = 4.0  # c, for squared loss
 
 @dataclass(frozen=True, kw_only=True)
 class FirstOrderPlan(SteppedPlan):
-    """Plan of a solver that follows clipped noisy gradients.
-
-    Parameters
-    ----------
-    learning_rate : float or None
-        Step eta on the gradient of the mean loss, for rows scaled to norm 1; None follows a public rule.
-    clipping_norm : float or None
-        Bound C on the norm of a row's gradient, for squared loss in units of the label bound. None takes the bound on
-        |l'|, or, for squared loss, location and scale of the labels are released with 2 % of the budget, the labels
-        are centred, and C is their scale.
-    """
+    """Plan of a solver that follows clipped noisy gradients."""
 
     estimates_eigenvalue = False
     unit = 1.0
 
+    # Step eta on the gradient of the mean loss, for rows scaled to norm 1; None follows a public rule.
     learning_rate: float | None = None
+    # Bound C on the norm of a row's gradient, for squared loss in units of the label bound. None takes the bound on
+    # |l'|, or, for squared loss, location and scale of the labels are released with 2 % of the budget, the labels are
+    # centred, and C is their scale.
     clipping_norm: float | None = None
 
     def __post_init__(self) -> None:

@@ -55,27 +55,13 @@ def gradient_rounding(
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """J of the module docstring.
+    """J of the module docstring."""
 
-    Attributes
-    ----------
-    rows : Rows
-        From `Rows.within_reach`: products with weights do not overflow.
-    y : ndarray of shape (n,)
-    loss : Loss
-        Smooth.
-    penalty : float, > 0
-        Lambda.
-    linear : ndarray of shape (n_weights,)
-        b.
-    team : Team
-    """
-
-    rows: Rows
-    y: Vector
-    loss: Loss
-    penalty: float
-    linear: Vector
+    rows: Rows  # from `Rows.within_reach`: products with weights do not overflow
+    y: Vector  # of shape (n,)
+    loss: Loss  # smooth
+    penalty: float  # > 0; lambda
+    linear: Vector  # of shape (n_weights,); b
     team: Team
 
     def value(self, w: Vector, margins: Vector) -> float:
@@ -128,7 +114,6 @@ def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
 
     Parameters
     ----------
-    objective : PerturbedObjective
     tolerance : float
         Should be some times `gradient_rounding` of every point on the way, or this may not end.
 

@@ -46,35 +46,16 @@ _PENALTY: Final = 0.1  # times 1 / mu
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonSchedule:
-    """What the passes of one model do, from public facts.
+    """What the passes of one model do, from public facts."""
 
-    Attributes
-    ----------
-    slope : float
-        |l'(0)|; twice that is the unit of the clips.
-    smoothness : float
-        Bound on l''.
-    mu : float
-        Gaussian-DP parameter of all passes together, as far as it says how large the noise is.
-    n_units : float
-        Persons, or what a rule takes for their number.
-    n_weights : int
-    rows : int
-        Rows of a person, at most.
-    n_passes : int or None
-        The one for the labels included; None follows a rule.
-    smallest_step : float
-        What `least_step` is at least.
-    """
-
-    slope: float
-    smoothness: float
-    mu: float
-    n_units: float
+    slope: float  # |l'(0)|; twice that is the unit of the clips
+    smoothness: float  # bound on l''
+    mu: float  # Gaussian-DP parameter of all passes together, as far as it says how large the noise is
+    n_units: float  # persons, or what a rule takes for their number
     n_weights: int
-    rows: int = 1
-    n_passes: int | None = None
-    smallest_step: float = _SMALLEST_STEP
+    rows: int = 1  # rows of a person, at most
+    n_passes: int | None = None  # the one for the labels included; None follows a rule
+    smallest_step: float = _SMALLEST_STEP  # what `least_step` is at least
 
     @property
     def information(self) -> float:

@@ -65,23 +65,12 @@ class ReleasedNorm:
 
 @dataclass(frozen=True)
 class NormRelease:
-    """How a bound that most rows keep is released; all of it follows from public facts.
+    """How a bound that most rows keep is released; all of it follows from public facts."""
 
-    Parameters
-    ----------
-    mu : float, > 0
-        Gaussian-DP parameter of the whole run.
-    n_units : float
-        Public number of rows, or of persons with the most rows.
-    neighbours : Neighbours
-    keeps_all : bool
-        Ask for a bound that all rows keep, for budgets that hardly are any.
-    """
-
-    mu: float
-    n_units: float
+    mu: float  # > 0; Gaussian-DP parameter of the whole run
+    n_units: float  # public number of rows, or of persons with the most rows
     neighbours: Neighbours
-    keeps_all: bool = False
+    keeps_all: bool = False  # ask for a bound that all rows keep, for budgets that hardly are any
 
     @cached_property
     def share(self) -> float:
@@ -108,7 +97,6 @@ class NormRelease:
         ----------
         holder : Holder
             Of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
-        noise : numpy.random.Generator
         """
         noisy = holder.release(
             CountLengths(), self.mechanism, noise,

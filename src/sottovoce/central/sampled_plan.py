@@ -29,18 +29,11 @@ AddTerms = Callable[[NDArray[Any], float, float, NDArray[np.int64], int, int, Ti
 
 @dataclass(frozen=True, kw_only=True)
 class SampledPlan(SteppedPlan):
-    """Plan of steps on Poisson samples, each of which takes every row with the same probability on its own.
+    """Plan of steps on Poisson samples, each of which takes every row with the same probability on its own."""
 
-    Parameters
-    ----------
-    batch_size : float or None
-        Expected size L >= 1 of a batch (all rows when larger than n_samples); None follows a rule.
-    epochs : float or None
-        Expected number of times that a row is sampled; None follows a rule.
-    """
-
+    # Expected size L >= 1 of a batch (all rows when larger than n_samples); None follows a rule.
     batch_size: float | None = None
-    epochs: float | None = None
+    epochs: float | None = None  # expected number of times that a row is sampled; None follows a rule
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -63,10 +63,8 @@ def release_row_norm(
         Of the rows.
     n_public : int
         Public number of rows.
-    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend on all counts together.
-    noise : numpy.random.Generator
 
     Returns
     -------
@@ -112,10 +110,8 @@ def release_label_location_and_scale(
         Public bound on the absolute labels.
     located : bool
         False takes 0 for the median and spends all on the scale.
-    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend on all counts together.
-    noise : numpy.random.Generator
 
     Returns
     -------

@@ -34,22 +34,14 @@ class UnprotectedPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class GapPlan(UnprotectedPlan):
-    """Plan of a run that ends when a bound on the distance to the optimum is small.
-
-    Parameters
-    ----------
-    tol : float
-        Stop when the gap is at most this share of the objective.
-    max_iter : int
-        Cap on the number of iterations.
-    """
+    """Plan of a run that ends when a bound on the distance to the optimum is small."""
 
     # Name of the gap in the receipt, and the least number that it can be.
     gap: ClassVar[str]
     least_gap: ClassVar[float | None] = None
 
-    tol: float
-    max_iter: int
+    tol: float  # stop when the gap is at most this share of the objective
+    max_iter: int  # cap on the number of iterations
 
     @abstractmethod
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:

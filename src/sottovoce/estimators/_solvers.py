@@ -58,7 +58,6 @@ def make_plan(
     ----------
     solver : str or Solver
         One of `SOLVERS`, or an object; ``"auto"`` chooses from public facts, and the plan says why.
-    facts : TrainingFacts
     options : mapping or None
         Public parameters of the solver itself, by the names of its plan's own fields. None for an object, which has
         them.

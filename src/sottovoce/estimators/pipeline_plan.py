@@ -23,27 +23,15 @@ _HALVINGS: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class PipelinePlan:
-    """Public facts and privacy parameters of a pipeline.
+    """Public facts and privacy parameters of a pipeline."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Budget of the whole.
-    model : Plan
-    scaler : ColumnScalesPlan or None
-        None where there is no scaler.
-    model_epsilon : float
-        Budget of the model, at the same delta.
-    n_features : int
-        Columns of the table that the pipeline is given.
-    """
-
+    # Budget of the whole.
     epsilon: float
     delta: float
     model: Plan
-    scaler: ColumnScalesPlan | None
-    model_epsilon: float
-    n_features: int
+    scaler: ColumnScalesPlan | None  # None where there is no scaler
+    model_epsilon: float  # budget of the model, at the same delta
+    n_features: int  # columns of the table that the pipeline is given
 
     @property
     def is_private(self) -> bool:
@@ -99,7 +87,6 @@ def model_epsilon(scaler: ColumnScalesPlan, epsilon: float, delta: float, model:
 
     Parameters
     ----------
-    scaler : ColumnScalesPlan
     epsilon, delta : float
         Of both together.
     model : callable

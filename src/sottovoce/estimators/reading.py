@@ -56,19 +56,11 @@ class UnreadTable:
     """What a fit takes in place of X and y where reading can fail over a value of the data.
 
     Such a failure is an answer about the data, so it may come only after the charge.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Public numbers of rows and of columns.
-    read : callable
-        Returns X and y.
-    groups : callable or None
-        Called after ``read``; returns the person of each row. None where the unit is a row.
     """
 
-    shape: tuple[int, int]
-    read: Callable[[], tuple[Any, Any]]
+    shape: tuple[int, int]  # public numbers of rows and of columns
+    read: Callable[[], tuple[Any, Any]]  # returns X and y
+    # Called after ``read``; returns the person of each row. None where the unit is a row.
     groups: Callable[[], Any] | None = None
 
 

@@ -30,24 +30,13 @@ Placed = Mapping[str, tuple[Vector, float]]  # their released counts, and the no
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """The rows of an evaluation; all of it is private, and nothing of it is refused.
+    """The rows of an evaluation; all of it is private, and nothing of it is refused."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n,)
-        Places in the list of classes, or numbers.
-    scores : ndarray of shape (n,)
-        Logarithms of odds, decision scores, places of predicted classes, or predicted numbers.
-    left_out : ndarray of bool of shape (n,)
-        Rows without a label of the list, or without a score.
-    losses : (ndarray, ndarray) or None
-        Log loss and squared loss of each row, for several classes.
-    """
-
-    labels: Vector
+    labels: Vector  # of shape (n,); places in the list of classes, or numbers
+    # Of shape (n,): logarithms of odds, decision scores, places of predicted classes, or predicted numbers.
     scores: Vector
-    left_out: NDArray[np.bool_]
-    losses: tuple[Vector, Vector] | None = None
+    left_out: NDArray[np.bool_]  # of shape (n,); rows without a label of the list, or without a score
+    losses: tuple[Vector, Vector] | None = None  # log loss and squared loss of each row, for several classes
 
     def pieces(self) -> "Iterator[ScoredRows]":
         """Yield all rows, some at a time."""
@@ -62,24 +51,12 @@ class ScoredRows:
 
 @dataclass(frozen=True)
 class Table:
-    """A released table.
+    """A released table."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (n, m)
-        Noisy counts, in rows of the evaluation.
-    left_out : float
-        Noisy count of the rows that are left out.
-    noise_std : float
-        Of each count.
-    axes : (Axis or None, Axis or None)
-        None where the places are classes.
-    """
-
-    cells: Vector
-    left_out: float
-    noise_std: float
-    axes: tuple[Axis | None, Axis | None]
+    cells: Vector  # of shape (n, m); noisy counts, in rows of the evaluation
+    left_out: float  # noisy count of the rows that are left out
+    noise_std: float  # of each count
+    axes: tuple[Axis | None, Axis | None]  # None where the places are classes
 
 
 def placing_cells(plan: EvaluationPlan, name: str, rows: ScoredRows) -> NDArray[np.int64]:

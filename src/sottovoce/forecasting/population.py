@@ -56,21 +56,14 @@ _FLAT: Final = _Shape(shorter=0.0, lighter=0.0, common=0.2)
 
 @dataclass(frozen=True)
 class Population(ABC):
-    """Made-up rows and labels.
-
-    Parameters
-    ----------
-    n_features : int
-        Beyond 100, 100 columns stand for all: what noise does to a score depends on the length of a row, not on d.
-        Beyond 2,048, as text has them, 400 columns that all count alike do.
-    best : float
-        Accuracy, or R2, of the best rule.
-    """
+    """Made-up rows and labels."""
 
     shape: ClassVar[_Shape]
 
+    # Beyond 100, 100 columns stand for all: what noise does to a score depends on the length of a row, not on d. Beyond
+    # 2,048, as text has them, 400 columns that all count alike do.
     n_features: int
-    best: float
+    best: float  # accuracy, or R2, of the best rule
 
     @property
     def n_models(self) -> int:
@@ -124,22 +117,12 @@ class Population(ABC):
 
 @dataclass(frozen=True)
 class Classes(Population):
-    """A population whose labels are classes.
-
-    Parameters
-    ----------
-    n_features, best
-        See `Population`.
-    classes : tuple
-        Sorted. The first is the largest.
-    largest : float
-        Its share; the others share the rest equally.
-    """
+    """A population whose labels are classes."""
 
     shape = _Shape(shorter=0.5, lighter=0.75, common=0.5)
 
-    classes: tuple[Any, ...]
-    largest: float
+    classes: tuple[Any, ...]  # sorted; the first is the largest
+    largest: float  # its share; the others share the rest equally
 
     @property
     def public(self) -> dict[str, Any]:
@@ -200,21 +183,12 @@ class Classes(Population):
 
 @dataclass(frozen=True)
 class Numbers(Population):
-    """A population whose labels are numbers.
-
-    Parameters
-    ----------
-    n_features, best
-        See `Population`.
-    label_bounds : (float, float)
-    label_spread : float
-        Standard deviation of the labels over half the distance between their bounds.
-    """
+    """A population whose labels are numbers."""
 
     shape = _Shape(shorter=1.5, lighter=1.5, common=0.8)
 
     label_bounds: tuple[float, float]
-    label_spread: float
+    label_spread: float  # standard deviation of the labels over half the distance between their bounds
 
     def table(self, n: int, seed: int) -> tuple[Vector, Vector]:
         g, noise = _normal(n, self.width, seed), np.random.default_rng([_SEED, 1, seed]).standard_normal(n)

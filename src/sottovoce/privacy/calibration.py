@@ -165,7 +165,6 @@ def least_noise(
     ----------
     make_event : callable
         From a noise multiplier to the event of the whole run.
-    accountant : Accountant
     epsilon : float, > 0
     delta : float, in (0, 1)
     start : float, > 0

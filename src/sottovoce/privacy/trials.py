@@ -43,17 +43,10 @@ _SLACK: Final = 1.0 + 1e-9  # on the mean: covers the rounding of gamma and of t
 
 @dataclass(frozen=True)
 class TrialCount:
-    """The law of K.
+    """The law of K."""
 
-    Parameters
-    ----------
-    mean : float, in [1, 1e6]
-        E[K]; 1 means that K = 1 always.
-    shape : float, in [0, 1e6] or inf
-        eta; 0 is the logarithmic, 1 the geometric, ``inf`` the zero-truncated Poisson distribution.
-    """
-
-    mean: float
+    mean: float  # E[K], in [1, 1e6]; 1 means that K = 1 always
+    # eta, in [0, 1e6]: 0 is the logarithmic, 1 the geometric, ``inf`` the zero-truncated Poisson distribution.
     shape: float
 
     def __post_init__(self) -> None:

@@ -19,15 +19,10 @@ def compared_with_model(guarantee: Guarantee, file: ReceiptFile, *, own: bool) -
 
     Parameters
     ----------
-    guarantee : Guarantee
     file : ReceiptFile
         Of a model.
     own : bool
         Whether the receipt was read from that file.
-
-    Returns
-    -------
-    list of Check
     """
     assert file.model is not None
     if guarantee.format == 1:

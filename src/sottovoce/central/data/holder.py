@@ -65,9 +65,6 @@ class Holder(ABC):
 
         Parameters
         ----------
-        operation : Operation
-        mechanism : GridGaussian
-        noise : numpy.random.Generator
         ticks : callable or None, default=None
             What makes whole ticks of the mechanism from the exact answer; None where it comes in such ticks.
         """
@@ -112,7 +109,6 @@ def hold(
         Their scales are copied, since operations change them.
     targets : sequence of ndarray of shape (n,)
         One for each model.
-    team : Team
     row_weights : ndarray of shape (n,) or None
         Weights over their public bound, within [0, 1]; None where rows have none.
     persons : ndarray of int64 or None

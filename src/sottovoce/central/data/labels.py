@@ -64,16 +64,9 @@ class LabelRule(ABC):
 
 @dataclass(frozen=True)
 class NumberLabels(LabelRule):
-    """Numbers, clipped to public bounds, around a public middle, in a public unit.
+    """Numbers, clipped to public bounds, around a public middle, in a public unit."""
 
-    Parameters
-    ----------
-    model : str
-        Who asks, for messages.
-    low, high, middle, unit : float
-    """
-
-    model: str
+    model: str  # who asks, for messages
     low: float
     high: float
     middle: float = 0.0
@@ -102,15 +95,9 @@ class NumberLabels(LabelRule):
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels(LabelRule):
-    """Classes of a public list; the numbers are the places in it.
+    """Classes of a public list; the numbers are the places in it."""
 
-    Parameters
-    ----------
-    names : ndarray
-        Sorted.
-    """
-
-    names: NDArray[Any]
+    names: NDArray[Any]  # sorted
 
     @property
     def dtype(self) -> Any:
@@ -212,18 +199,10 @@ def found_classes(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class WeighRows(Change):
-    """Sets the weight of each row over its public bound.
+    """Sets the weight of each row over its public bound."""
 
-    Parameters
-    ----------
-    constant : float or None
-        What all rows have; None: what is in the column `WEIGHT`.
-    shares : tuple of float or None
-        Weight of each class over the largest, which it is multiplied by.
-    """
-
-    constant: float | None
-    shares: tuple[float, ...] | None
+    constant: float | None  # what all rows have; None: what is in the column `WEIGHT`
+    shares: tuple[float, ...] | None  # weight of each class over the largest, which it is multiplied by
 
     effect = Effect.LASTING
 

@@ -112,7 +112,6 @@ class Part:
 
         Parameters
         ----------
-        places : ndarray of int
         persons : ndarray of int64 or None
             Where the rows of each person begin among them, and their number.
         """

@@ -48,22 +48,12 @@ class Rows:
     """A table of rows x_i, scaled to norm at most 1, with the column of the intercept appended.
 
     Row i is (scale_i * raw_i, constant): its norm is at most 1 because ``make_rows`` clips.
-
-    Attributes
-    ----------
-    raw : Matrix
-        The user's matrix, untouched.
-    scale : ndarray of shape (n,)
-    divisor : ndarray of shape (n,)
-        What kernels divide a row's clip by: an upper bound on its norm, in (0, 1].
-    constant : float
-        Entry of the intercept's column; 0 when there is none.
     """
 
-    raw: Matrix
-    scale: Vector
-    divisor: Vector
-    constant: float
+    raw: Matrix  # the user's matrix, untouched
+    scale: Vector  # of shape (n,)
+    divisor: Vector  # of shape (n,); what kernels divide a row's clip by: an upper bound on its norm, in (0, 1]
+    constant: float  # entry of the intercept's column; 0 when there is none
 
     @cached_property
     def kernel(self) -> ScaledRows:
@@ -156,7 +146,6 @@ def make_rows(
         Value of the intercept's column in units of ``data_norm``; 0 for none.
     names : list of str or None
         Column names for error messages.
-    team : Team
     norms : ndarray of shape (n,) or None
         From `row_norms`, where they were needed before.
 
@@ -207,7 +196,6 @@ def make_bounded_rows(
         Value of the intercept's column; 0 for none.
     names : list of str or None
         Column names for error messages.
-    team : Team
 
     Raises
     ------

@@ -105,22 +105,7 @@ def _bound(
 
 @dataclass(frozen=True, kw_only=True)
 class AcceleratedPlan(SteppedPlan):
-    """Plan of accelerated full-batch DP-SCD.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes; None follows the rule `passes_for`.
-    calibration_share : float or None
-        Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
-        follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
-        the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and
-        where rows have weights, which ask for other odds than those of the rows.
-    proved : bool
-        Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
-        prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then
-        left as they are.
-    """
+    """Plan of accelerated full-batch DP-SCD."""
 
     solver = "scd"
     mechanism = (
@@ -134,8 +119,15 @@ class AcceleratedPlan(SteppedPlan):
     duals = ((DUAL, None), (DUAL_BEFORE, None))
     estimates_norm = True
 
-    n_passes: int | None = None
+    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
+    # Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
+    # follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
+    # the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and where
+    # rows have weights, which ask for other odds than those of the rows.
     calibration_share: float | None = None
+    # Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
+    # prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then
+    # left as they are.
     proved: bool = False
 
     def __post_init__(self) -> None:
@@ -294,29 +286,14 @@ class AcceleratedPlan(SteppedPlan):
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedPass(RowSum):
-    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves.
-
-    Parameters
-    ----------
-    loss : Loss
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    momentum : float
-    ratio : float
-        lambda_max / alpha.
-    damping : float
-        Share of the way that a step goes; 0 means exact coordinate steps.
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
+    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves."""
 
     loss: Loss
-    w: NDArray[Any]
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
     momentum: float
-    ratio: float
-    damping: float
-    clip: float
+    ratio: float  # lambda_max / alpha
+    damping: float  # share of the way that a step goes; 0 means exact coordinate steps
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     effect = Effect.STEP

@@ -75,14 +75,7 @@ class ConstantPlan(Plan):
 
 @dataclass(frozen=True)
 class SumOfTargets(RowSum):
-    """The sum of the targets of the first model, each cut to a bound and then to whole ticks.
-
-    Parameters
-    ----------
-    targets : Targets
-    bound : float
-    ticks_per_unit : float
-    """
+    """The sum of the targets of the first model, each cut to a bound and then to whole ticks."""
 
     targets: Targets
     bound: float

@@ -56,26 +56,16 @@ _MOST: Final = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class FrankWolfePlan(Plan):
-    """Plan of private Frank-Wolfe; labels of squared loss are within [-1, 1].
-
-    Parameters
-    ----------
-    radius : float, > 0
-        l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included.
-    n_steps_given : int or None
-        Number of steps; None follows a public rule.
-    constraint : {"l1", "nonnegative", "simplex"}
-        The set of coefficients.
-    """
+    """Plan of private Frank-Wolfe; labels of squared loss are within [-1, 1]."""
 
     solver = "frank-wolfe"
     releases = ("the signed column that every step takes, in order (the model is a function of them)",)
     proof = "docs/privacy/frank_wolfe.md"
     takes_persons = True
 
-    radius: float
-    n_steps_given: int | None = None
-    constraint: str = L1Ball.name
+    radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included
+    n_steps_given: int | None = None  # number of steps; None follows a public rule
+    constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def __post_init__(self) -> None:
         super().__post_init__()

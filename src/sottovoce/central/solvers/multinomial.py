@@ -65,13 +65,7 @@ _MAX_PASSES: Final = 450
 
 @dataclass(frozen=True, kw_only=True)
 class MultinomialPlan(ScaledPlan):
-    """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes; None follows the rule `passes_for`.
-    """
+    """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss."""
 
     solver = "multinomial-scd"
     mechanism = (
@@ -83,7 +77,7 @@ class MultinomialPlan(ScaledPlan):
     takes_persons = True
     estimates_norm = True
 
-    n_passes: int | None = None
+    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,24 +203,12 @@ class MultinomialPlan(ScaledPlan):
 
 @dataclass(frozen=True, eq=False)
 class JointPass(RowSum):
-    """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves.
+    """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_classes, n_weights)
-        Released, in the precision of the matrix.
-    momentum : float
-    damping : float
-        Share of the way that a step goes.
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
-
-    w: NDArray[Any]
+    w: NDArray[Any]  # of shape (n_classes, n_weights); released, in the precision of the matrix
     momentum: float
-    damping: float
-    clip: float
+    damping: float  # share of the way that a step goes
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     effect = Effect.STEP

@@ -65,16 +65,7 @@ _GRAM_SHARE: Final = 0.08  # of mu^2
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonPlan(ScaledPlan):
-    """Plan of Newton steps with secret dual variables.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
-    calibration_share : float or None
-        Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
-        follows a rule for the logistic loss of one model, and is 0 else.
-    """
+    """Plan of Newton steps with secret dual variables."""
 
     solver = "newton"
     mechanism = (
@@ -87,7 +78,10 @@ class NewtonPlan(ScaledPlan):
     estimates_eigenvalue = False  # the matrix itself is released
     estimates_norm = True
 
+    # Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
     n_passes: int | None = None
+    # Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
+    # follows a rule for the logistic loss of one model, and is 0 else.
     calibration_share: float | None = None
 
     def __post_init__(self) -> None:
@@ -218,24 +212,12 @@ class NewtonPlan(ScaledPlan):
 
 @dataclass(frozen=True, eq=False)
 class NewtonPass(RowSum):
-    """Moves the dual variables at a point, and returns by how much v moves.
-
-    Parameters
-    ----------
-    loss : Loss
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    share : float
-        Of the way to -l'(x.w).
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
+    """Moves the dual variables at a point, and returns by how much v moves."""
 
     loss: Loss
-    w: NDArray[Any]
-    share: float
-    clip: float
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    share: float  # of the way to -l'(x.w)
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     effect = Effect.STEP

@@ -30,21 +30,13 @@ __all__ = ["ProjectedGradientPlan"]
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradientPlan(GapPlan):
-    """Plan of projected gradients.
-
-    Parameters
-    ----------
-    radius : float, > 0
-        l1 norm of the ball, for rows with entries in [-1, 1].
-    constraint : {"l1", "nonnegative", "simplex"}
-        The set of coefficients.
-    """
+    """Plan of projected gradients."""
 
     solver = "projected gradients (no privacy)"
     gap = "largest relative gap"
 
-    radius: float
-    constraint: str = L1Ball.name
+    radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1]
+    constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def __post_init__(self) -> None:
         super().__post_init__()

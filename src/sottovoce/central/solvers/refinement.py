@@ -88,13 +88,7 @@ _CLIPS: Final = ("clip of the residuals in the first passes", "clip of the resid
 
 @dataclass(frozen=True, kw_only=True)
 class RefinementPlan(Plan):
-    """Plan of iterative refinement.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes after the Gram matrix; None follows a rule.
-    """
+    """Plan of iterative refinement."""
 
     solver = "refinement"
     mechanism = (
@@ -106,7 +100,7 @@ class RefinementPlan(Plan):
     takes_persons = True
     takes_released_norm = True
 
-    n_passes: int | None = None
+    n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -337,21 +331,11 @@ class _Path:
 
 @dataclass(frozen=True, eq=False)
 class ClippedSlopes(RowSum):
-    """The sum of the clipped gradients at a point.
-
-    Parameters
-    ----------
-    loss : Loss
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
+    """The sum of the clipped gradients at a point."""
 
     loss: Loss
-    w: NDArray[Any]
-    clip: float
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     reads = (TARGET,)

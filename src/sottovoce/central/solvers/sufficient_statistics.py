@@ -49,14 +49,7 @@ _CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise f
 
 @dataclass(frozen=True, kw_only=True)
 class SufficientStatisticsPlan(ScaledPlan):
-    """Plan of a release of the second moments.
-
-    Parameters
-    ----------
-    clip_labels : bool
-        Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
-        the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
-    """
+    """Plan of a release of the second moments."""
 
     solver = "adassp"
     mechanism = (
@@ -68,6 +61,8 @@ class SufficientStatisticsPlan(ScaledPlan):
     takes_persons = True
     estimates_eigenvalue = False  # the matrix itself is released
 
+    # Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
+    # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     clip_labels: bool = True
 
     def __post_init__(self) -> None:
@@ -174,14 +169,12 @@ def release_moments(
 
     Parameters
     ----------
-    holder : Holder
     label : LabelColumn
         t_i, within [-1, 1].
     label_weight : float, > 0
         c.
     mechanism : GridGaussian
         Its sensitivity is in Frobenius norm.
-    noise : numpy.random.Generator
     """
     matrix = release_gram(holder, mechanism, noise, label=label, label_weight=label_weight)
     return NoisyMoments(matrix, label_weight, mechanism.noise_std)

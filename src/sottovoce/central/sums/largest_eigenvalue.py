@@ -61,13 +61,10 @@ def release_largest_eigenvalue(
 
     Parameters
     ----------
-    holder : Holder
     n_public : int
         Public number of rows.
-    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
 
     Returns
     -------

@@ -64,10 +64,8 @@ def release_score_length(
         Of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
     weights : ndarray of shape (K, n_weights)
         Released.
-    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
 
     Returns
     -------
@@ -94,19 +92,10 @@ def release_score_length(
 
 @dataclass(frozen=True, eq=False)
 class ScoreMoments(RowSum):
-    """The sums of derivative and curvature in t, cut together for each row; rows as they were before shortening.
+    """The sums of derivative and curvature in t, cut together for each row; rows as they were before shortening."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_classes, n_weights)
-        Released, for whole rows.
-    factor : float
-        e^t.
-    clip, ticks_per_unit : float
-    """
-
-    weights: Vector
-    factor: float
+    weights: Vector  # of shape (n_classes, n_weights); released, for whole rows
+    factor: float  # e^t
     clip: float
     ticks_per_unit: float
 

@@ -61,18 +61,10 @@ def _deepest(width: int) -> int:
 
 @dataclass(frozen=True)
 class Sketch(Operation[WholeNumbers]):
-    """X'XQ for some columns of Q, in units of 2^-2b.
+    """X'XQ for some columns of Q, in units of 2^-2b."""
 
-    Attributes
-    ----------
-    width : int
-        Number of weights.
-    first, end : int
-        The columns.
-    """
-
-    width: int
-    first: int
+    width: int  # number of weights
+    first: int  # column
     end: int
 
     def on(self, part: Part) -> WholeNumbers:

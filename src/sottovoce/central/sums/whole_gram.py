@@ -55,18 +55,10 @@ _ROUNDINGS: Final = 8.0
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """The label as a further column of the rows: clip((t - location) / clip, -1, 1).
+    """The label as a further column of the rows: clip((t - location) / clip, -1, 1)."""
 
-    Attributes
-    ----------
-    targets : Targets
-        Make t from what is remembered of the rows; that of the first model is taken.
-    location, clip : float
-        Public, or released.
-    """
-
-    targets: Targets
-    location: float = 0.0
+    targets: Targets  # make t from what is remembered of the rows; that of the first model is taken
+    location: float = 0.0  # public or released, as is the clip
     clip: float = 1.0
 
     def of(self, labels: NDArray[Any]) -> Vector:
@@ -76,17 +68,10 @@ class LabelColumn:
 
 @dataclass(frozen=True)
 class Triangle:
-    """The upper triangle of a symmetric matrix of whole numbers, line by line.
-
-    Attributes
-    ----------
-    width : int
-    numbers : WholeNumbers
-        In units of 2^-42.
-    """
+    """The upper triangle of a symmetric matrix of whole numbers, line by line."""
 
     width: int
-    numbers: WholeNumbers
+    numbers: WholeNumbers  # in units of 2^-42
 
     def __add__(self, other: "Triangle") -> "Triangle":
         return Triangle(self.width, self.numbers + other.numbers)
@@ -103,15 +88,9 @@ class Triangle:
 
 @dataclass(frozen=True)
 class Gram(Operation[Triangle]):
-    """X'X of the scaled rows, with the intercept's column and, if wanted, one more.
+    """X'X of the scaled rows, with the intercept's column and, if wanted, one more."""
 
-    Attributes
-    ----------
-    label : LabelColumn or None
-        The further column.
-    """
-
-    label: LabelColumn | None = None
+    label: LabelColumn | None = None  # the further column
 
     def on(self, part: Part) -> Triangle:
         sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
@@ -274,10 +253,8 @@ def release_gram(
 
     Parameters
     ----------
-    holder : Holder
     mechanism : GridGaussian
         Its sensitivity is in Frobenius norm.
-    noise : numpy.random.Generator
     label : LabelColumn or None, default=None
         A further column.
     label_weight : float, > 0, default=1.0

@@ -25,14 +25,9 @@ _ROOM: Final = 2**62  # what a word may hold at most
 
 @dataclass(frozen=True)
 class WholeNumbers:
-    """An array of whole numbers within +-2^94.
+    """An array of whole numbers within +-2^94."""
 
-    Attributes
-    ----------
-    high, low : ndarray of int64
-        Of the same shape; low is within [0, 2^32).
-    """
-
+    # Of the same shape; low is within [0, 2^32).
     high: Ticks
     low: Ticks
 

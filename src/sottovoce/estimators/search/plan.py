@@ -20,38 +20,20 @@ _EXACT = GaussianAccountant()
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """Public facts and privacy parameters of a search, and how the budget becomes that of one trial.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Budget of the whole search.
-    adjacency : Adjacency
-    n_iter : float
-        Expected number of trials.
-    distribution : str
-        A key of `DISTRIBUTIONS`.
-    scoring : str
-    score_bound : float
-        Bound on a row's loss.
-    validation_size : float
-        Probability with which a row is held out.
-    n_samples : int
-        Public number of rows (a stand-in for it under add-remove adjacency), held-out rows included.
-    n_features : int
-    """
+    """Public facts and privacy parameters of a search, and how the budget becomes that of one trial."""
 
     is_private: ClassVar[bool] = True  # there is no search without noise
 
+    # Budget of the whole search.
     epsilon: float
     delta: float
     adjacency: Adjacency
-    n_iter: float
-    distribution: str
+    n_iter: float  # expected number of trials
+    distribution: str  # a key of `DISTRIBUTIONS`
     scoring: str
-    score_bound: float
-    validation_size: float
-    n_samples: int
+    score_bound: float  # bound on a row's loss
+    validation_size: float  # probability with which a row is held out
+    n_samples: int  # public number of rows (a stand-in for it under add-remove adjacency), held-out rows included
     n_features: int
 
     @property

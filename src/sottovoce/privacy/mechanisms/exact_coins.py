@@ -65,8 +65,6 @@ def whole_gaussian(scale: int, size: int, noise: np.random.Generator) -> Whole:
     Parameters
     ----------
     scale : int, in [1, 2**50]
-    size : int
-    noise : numpy.random.Generator
     """
     drawn = np.zeros(size, np.int64)
     left = np.arange(size)

@@ -99,7 +99,6 @@ def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
 
     Parameters
     ----------
-    size : int
     sensitivity : float, > 0
         How far (L2) the counts move between neighbours.
     mu : float, > 0

@@ -43,11 +43,6 @@ _TICKS: Final = [(value / 4, f"{25 * value} %") for value in range(5)]
 def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
     """Return an evaluation as one self-contained HTML file.
 
-    Parameters
-    ----------
-    found : Evaluation
-    title : str or None, default=None
-
     Returns
     -------
     str
