@@ -122,7 +122,6 @@ class Curvature:
     matrix : ndarray of shape (n_weights, n_weights)
     least : float
         The least eigenvalue.
-    penalty : float
     """
 
     def __init__(self, matrix: Vector, least: float, penalty: float) -> None:

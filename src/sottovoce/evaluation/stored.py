@@ -21,7 +21,6 @@ class StoredRows:
 
     Parameters
     ----------
-    memory : RowMemory
     losses : bool
         Whether rows have losses.
     """

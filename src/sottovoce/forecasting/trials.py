@@ -40,7 +40,6 @@ class Trials:
     ----------
     estimator : DPPenalisedEstimator
         Its constructor parameters are read, nothing else.
-    population : Population
     n_features : int
         Public; the population may stand for it with fewer columns.
     """

@@ -26,7 +26,6 @@ class Part:
     ----------
     raw : ndarray, CSR matrix or StreamedTable of shape (n, d), float32 or float64
         Untouched.
-    team : Team
     memory : RowMemory or None, default=None
         None keeps all in memory.
     first_row : int, default=0

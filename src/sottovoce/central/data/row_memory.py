@@ -29,12 +29,7 @@ _PIECE = 1 << 16
 
 
 class RowMemory(ABC):
-    """Columns of one number, or of a vector, for each row.
-
-    Parameters
-    ----------
-    n_rows : int
-    """
+    """Columns of one number, or of a vector, for each row."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
@@ -110,7 +105,6 @@ class OnDisk(RowMemory):
 
     Parameters
     ----------
-    n_rows : int
     folder : str, Path or None, default=None
         Where the files take their room; None: where temporary files are.
     """

@@ -28,7 +28,6 @@ class ScratchTable(StreamedTable):
 
     Parameters
     ----------
-    n_features : int
     dtype : dtype
         float32 or float64.
     folder : str, Path or None

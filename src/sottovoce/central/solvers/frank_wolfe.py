@@ -163,12 +163,10 @@ class DenseScores:
     rows : Rows
         Entries within [-1, 1]; the divisor of each is 1.
     y : ndarray of shape (n,)
-    loss : Loss
     clip : float
         Bound on a slope.
     ticks : int
         Ticks to a clipped slope times an entry of 1.
-    team : Team
     """
 
     def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:

@@ -56,7 +56,6 @@ class WholeSum:
 
     Parameters
     ----------
-    shape : tuple of int
     most : int
         What one row adds to a number at most, in absolute value.
     """
@@ -95,7 +94,6 @@ class Shared(Generic[T]):
     ----------
     make : callable
         Makes one that is empty.
-    count : int
     """
 
     def __init__(self, make: Callable[[], T], count: int) -> None:
