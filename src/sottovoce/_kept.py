@@ -26,17 +26,14 @@ _KEY_BYTES: Final = 32
 class PrivateFolder:
     """A folder that one process holds at a time.
 
+    Raises StorageError if another process holds it, or it cannot be made.
+
     Parameters
     ----------
     path : str or Path
         Made where it is missing, with the permissions 0700; those of one that is there are narrowed.
     what : str
         What it is, for messages.
-
-    Raises
-    ------
-    StorageError
-        If another process holds it, or it cannot be made.
     """
 
     def __init__(self, path: str | Path, what: str) -> None:
@@ -79,10 +76,7 @@ class PrivateFolder:
     def key(self) -> StoredKey:
         """Return the secret key of this folder, drawn from the operating system once; it is on disk before it is used.
 
-        Raises
-        ------
-        StorageError
-            If what is there is no key: what was drawn under it cannot be drawn again.
+        Raises StorageError if what is there is no key: what was drawn under it cannot be drawn again.
         """
         path = self.path / "key"
         if not path.exists():
@@ -141,10 +135,7 @@ class RecordFile:
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, the oldest first.
 
-        Raises
-        ------
-        StorageError
-            If one was changed.
+        Raises StorageError if one was changed.
         """
         at = 0
         while at < self.size:
@@ -161,12 +152,7 @@ class RecordFile:
         return [(kind, at) for kind, at, _ in self._heads()]
 
     def append(self, kind: int, parts: Sequence[bytes]) -> int:
-        """Add a record and return its place; one that cannot be written whole is not there.
-
-        Raises
-        ------
-        OSError
-        """
+        """Add a record and return its place; one that cannot be written whole is not there."""
         length, check = 0, 0
         for part in parts:
             length, check = length + len(part), zlib.crc32(part, check)

@@ -140,8 +140,6 @@ def calibrate(
         Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
     mu : float, > 0
         Gaussian-DP parameter to spend on all candidates together.
-    n_public : int
-        Public number of rows.
     """
     design = _design(prior)
     mechanism = _mechanism(design, math.sqrt(len(candidates)) / mu, neighbours)

@@ -137,19 +137,10 @@ def release_distances(
 
     Parameters
     ----------
-    holder : Holder
-        Of the rows and their targets.
     w : ndarray of shape (n_weights,) or None
         Released; distances are from what it predicts. None: from 0.
     widest : float, > 0
         Public.
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
-
-    Returns
-    -------
-    GaussianEvent
-        What it cost.
     """
     mechanism = histogram_mechanism(neighbours, mu)
     noisy = holder.release(

@@ -32,10 +32,7 @@ _MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; lo
 class TrainingFacts:
     """What is known of a training run before any data are read.
 
-    Raises
-    ------
-    ParameterError
-        If a number is out of its range.
+    Raises ParameterError if a number is out of its range.
     """
 
     loss: Loss

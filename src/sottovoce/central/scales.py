@@ -57,22 +57,11 @@ def release_row_norm(
 
     Most are 98 % where the noise allows it, and never fewer than 80 %.
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows.
-    n_public : int
-        Public number of rows.
-    mu : float, > 0
-        Gaussian-DP parameter to spend on all counts together.
-
     Returns
     -------
     float
         On a geometric grid with two edges a factor of 2, from 1 / 4096 to 1. It is 1 where the bound is not loose, and
         the more likely so the larger the noise is: what is taken for a small norm should be one.
-    RepeatedEvent
-        What it cost.
     """
     counting = _counting(_SCALE_STEPS, neighbours, mu)
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
@@ -100,18 +89,12 @@ def release_label_location_and_scale(
 
     Parameters
     ----------
-    holder : Holder
-        Of the labels.
     targets : Targets
         Those of the first model are each within ``bound`` of 0.
-    n_public : int
-        Public number of rows.
     bound : float, > 0
         Public bound on the absolute labels.
     located : bool
         False takes 0 for the median and spends all on the scale.
-    mu : float, > 0
-        Gaussian-DP parameter to spend on all counts together.
 
     Returns
     -------
@@ -120,8 +103,6 @@ def release_label_location_and_scale(
     float
         Scale, on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the
         noise is too large for that quantile, what a nearer one says of it for a normal law, at most the widest.
-    Event
-        What it cost.
     """
     n_counts = number_of_counts(located=located)
     counting = _counting(n_counts, neighbours, mu)

@@ -94,10 +94,7 @@ def described_step(name: str, step: Any, more: str = "") -> str:
 def checked_steps(steps: Any) -> list[str]:
     """Return steps of a receipt, which are no words of anybody's own.
 
-    Raises
-    ------
-    ParameterError
-        If one is not of the form of `described_step`.
+    Raises ParameterError if one is not of the form of `described_step`.
     """
     if not isinstance(steps, list):
         raise ParameterError(f"the steps of a pipeline must be a list; got {steps!r}.")

@@ -54,6 +54,8 @@ def make_plan(
 ) -> Plan:
     """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
 
+    Raises ParameterError if the solver is unknown, does not offer the adjacency or has no such option.
+
     Parameters
     ----------
     solver : str or Solver
@@ -65,11 +67,6 @@ def make_plan(
         Stopping tolerance of a run without noise.
     max_iter : int
         Cap on its epochs.
-
-    Raises
-    ------
-    ParameterError
-        If the solver is unknown, does not offer the adjacency or has no such option.
     """
     asked: type[Plan] | None
     if isinstance(solver, Solver):

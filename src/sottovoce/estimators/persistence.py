@@ -124,10 +124,7 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
 def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
     """Return the receipt with the text of the schema in it.
 
-    Raises
-    ------
-    ParameterError
-        If it has the text of another one.
+    Raises ParameterError if it has the text of another one.
     """
     if schema is None or receipt.format == 1:
         return receipt

@@ -85,17 +85,14 @@ def scaler_share(epsilon: float, delta: float, n_samples: int, n_features: int, 
 def model_epsilon(scaler: ColumnScalesPlan, epsilon: float, delta: float, model: Callable[[float], Event]) -> float:
     """Return the largest epsilon that a model may have after a scaler, so that both together keep the budget.
 
+    Raises AccountingError if nothing is left.
+
     Parameters
     ----------
     epsilon, delta : float
         Of both together.
     model : callable
         From an epsilon to the event of the model at the same delta.
-
-    Raises
-    ------
-    AccountingError
-        If nothing is left.
     """
     if not scaler.rounds or not scaler.is_private:
         return epsilon

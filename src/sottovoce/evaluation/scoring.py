@@ -43,10 +43,7 @@ def model_of(model: Any) -> Any:
 def task_of(model: Any) -> tuple[str, int]:
     """Return the kind of evaluation that a trained model allows, and its number of classes.
 
-    Raises
-    ------
-    ParameterError
-        If it is no trained model, or one of several outputs.
+    Raises ParameterError if it is no trained model, or one of several outputs.
     """
     if not hasattr(model, "predict"):
         raise ParameterError(f"model must be a trained model with a method predict; got {type(model).__name__}.")
@@ -72,10 +69,7 @@ def _kind(model: Any) -> str | None:
 def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows | StoredRows:
     """Read the table and score its rows; the first look at its values. A table on disk is read in blocks.
 
-    Raises
-    ------
-    DataError
-        If the labels or rows cannot be read as a table at all.
+    Raises DataError if the labels or rows cannot be read as a table at all.
     """
     if isinstance(X, UnreadTable):
         X, y = X.read()

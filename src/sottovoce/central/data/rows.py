@@ -137,22 +137,15 @@ def make_rows(
 ) -> Rows:
     """Divide rows by ``data_norm``, shorten those beyond it, append the constant, and scale the whole to norm 1.
 
+    Raises DataError if an entry is NaN or infinite; the message names the first one.
+
     Parameters
     ----------
     raw : ndarray or CSR matrix of shape (n, d), float32 or float64
-    data_norm : float, > 0
-        Public bound on the norm of a raw row.
     constant : float, >= 0
         Value of the intercept's column in units of ``data_norm``; 0 for none.
-    names : list of str or None
-        Column names for error messages.
     norms : ndarray of shape (n,) or None
         From `row_norms`, where they were needed before.
-
-    Raises
-    ------
-    DataError
-        If an entry is NaN or infinite; the message names the first one.
     """
     unit = RowUnit(data_norm, constant)
     length = row_norms(raw, names, team) if norms is None else norms
@@ -184,8 +177,8 @@ def make_bounded_rows(
 ) -> Rows:
     """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
 
-    The ``divisor`` of the result bounds the largest entry and not the length: it is 1.
-    A copy is made only where an entry is beyond the bound.
+    The ``divisor`` of the result bounds the largest entry and not the length: it is 1. A copy is made only where an
+    entry is beyond the bound. Raises DataError if an entry is NaN or infinite; the message names the first one.
 
     Parameters
     ----------
@@ -194,13 +187,6 @@ def make_bounded_rows(
         Public bound on the absolute value of an entry.
     constant : float, in [0, 1]
         Value of the intercept's column; 0 for none.
-    names : list of str or None
-        Column names for error messages.
-
-    Raises
-    ------
-    DataError
-        If an entry is NaN or infinite; the message names the first one.
     """
     row_norms(raw, names, team)
     values = raw.data if _is_sparse(raw) else raw

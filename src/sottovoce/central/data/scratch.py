@@ -33,10 +33,7 @@ def scratch_folder(folder: "str | Path | None") -> Path:
 def check_room(n_bytes: int, folder: "str | Path | None", what: str) -> None:
     """Refuse what the disk has no room for, before anything is charged: ``n_bytes`` follow from public sizes.
 
-    Raises
-    ------
-    StorageError
-        If the folder cannot be written to, or its disk has less left.
+    Raises StorageError if the folder cannot be written to, or its disk has less left.
     """
     place = scratch_folder(folder)
     try:

@@ -52,10 +52,7 @@ class ScratchTable(StreamedTable):
     ) -> Self:
         """Return the table of these batches of rows and labels (None: no labels), one after another.
 
-        Raises
-        ------
-        StorageError
-            If the disk is full; its room is given back.
+        Raises StorageError if the disk is full; its room is given back.
         """
         table = cls(n_features, dtype, folder)
         try:

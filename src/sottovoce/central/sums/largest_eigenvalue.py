@@ -59,19 +59,10 @@ def release_largest_eigenvalue(
 
     From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond.
 
-    Parameters
-    ----------
-    n_public : int
-        Public number of rows.
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
-
     Returns
     -------
     float
         Noisy value plus two standard deviations, within the public bounds.
-    GaussianEvent
-        What it cost.
     """
     width = holder.n_weights
     mechanism = eigenvalue_mechanism(width, n_public, neighbours, mu)

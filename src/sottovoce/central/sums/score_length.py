@@ -64,15 +64,11 @@ def release_score_length(
         Of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
     weights : ndarray of shape (K, n_weights)
         Released.
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
 
     Returns
     -------
     float
         Between exp(-1.5) and exp(1.5).
-    Event
-        What it cost.
     """
     sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
     std = sums.mechanism.noise_std

@@ -113,8 +113,6 @@ class GramSum:
 
     Parameters
     ----------
-    width : int
-        Of the matrix.
     n_threads : int
         At most so many threads add at once; fewer where their matrices would need too much memory.
     """
@@ -217,8 +215,6 @@ def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, 
 
     Parameters
     ----------
-    width : int
-        Of the matrix.
     square : float
         How far the sum of all u u' moves between neighbours, in Frobenius norm.
     length : float

@@ -35,10 +35,7 @@ def scoring_for(
 ) -> tuple[str, float]:
     """Return the name of the score and the bound on a row's loss, from public facts.
 
-    Raises
-    ------
-    ParameterError
-        If the score does not fit the estimator, or the bound the score.
+    Raises ParameterError if the score does not fit the estimator, or the bound the score.
     """
     offered: tuple[str, ...] = _REGRESSION if isinstance(estimator, DPLinearRegressor) else _CLASSIFICATION
     if not hasattr(estimator, "predict_proba"):
@@ -107,8 +104,6 @@ def release_sum(
     -------
     float
         The noisy sum.
-    GaussianEvent
-        What it cost.
     """
     mechanism = score_mechanism(adjacency, noise_multiplier)
     terms = np.clip(1.0 - 2.0 * (losses / bound), -1.0, 1.0)
