@@ -98,8 +98,8 @@ def places_in(classes: Iterable[Any], values: NDArray[Any]) -> NDArray[np.int64]
 def listed(classes: Iterable[Any]) -> NDArray[Any]:
     """Return classes in their order, as an array.
 
-    Raises TypeError or ValueError if one type cannot hold them as they are: texts among numbers, or whole numbers that a
-    double rounds.
+    Raises TypeError or ValueError if one type cannot hold them as they are: texts among numbers, or whole numbers that
+    a double rounds.
     """
     given = list(classes)
     made = np.asarray(given)

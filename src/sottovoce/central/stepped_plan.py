@@ -60,26 +60,29 @@ class SteppedPlan(ScaledPlan):
     def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
         return (RepeatedEvent(event, n_steps * self.n_models),)
 
+    def last_points(self, fit: Fit, scales: Scales, sums: ClippedSum, report: Report) -> tuple[Vector, int]:
+        """Take the steps for the model at work; return the sum of the points to average over, and their number."""
+        n_points = self.points_for(scales)
+        averaged, total = max(1, round(self.averaged * n_points)), np.zeros(1)
+        for step, point in enumerate(self.iterates(fit, scales, sums)):
+            if step >= n_points - averaged:
+                total = total + point
+            report(step + 1)
+        return total, averaged
+
     def train(self, fit: Fit) -> Solution:
         self.settle()  # calibrated from public facts before anything is released
         _ = fit.noise  # the first stream to be opened, also where no scale is released
         scales = self.release_scales(fit)
-        n_steps, n_points = self.steps_for(scales), self.points_for(scales)
-        sums = self.sums_for(scales)
-        averaged = max(1, round(self.averaged * n_points))
+        n_steps, sums = self.steps_for(scales), self.sums_for(scales)
         calibrations = list[Calibration]()
 
         def train_one(model: int, report: Report) -> Vector:
-            total = np.zeros(self.n_weights)
             fit.holder.ask(BeginModel(fit.targets, model, scales.location, self.duals))
-            for step, point in enumerate(self.iterates(fit, scales, sums)):
-                if step >= n_points - averaged:
-                    total += point
-                report(step + 1)
-            weights = total / (averaged * self.unit)
-            return self.calibrate(fit, weights, scales.eigenvalue, calibrations)
+            total, averaged = self.last_points(fit, scales, sums, report)
+            return self.calibrate(fit, total / (averaged * self.unit), scales.eigenvalue, calibrations)
 
-        weights = fit.each_model(n_points, train_one)
+        weights = fit.each_model(self.points_for(scales), train_one)
         weights[:, : self.n_features] /= scales.norm
         event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps), *self.calibration_events)
         chosen = self.chosen(scales) | self.told(calibrations)

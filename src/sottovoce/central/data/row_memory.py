@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 
 from sottovoce.central.data.scratch import ScratchFile
 
-__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk", "RowMemory"]
+__all__ = [
+    "DIVISOR",
+    "DUAL",
+    "DUAL_BEFORE",
+    "LABEL",
+    "LENGTH",
+    "SCALE",
+    "TARGET",
+    "WEIGHT",
+    "InMemory",
+    "OnDisk",
+    "RowMemory",
+]
 
 # names of columns that several operations know
 SCALE: Final = "scale"  # what a raw row is multiplied by
@@ -22,6 +34,8 @@ LENGTH: Final = "length"  # norm of the raw row, until it is scaled
 LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
 TARGET: Final = "target"  # what the model at work is trained on
 WEIGHT: Final = "weight"  # of the row over its public bound
+DUAL: Final = "dual"  # its dual variable after the last pass
+DUAL_BEFORE: Final = "dual before"  # and after the one before
 
 Column = NDArray[Any]
 

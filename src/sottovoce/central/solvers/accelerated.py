@@ -37,6 +37,7 @@ References
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,11 +50,11 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.data.operation import Effect, RowSum
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import TARGET, WEIGHT
+from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit, Plan
+from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
@@ -64,11 +65,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["DUAL", "DUAL_BEFORE", "AcceleratedPass", "AcceleratedPlan", "persons_together"]
-
-# columns of a row's memory: its dual variable after the last pass, and after the one before
-DUAL: Final = "dual"
-DUAL_BEFORE: Final = "dual before"
+__all__ = ["AcceleratedPass", "AcceleratedPlan", "PassesPlan"]
 
 _MIN_PASSES: Final = 20
 _TOGETHER: Final = (
@@ -85,12 +82,6 @@ _PROMISE: Final = "expected excess risk of the penalised objective, at most"
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
-def persons_together(plan: Plan, clip: float, noise_multiplier: float) -> ClippedSum:
-    """Return the sum of a pass in which a person is one term; ``clip`` is that of a fit for rows."""
-    longer = math.pow(plan.neighbours.rows, _TOGETHER)
-    return clipped_sum(Neighbours(plan.adjacency), longer * clip, noise_multiplier)
-
-
 @lru_cache(maxsize=256)
 def _bound(
     loss: Logistic | SmoothedHinge, n_samples: int, n_weights: int, alpha: float, mu: float, passes: int | None,
@@ -104,7 +95,69 @@ def _bound(
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedPlan(SteppedPlan):
+class PassesPlan(SteppedPlan):
+    """Plan of passes over all rows with secret dual variables, whose number follows from lambda_max."""
+
+    in_order = True
+    takes_persons = True
+    estimates_norm = True
+
+    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
+
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
+        if self.n_passes is not None:
+            return self.n_passes
+        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
+
+    @property
+    @abstractmethod
+    def _factor(self) -> float:
+        """The factor in the number of passes, measured on public data."""
+
+    def _wanted(self, eigenvalue: float) -> float:
+        return self._factor * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
+
+    def _most(self, eigenvalue: float) -> float:
+        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
+        cap, few = float(_MAX_PASSES), 6.0
+        if not math.isfinite(self.loss.lipschitz):
+            wanted = self._wanted(eigenvalue)
+            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
+            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
+        return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+
+    def steps_for(self, scales: Scales) -> int:
+        return self.passes_for(scales.eigenvalue)
+
+    def damping(self, eigenvalue: float) -> float:
+        """Return the share of the way to the dual variables of the margins that a step goes; 0 means exact steps."""
+        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
+            return 0.0
+        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
+
+    def sums_for(self, scales: Scales) -> ClippedSum:
+        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
+        clip = math.pow(self.neighbours.rows, _TOGETHER) * self.clip_for(scales)
+        return clipped_sum(Neighbours(self.adjacency), clip, self.multiplier_for(scales))
+
+    def chosen(self, scales: Scales) -> dict[str, object]:
+        passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
+        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        scales = self.scales_of(released)
+        spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
+        event = compose(*self.scale_events, *spent, *self.calibration_events)
+        return event, self.chosen(scales) | self.calibration_of(released)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratedPlan(PassesPlan):
     """Plan of accelerated full-batch DP-SCD."""
 
     solver = "scd"
@@ -112,14 +165,10 @@ class AcceleratedPlan(SteppedPlan):
         "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
         "a grid, no subsampling"
     )
-    in_order = True
     takes_weights = True
-    takes_persons = True
     averaged = 0.45
     duals = ((DUAL, None), (DUAL_BEFORE, None))
-    estimates_norm = True
 
-    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
     # Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
     # follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
     # the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and where
@@ -132,7 +181,6 @@ class AcceleratedPlan(SteppedPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         self.check_calibration(self.calibration_share)
         if not isinstance(self.proved, bool):
             raise ParameterError(f"proved must be True or False; got {self.proved!r}.")
@@ -185,12 +233,9 @@ class AcceleratedPlan(SteppedPlan):
         )
 
     def passes_for(self, eigenvalue: float) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
-        if self.n_passes is not None:
-            return self.n_passes
-        if self.proved:
+        if self.proved and self.n_passes is None:
             return self.bound_for(eigenvalue).passes
-        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
+        return super().passes_for(eigenvalue)
 
     @property
     def _rule(self) -> tuple[float, float]:
@@ -203,29 +248,12 @@ class AcceleratedPlan(SteppedPlan):
         share = min(1.0, max(0.35, math.sqrt(self.n_samples / _MANY_ROWS)))
         return share, 5.0 / share
 
-    def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
-
-    def _most(self, eigenvalue: float) -> float:
-        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        cap, few = float(_MAX_PASSES), 6.0
-        if not math.isfinite(self.loss.lipschitz):
-            wanted = self._wanted(eigenvalue)
-            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
-            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
-        return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-
-    def steps_for(self, scales: Scales) -> int:
-        return self.passes_for(scales.eigenvalue)
+    @property
+    def _factor(self) -> float:
+        return self._rule[1]
 
     def multiplier_for(self, scales: Scales) -> float:
         return math.sqrt(self.steps_for(scales) * self.n_models) / self.mu_steps
-
-    def damping(self, eigenvalue: float) -> float:
-        """Return the share of the way to -l'(m) that a step goes; 0 means exact coordinate steps."""
-        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
-            return 0.0
-        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
@@ -249,20 +277,9 @@ class AcceleratedPlan(SteppedPlan):
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         return min(step / (step + 3.0), most)
 
-    def sums_for(self, scales: Scales) -> ClippedSum:
-        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
-        return persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
-
     def chosen(self, scales: Scales) -> dict[str, object]:
-        passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
-        chosen = {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
-        return chosen | ({_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {})
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        scales = self.scales_of(released)
-        spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        event = compose(*self.scale_events, *spent, *self.calibration_events)
-        return event, self.chosen(scales) | self.calibration_of(released)
+        promise = {_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {}
+        return super().chosen(scales) | promise
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         holder, ratio = fit.holder, scales.eigenvalue / self.alpha_scaled

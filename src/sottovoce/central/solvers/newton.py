@@ -42,7 +42,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.calibration import Calibration
 from sottovoce.central.data.operation import Effect, RowSum
-from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -50,16 +50,14 @@ from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonS
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram_mechanism, release_gram
+from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "NewtonPlan"]
+__all__ = ["NewtonPlan"]
 
-MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
-DUAL: Final = "dual"  # column of a row's memory
 _GRAM_SHARE: Final = 0.08  # of mu^2
 
 
@@ -93,11 +91,7 @@ class NewtonPlan(ScaledPlan):
                 f"solver='newton' needs a loss with bounded first and second derivatives; got {self.loss.name!r}. Use "
                 "solver='scd', or solver='auto'."
             )
-        if self.n_weights > MAX_WEIGHTS:
-            raise ParameterError(
-                f"solver='newton' takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their square; "
-                f"got n_features = {self.n_features}. Use solver='scd'."
-            )
+        refuse_many_weights(self)
 
     @property
     def releases(self) -> tuple[str, ...]:

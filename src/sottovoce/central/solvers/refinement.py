@@ -55,16 +55,15 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan, Solution
 from sottovoce.central.scales import norm_counts, release_row_norm
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram_mechanism, release_gram
+from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "RefinementPlan"]
+__all__ = ["RefinementPlan"]
 
-MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 
 # Shares of mu^2; the passes have what is left. Chosen on public data, see docs/privacy/refinement.md.
 _LENGTH: Final = 0.01  # of the rows
@@ -109,11 +108,7 @@ class RefinementPlan(Plan):
             raise ParameterError(
                 f"solver='refinement' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
             )
-        if self.n_weights > MAX_WEIGHTS:
-            raise ParameterError(
-                f"solver='refinement' takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
-                f"square; got n_features = {self.n_features}. Use solver='scd'."
-            )
+        refuse_many_weights(self)
 
     @cached_property
     def mu(self) -> float:

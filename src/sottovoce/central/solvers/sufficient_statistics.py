@@ -31,15 +31,14 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.plan import Fit, LeastSquares, Solution, most_rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.sums.noisy_moments import NoisyMoments
-from sottovoce.central.sums.whole_gram import LabelColumn, moments_mechanism, release_gram
+from sottovoce.central.sums.whole_gram import LabelColumn, moments_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan", "release_moments"]
+__all__ = ["SufficientStatisticsPlan", "release_moments"]
 
-MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; beyond, time and memory grow with the square and the cube
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
 _LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
 _ALPHA: Final = "alpha after AdaSSP's rule"  # its name in the receipt
@@ -73,11 +72,7 @@ class SufficientStatisticsPlan(ScaledPlan):
             )
         if not isinstance(self.clip_labels, bool):
             raise ParameterError(f"clip_labels must be True or False; got {self.clip_labels!r}.")
-        if self.n_weights > MAX_WEIGHTS:
-            raise ParameterError(
-                f"solver='adassp' takes at most {MAX_WEIGHTS} weights, because its statistics grow with their square; "
-                f"got n_features = {self.n_features}. Use solver='scd'."
-            )
+        refuse_many_weights(self)
 
     @property
     def estimates_labels(self) -> bool:
