@@ -11,7 +11,9 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import Budgeted, attribute, estimator
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
@@ -28,7 +30,7 @@ from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.privacy.unit import ROW_UNIT, is_of_persons
 from sottovoce.randomness import Streams
 
-__all__ = ["PlanT", "PrivateEstimator", "Run", "not_covered"]
+__all__ = ["PlanT", "PrivateEstimator", "Run", "not_covered", "AroundModel"]
 
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
 _OF_PERSONS: Final = "one person under several names in groups: m names cost m times epsilon, and more of delta"
@@ -187,3 +189,60 @@ def _size_before_reading(X: Any) -> tuple[int, int] | None:
     except (TypeError, ValueError):
         return None
     return size if min(size) > 0 else None
+
+
+def _model_has(name: str) -> Callable[["AroundModel"], bool]:
+    def check(self: "AroundModel") -> bool:
+        getattr(self._prototype(), name)  # its AttributeError says what is missing
+        return True
+
+    return check
+
+
+class AroundModel(ABC):
+    """Predicts with a fitted model."""
+
+    @abstractmethod
+    def _prototype(self) -> Any:
+        """Return a model of the same kind, fitted or not: it tells which methods there are."""
+
+    @abstractmethod
+    def _model(self) -> Any:
+        """Return the fitted model, or raise that there is none."""
+
+    def _before_model(self, X: Any) -> Any:
+        """Return the rows as the model takes them."""
+        return X
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The public list of classes."""
+        found: NDArray[Any] = self._model().classes_
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the model inside; see its ``predict``."""
+        predicted: NDArray[Any] = self._model().predict(self._before_model(X))
+        return predicted
+
+    @available_if(_model_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Vector:
+        """Return the scores of the model inside; see its ``decision_function``."""
+        scores: Vector = self._model().decision_function(self._before_model(X))
+        return scores
+
+    @available_if(_model_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probabilities of the model inside; see its ``predict_proba``."""
+        probabilities: Vector = self._model().predict_proba(self._before_model(X))
+        return probabilities
+
+    @available_if(_model_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return the logarithms of `predict_proba`."""
+        logarithms: Vector = self._model().predict_log_proba(self._before_model(X))
+        return logarithms
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
+        return float(self._model().score(self._before_model(X), y))

@@ -16,13 +16,11 @@ from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import magnitude
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.lasso import DPLasso
+from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.linear_svc import DPLinearSVC
-from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
-from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee

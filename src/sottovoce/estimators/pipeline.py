@@ -25,9 +25,8 @@ from sottovoce._validation import number, privacy_budget
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.estimators._around import AroundModel
 from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
-from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
+from sottovoce.estimators.base import AroundModel, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share

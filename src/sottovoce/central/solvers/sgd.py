@@ -30,11 +30,11 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.stepped_plan import FirstOrderPlan
 from sottovoce.central.without_noise import UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency

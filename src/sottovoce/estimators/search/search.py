@@ -18,9 +18,8 @@ from sottovoce.central.data.labels import ClassLabels
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
-from sottovoce.estimators._around import AroundModel
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators.base import PrivateEstimator, not_covered
+from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
