@@ -21,12 +21,8 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     Raises ParameterError if the folder is missing or not writable, if the path is a folder or a device, or if it exists
     and ``overwrite`` is false.
 
-    Parameters
-    ----------
-    name : str
-        What the path was given as, for the message.
-    overwrite : bool
-        Whether an existing file may be replaced.
+    ``name``: what the path was given as, for the message.
+    ``overwrite``: whether an existing file may be replaced.
     """
     target = Path(path).resolve()
     if not target.parent.is_dir():
@@ -62,12 +58,9 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
     OSError if the file cannot be written, a full disk included, naming it: the old file is untouched, and no new one is
     left.
 
-    Parameters
-    ----------
-    private : bool, default False
-        Rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing one was and
-        wherever the rows came from. Where the system can, it has no name before it is whole, so that a process which is
-        killed while it writes leaves nothing.
+    ``private``: rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing
+        one was and wherever the rows came from. Where the system can, it has no name before it is whole, so that a
+        process which is killed while it writes leaves nothing.
     """
     target = Path(path).resolve()
     try:

@@ -28,12 +28,8 @@ class PrivateFolder:
 
     Raises StorageError if another process holds it, or it cannot be made.
 
-    Parameters
-    ----------
-    path : str or Path
-        Made where it is missing, with the permissions 0700; those of one that is there are narrowed.
-    what : str
-        What it is, for messages.
+    ``path``: made where it is missing, with the permissions 0700; those of one that is there are narrowed.
+    ``what``: what it is, for messages.
     """
 
     def __init__(self, path: str | Path, what: str) -> None:
@@ -113,15 +109,8 @@ def sync_folder(path: Path) -> None:
 class RecordFile:
     """A file of records, each a kind and bytes, that is only added to.
 
-    Parameters
-    ----------
-    path : Path
-        Made where it is missing, with the permissions 0600.
-
-    Attributes
-    ----------
-    size : int
-        Bytes of whole records.
+    ``path``: made where it is missing, with the permissions 0600.
+    ``size``: bytes of whole records.
     """
 
     def __init__(self, path: Path) -> None:

@@ -57,12 +57,9 @@ class Attack:
 def learn_attacks(first: Array, second: Array, direction: Array) -> list[Attack]:
     """Return attacks learnt on pilot runs.
 
-    Parameters
-    ----------
-    first, second : ndarray of shape (runs, n_outputs)
-        What runs on the two tables released.
-    direction : ndarray of shape (n_features,)
-        The canary's row; the first outputs are taken to be its coefficients where there are as many.
+    ``first``, ``second``: of shape (runs, n_outputs); what runs on the two tables released.
+    ``direction``: of shape (n_features,); the canary's row; the first outputs are taken to be its coefficients where
+        there are as many.
     """
     return [_with_histograms(name, f, first, second) for name, f in _functions(first, second, direction)]
 

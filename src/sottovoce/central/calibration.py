@@ -132,14 +132,10 @@ def calibrate(
 ) -> Calibration:
     """Choose one of some weight vectors, and fit slope and shift for its predictions; each visits the rows once.
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows, with labels -1 and +1 as targets.
-    candidates : sequence of ndarray of shape (n_weights,)
-        Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
-    mu : float, > 0
-        Gaussian-DP parameter to spend on all candidates together.
+    ``holder``: of the rows, with labels -1 and +1 as targets.
+    ``candidates``: of shape (n_weights,); released weights. The first is taken unless another has a smaller loss by
+        more than the noise of the difference.
+    ``mu``: > 0; Gaussian-DP parameter to spend on all candidates together.
     """
     design = _design(prior)
     mechanism = _mechanism(design, math.sqrt(len(candidates)) / mu, neighbours)

@@ -149,10 +149,7 @@ class ColumnScales(NamedTuple):
 def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Generator) -> ColumnScales:
     """Release where columns lie and how wide they are.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, n_features)
-        Private; finite.
+    ``X``: of shape (n, n_features); private; finite.
     """
     width = plan.n_features
     location, scale = np.zeros(width), np.ones(width)

@@ -93,12 +93,8 @@ class Distances:
     def clip(self, n_public: int, *, noise_gain: float, length: float) -> float:
         """Return the clip with the least estimated error.
 
-        Parameters
-        ----------
-        noise_gain : float
-            tr(M A M) / mu^2.
-        length : float, in (0, 1]
-            Root mean square of the norms of the rows, estimated.
+        ``noise_gain``: tr(M A M) / mu^2.
+        ``length``: in (0, 1]; root mean square of the norms of the rows, estimated.
         """
         both = np.stack([self.above, self.below])
         counts = 0.5 * np.repeat(both, 2, axis=1)  # a bin's rows are taken to lie in its halves alike
@@ -135,12 +131,8 @@ def release_distances(
 ) -> tuple[Distances, GaussianEvent]:
     """Release the histogram of signed distances; those beyond ``widest``, and NaN, count as ``widest``.
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_weights,) or None
-        Released; distances are from what it predicts. None: from 0.
-    widest : float, > 0
-        Public.
+    ``w``: of shape (n_weights,); released; distances are from what it predicts. None: from 0.
+    ``widest``: > 0; public.
     """
     mechanism = histogram_mechanism(neighbours, mu)
     noisy = holder.release(

@@ -112,10 +112,7 @@ class PerturbedObjective:
 def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
     """Return a w at which the norm of the exact gradient of J is at most ``tolerance``.
 
-    Parameters
-    ----------
-    tolerance : float
-        Should be some times `gradient_rounding` of every point on the way, or this may not end.
+    ``tolerance``: should be some times `gradient_rounding` of every point on the way, or this may not end.
 
     Returns
     -------

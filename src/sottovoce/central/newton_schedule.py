@@ -117,11 +117,8 @@ class NewtonSchedule:
 class Curvature:
     """A noisy Gram matrix with its eigenvalues kept above a least one, and a penalty.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_weights, n_weights)
-    least : float
-        The least eigenvalue.
+    ``matrix``: of shape (n_weights, n_weights).
+    ``least``: the least eigenvalue.
     """
 
     def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
@@ -163,12 +160,9 @@ class Curvature:
 class CurvatureByWeight(Curvature):
     """The same where every weight has a penalty of its own.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_weights, n_weights)
-    least : float, > 0
-    penalties : ndarray of shape (n_weights,)
-        Each >= 0.
+    ``matrix``: of shape (n_weights, n_weights).
+    ``least``: > 0.
+    ``penalties``: of shape (n_weights,); each >= 0.
     """
 
     def __init__(self, matrix: Vector, least: float, penalties: Vector) -> None:
@@ -190,12 +184,9 @@ class CurvatureByWeight(Curvature):
 class NewtonSteps:
     """The points of one fit, from what its passes release; nothing here sees a row.
 
-    Attributes
-    ----------
-    point : ndarray of shape (n_weights,)
-        Where the next pass asks the rows; after the last pass, the weights.
-    share : float
-        The share of -l' that the next pass moves the dual variables toward: that of the first pass is C_0 / |l'(0)|.
+    ``point``: of shape (n_weights,); where the next pass asks the rows; after the last pass, the weights.
+    ``share``: the share of -l' that the next pass moves the dual variables toward: that of the first pass is C_0 /
+        |l'(0)|.
     """
 
     def __init__(self, schedule: NewtonSchedule, curvature: Curvature) -> None:

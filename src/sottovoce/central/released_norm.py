@@ -93,10 +93,7 @@ class NormRelease:
     def release(self, holder: "Holder", noise: np.random.Generator) -> ReleasedNorm:
         """Release a bound that most rows keep; it is within the range of public numbers.
 
-        Parameters
-        ----------
-        holder : Holder
-            Of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
+        ``holder``: of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
         """
         noisy = holder.release(
             CountLengths(), self.mechanism, noise,

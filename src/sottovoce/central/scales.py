@@ -87,14 +87,9 @@ def release_label_location_and_scale(
 ) -> tuple[float, float, Event]:
     """Release a median of the labels and a 90 % quantile of the distances from it, by noisy bisection.
 
-    Parameters
-    ----------
-    targets : Targets
-        Those of the first model are each within ``bound`` of 0.
-    bound : float, > 0
-        Public bound on the absolute labels.
-    located : bool
-        False takes 0 for the median and spends all on the scale.
+    ``targets``: those of the first model are each within ``bound`` of 0.
+    ``bound``: > 0; public bound on the absolute labels.
+    ``located``: False takes 0 for the median and spends all on the scale.
 
     Returns
     -------

@@ -56,17 +56,11 @@ def make_plan(
 
     Raises ParameterError if the solver is unknown, does not offer the adjacency or has no such option.
 
-    Parameters
-    ----------
-    solver : str or Solver
-        One of `SOLVERS`, or an object; ``"auto"`` chooses from public facts, and the plan says why.
-    options : mapping or None
-        Public parameters of the solver itself, by the names of its plan's own fields. None for an object, which has
-        them.
-    tol : float
-        Stopping tolerance of a run without noise.
-    max_iter : int
-        Cap on its epochs.
+    ``solver``: one of `SOLVERS`, or an object; ``"auto"`` chooses from public facts, and the plan says why.
+    ``options``: public parameters of the solver itself, by the names of its plan's own fields. None for an object,
+        which has them.
+    ``tol``: stopping tolerance of a run without noise.
+    ``max_iter``: cap on its epochs.
     """
     asked: type[Plan] | None
     if isinstance(solver, Solver):

@@ -87,12 +87,8 @@ def model_epsilon(scaler: ColumnScalesPlan, epsilon: float, delta: float, model:
 
     Raises AccountingError if nothing is left.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Of both together.
-    model : callable
-        From an epsilon to the event of the model at the same delta.
+    ``epsilon``, ``delta``: of both together.
+    ``model``: from an epsilon to the event of the model at the same delta.
     """
     if not scaler.rounds or not scaler.is_private:
         return epsilon

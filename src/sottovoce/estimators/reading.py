@@ -171,12 +171,8 @@ def _is_number(kind: Any) -> bool:
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
     """Raise a DataError if X is a large memory map that cannot be used without a copy of the whole.
 
-    Parameters
-    ----------
-    X : object
-        Anything; only arrays backed by a memory map are looked at.
-    row_by_row : bool
-        Whether rows must lie one after another in memory (C order), as the kernels need them.
+    ``X``: anything; only arrays backed by a memory map are looked at.
+    ``row_by_row``: whether rows must lie one after another in memory (C order), as the kernels need them.
     """
     if not _is_mapped(X) or X.size * max(X.itemsize, 4) <= _SMALL:
         return
@@ -223,12 +219,10 @@ def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | Non
     The sum of a row's products is rounded in an order that depends on its place among those that are multiplied at
     once. So rows stand where they stand in the whole table, however it is cut: the results are the same, bit by bit.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    weights : ndarray of shape (d, k)
-    first, n_rows : int
-        Place of the first row in the whole table, and the number of its rows; None: these are the last.
+    ``X``: of shape (n, d).
+    ``weights``: of shape (d, k).
+    ``first``, ``n_rows``: place of the first row in the whole table, and the number of its rows; None: these are the
+        last.
     """
     if sp.issparse(X):
         return np.asarray(safe_sparse_dot(X, weights, dense_output=True))

@@ -159,16 +159,10 @@ def evaluation_receipt(
 ) -> Guarantee:
     """Return the receipt of an evaluation.
 
-    Parameters
-    ----------
-    evaluated : str
-        Name of the class of the model.
-    event : Event
-        What was released.
-    counts : str
-        Digest of the released counts.
-    model : str or None
-        Digest of the model.
+    ``evaluated``: name of the class of the model.
+    ``event``: what was released.
+    ``counts``: digest of the released counts.
+    ``model``: digest of the model.
     """
     size = "n_public" if plan.adjacency is Adjacency.ADD_REMOVE else "n_samples"
     rows = plan.max_rows_per_group

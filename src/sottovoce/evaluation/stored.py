@@ -19,10 +19,7 @@ _LABELS, _SCORES, _LEFT_OUT, _LOSSES, _SQUARES = "label", "score", "left out", "
 class StoredRows:
     """The scored rows of an evaluation, put and taken some at a time.
 
-    Parameters
-    ----------
-    losses : bool
-        Whether rows have losses.
+    ``losses``: whether rows have losses.
     """
 
     def __init__(self, memory: RowMemory, *, losses: bool) -> None:

@@ -26,11 +26,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Raises ParameterError if epsilon or delta is out of range, and AccountingError if the target is so small that no
     positive mu can be represented.
-
-    Parameters
-    ----------
-    epsilon : float, > 0
-    delta : float, in (0, 1)
     """
     return _gaussian_mu(*_target(epsilon, delta))
 
@@ -51,12 +46,7 @@ def gaussian_mu_beside(epsilon: float, delta: float, *others: Event) -> float:
     Raises ParameterError if epsilon or delta is out of range, and AccountingError if the others alone overspend the
     target or leave no positive mu that can be represented, or if they hold a release of another kind.
 
-    Parameters
-    ----------
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-    *others : Event
-        Randomised responses and Gaussian releases on the same people, before or after.
+    ``*others``: randomised responses and Gaussian releases on the same people, before or after.
     """
     epsilon, delta = _target(epsilon, delta)
     accountant = GaussianAccountant()
@@ -86,11 +76,7 @@ def bounded_range(epsilon: float, delta: float, count: int) -> float:
     Raises ParameterError if a parameter is out of range, and AccountingError if the target is so small that no range
     can be found.
 
-    Parameters
-    ----------
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-    count : int, >= 1
+    ``count``: >= 1.
     """
     return _bounded_range(*_target(epsilon, delta), whole_number("count", count, at_least=1))
 
@@ -110,12 +96,8 @@ def least_scale(make_event: Callable[[float], Event], epsilon: float, delta: flo
 
     Raises ParameterError if epsilon or delta is out of range, and AccountingError if no factor meets the target.
 
-    Parameters
-    ----------
-    make_event : callable
-        From a factor to the event of the whole run; a larger factor is more noise in every part of it that has any.
-    epsilon : float, > 0
-    delta : float, in (0, 1)
+    ``make_event``: from a factor to the event of the whole run; a larger factor is more noise in every part of it that
+        has any.
     """
     epsilon, delta = _target(epsilon, delta)
     return least_noise(make_event, _Tightest(), epsilon, delta, start=1.0 / _gaussian_mu(epsilon, delta))
@@ -142,16 +124,9 @@ def least_noise(
     It is the least one up to the relative ``tolerance``, and the returned value itself was accounted: the target is
     never overspent. Raises AccountingError if even a noise multiplier of 1e9 times ``start`` does not meet the target.
 
-    Parameters
-    ----------
-    make_event : callable
-        From a noise multiplier to the event of the whole run.
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-    start : float, > 0
-        First guess, for speed.
-    tolerance : float, >= 1e-9
-        Relative.
+    ``make_event``: from a noise multiplier to the event of the whole run.
+    ``start``: > 0; first guess, for speed.
+    ``tolerance``: >= 1e-9; relative.
     """
     epsilon, delta = _target(epsilon, delta)
     start = number("start", start, above=0.0)

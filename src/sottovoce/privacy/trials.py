@@ -108,10 +108,7 @@ class TrialCount:
     def log_ratio(self, delta: Callable[[float], float]) -> float:
         """Return r >= log f'(F) / f'(F') for every pair of probabilities that the profile of one trial allows.
 
-        Parameters
-        ----------
-        delta : callable
-            From epsilon >= 0 to the delta of one trial, not increasing.
+        ``delta``: from epsilon >= 0 to the delta of one trial, not increasing.
         """
         if self.mean == 1.0:
             return 0.0
@@ -137,14 +134,9 @@ class TrialCount:
     ) -> NDArray[np.float64]:
         """Return Renyi divergences of the best of K trials.
 
-        Parameters
-        ----------
-        orders : ndarray of shape (k,)
-            Renyi orders, each above 1.
-        one : ndarray of shape (k,)
-            Divergence of one trial at each order.
-        delta : callable
-            From epsilon >= 0 to a delta of one trial (used for Poisson).
+        ``orders``: of shape (k,); Renyi orders, each above 1.
+        ``one``: of shape (k,); divergence of one trial at each order.
+        ``delta``: from epsilon >= 0 to a delta of one trial (used for Poisson).
         """
         if self.mean == 1.0:
             return one

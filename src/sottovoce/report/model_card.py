@@ -46,10 +46,7 @@ def check_model_card(card: Mapping[str, object]) -> dict[str, str | list[str]]:
 
     Raises ParameterError if a field is unknown, empty, too long or of another kind.
 
-    Parameters
-    ----------
-    card : mapping
-        Names of `CARD_FIELDS` to a text, or to a list of texts.
+    ``card``: names of `CARD_FIELDS` to a text, or to a list of texts.
     """
     if not isinstance(card, Mapping):
         raise ParameterError(f"model_card must be a mapping of field names to texts; got {type(card).__name__}.")

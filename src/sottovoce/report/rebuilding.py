@@ -58,12 +58,8 @@ def made_again(receipt: Guarantee, solvers: Sequence[type[Solver]] = ()) -> Guar
 
     Raises ModelFormatError if the parameters describe no run, or one that could not take place; the message says why.
 
-    Parameters
-    ----------
-    receipt : Guarantee
-        Of format 2.
-    solvers : sequence of subclasses of Solver
-        Solver objects that may have made it, beside the solvers with names.
+    ``receipt``: of format 2.
+    ``solvers``: solver objects that may have made it, beside the solvers with names.
 
     Returns
     -------

@@ -117,10 +117,7 @@ class InMemory(RowMemory):
 class OnDisk(RowMemory):
     """Columns as scratch files, which are gone at the end.
 
-    Parameters
-    ----------
-    folder : str, Path or None, default=None
-        Where the files take their room; None: where temporary files are.
+    ``folder``: where the files take their room; None: where temporary files are.
     """
 
     def __init__(self, n_rows: int, folder: "str | Path | None" = None) -> None:

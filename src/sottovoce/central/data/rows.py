@@ -139,13 +139,9 @@ def make_rows(
 
     Raises DataError if an entry is NaN or infinite; the message names the first one.
 
-    Parameters
-    ----------
-    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
-    constant : float, >= 0
-        Value of the intercept's column in units of ``data_norm``; 0 for none.
-    norms : ndarray of shape (n,) or None
-        From `row_norms`, where they were needed before.
+    ``raw``: of shape (n, d).
+    ``constant``: >= 0; value of the intercept's column in units of ``data_norm``; 0 for none.
+    ``norms``: of shape (n,); from `row_norms`, where they were needed before.
     """
     unit = RowUnit(data_norm, constant)
     length = row_norms(raw, names, team) if norms is None else norms
@@ -180,13 +176,9 @@ def make_bounded_rows(
     The ``divisor`` of the result bounds the largest entry and not the length: it is 1. A copy is made only where an
     entry is beyond the bound. Raises DataError if an entry is NaN or infinite; the message names the first one.
 
-    Parameters
-    ----------
-    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
-    data_bound : float, > 0
-        Public bound on the absolute value of an entry.
-    constant : float, in [0, 1]
-        Value of the intercept's column; 0 for none.
+    ``raw``: of shape (n, d).
+    ``data_bound``: > 0; public bound on the absolute value of an entry.
+    ``constant``: in [0, 1]; value of the intercept's column; 0 for none.
     """
     row_norms(raw, names, team)
     values = raw.data if _is_sparse(raw) else raw

@@ -50,15 +50,8 @@ def check_room(n_bytes: int, folder: "str | Path | None", what: str) -> None:
 class ScratchFile:
     """A private file without a name: for this process alone, and gone with it.
 
-    Parameters
-    ----------
-    folder : str, Path or None, default=None
-        Where it takes its room; None: where temporary files are.
-
-    Attributes
-    ----------
-    size : int
-        Bytes written so far.
+    ``folder``: where it takes its room; None: where temporary files are.
+    ``size``: bytes written so far.
     """
 
     def __init__(self, folder: "str | Path | None" = None) -> None:

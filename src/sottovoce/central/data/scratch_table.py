@@ -26,12 +26,8 @@ class ScratchTable(StreamedTable):
     Made once from batches of rows, dense or CSR, by `write`. Blocks are the same in each pass. Estimators take it in
     place of X and release the same model, bit by bit, as for the same rows in memory.
 
-    Parameters
-    ----------
-    dtype : dtype
-        float32 or float64.
-    folder : str, Path or None
-        Where the files take their room; None: where temporary files are.
+    ``dtype``: float32 or float64.
+    ``folder``: where the files take their room; None: where temporary files are.
     """
 
     def __init__(self, n_features: int, dtype: Any = np.float64, folder: "str | Path | None" = None) -> None:

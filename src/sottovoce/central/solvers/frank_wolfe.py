@@ -158,15 +158,10 @@ class FrankWolfePlan(Plan):
 class DenseScores:
     """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
 
-    Parameters
-    ----------
-    rows : Rows
-        Entries within [-1, 1]; the divisor of each is 1.
-    y : ndarray of shape (n,)
-    clip : float
-        Bound on a slope.
-    ticks : int
-        Ticks to a clipped slope times an entry of 1.
+    ``rows``: entries within [-1, 1]; the divisor of each is 1.
+    ``y``: of shape (n,).
+    ``clip``: bound on a slope.
+    ``ticks``: ticks to a clipped slope times an entry of 1.
     """
 
     def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:

@@ -162,14 +162,9 @@ def release_moments(
 ) -> NoisyMoments:
     """Release the sum of u_i u_i', u_i = (x_i, c t_i), by its upper triangle, as `release_gram` does.
 
-    Parameters
-    ----------
-    label : LabelColumn
-        t_i, within [-1, 1].
-    label_weight : float, > 0
-        c.
-    mechanism : GridGaussian
-        Its sensitivity is in Frobenius norm.
+    ``label``: t_i, within [-1, 1].
+    ``label_weight``: > 0; c.
+    ``mechanism``: its sensitivity is in Frobenius norm.
     """
     matrix = release_gram(holder, mechanism, noise, label=label, label_weight=label_weight)
     return NoisyMoments(matrix, label_weight, mechanism.noise_std)

@@ -58,12 +58,8 @@ def release_score_length(
 ) -> tuple[float, Event]:
     """Release the factor by which the scores of a model should be longer.
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
-    weights : ndarray of shape (K, n_weights)
-        Released.
+    ``holder``: of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
+    ``weights``: of shape (K, n_weights); released.
 
     Returns
     -------

@@ -115,10 +115,7 @@ class Gram(Operation[Triangle]):
 class GramSum:
     """X'X of the rows that were added, by as many threads as may be.
 
-    Parameters
-    ----------
-    n_threads : int
-        At most so many threads add at once; fewer where their matrices would need too much memory.
+    ``n_threads``: at most so many threads add at once; fewer where their matrices would need too much memory.
     """
 
     def __init__(self, width: int, n_threads: int = 1) -> None:
@@ -217,15 +214,9 @@ def coordinate_factors(width: int, label_weight: float = 1.0) -> Vector:
 def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, mu: float) -> GridGaussian:
     """Return the mechanism that releases the coordinates of X'X in ticks, from public facts.
 
-    Parameters
-    ----------
-    square : float
-        How far the sum of all u u' moves between neighbours, in Frobenius norm.
-    length : float
-        Bound on |u|^2 of a row.
-    n_rows : int
-        Most rows that there may be.
-    mu : float, > 0
+    ``square``: how far the sum of all u u' moves between neighbours, in Frobenius norm.
+    ``length``: bound on |u|^2 of a row.
+    ``n_rows``: most rows that there may be.
     """
     # the finished sums are rounded to doubles: so much of their Frobenius norm, for each table
     exact = square * ROUNDING_SLACK + 2.0 * _ROUNDINGS * 2.0**-53 * n_rows * length
@@ -260,14 +251,9 @@ def release_gram(
 ) -> Vector:
     """Release X'X by its upper triangle, entries beside the diagonal times sqrt(2).
 
-    Parameters
-    ----------
-    mechanism : GridGaussian
-        Its sensitivity is in Frobenius norm.
-    label : LabelColumn or None, default=None
-        A further column.
-    label_weight : float, > 0, default=1.0
-        Public factor of the further column.
+    ``mechanism``: its sensitivity is in Frobenius norm.
+    ``label``: a further column.
+    ``label_weight``: > 0; public factor of the further column.
 
     Returns
     -------

@@ -54,10 +54,7 @@ class WholeNumbers:
 class WholeSum:
     """A growing sum in one word a number, which is carried over to a second one in good time.
 
-    Parameters
-    ----------
-    most : int
-        What one row adds to a number at most, in absolute value.
+    ``most``: what one row adds to a number at most, in absolute value.
     """
 
     def __init__(self, shape: tuple[int, ...], most: int) -> None:
@@ -90,10 +87,7 @@ class WholeSum:
 class Shared(Generic[T]):
     """Some sums that threads take in turn: where sums are exact, it does not matter who adds to which.
 
-    Parameters
-    ----------
-    make : callable
-        Makes one that is empty.
+    ``make``: makes one that is empty.
     """
 
     def __init__(self, make: Callable[[], T], count: int) -> None:

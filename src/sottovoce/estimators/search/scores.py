@@ -56,15 +56,10 @@ def scoring_for(
 def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vector) -> Vector:
     """Return the loss of each row, within [0, ``bound``] whatever the row is.
 
-    Parameters
-    ----------
-    name, bound
-        From `scoring_for`.
-    model : DPLinearEstimator
-        Trained.
-    X : ndarray or CSR matrix of shape (n, d)
-    y : ndarray of shape (n,)
-        Labels, or places in ``model.classes_``.
+    ``name``, ``bound``: from `scoring_for`.
+    ``model``: trained.
+    ``X``: of shape (n, d).
+    ``y``: of shape (n,); labels, or places in ``model.classes_``.
     """
     margins = margins_of(model, X)
     if name == "neg_mean_squared_error":
