@@ -18,7 +18,7 @@ from sottovoce.cli._holdout import Split
 from sottovoce.cli._rows import OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable
-from sottovoce.evaluation.stored import BYTES_A_ROW
+from sottovoce.evaluation.tables import BYTES_A_ROW
 
 __all__ = ["SpilledRows", "spilled_for_evaluation", "spilled_for_fit"]
 

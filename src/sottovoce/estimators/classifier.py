@@ -19,7 +19,7 @@ from sottovoce._shown import quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels, found_classes
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator

@@ -26,13 +26,12 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
-from sottovoce.estimators.base import AroundModel, PrivateEstimator, Run, not_covered
+from sottovoce.estimators.base import AroundModel, DPTableEstimator, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
-from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge

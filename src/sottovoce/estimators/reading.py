@@ -1,6 +1,7 @@
 """Tables as fits take them: public sizes first, values when the fit has paid for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import mmap
 from typing import Any, Final
@@ -20,9 +21,12 @@ from sottovoce._entries import entries
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import loaded, pa
 from sottovoce._validation import refuse_masked
-from sottovoce.central.data.outside import OutsideTable
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.outside import OutsideTable, RemoteTable
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.parallel import Team
+from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = [
@@ -39,6 +43,7 @@ __all__ = [
     "refuse_shape",
     "refuse_texts",
     "refuse_unsorted",
+    "holding",
 ]
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
@@ -260,3 +265,28 @@ def _canonical(X: Any) -> Any:
         fresh = fresh.copy()
         fresh.sum_duplicates()
     return fresh
+
+
+@contextmanager
+def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
+    """Hold a table for one fit: its rows, their raw labels, and what is remembered of them until the end.
+
+    The estimator is told number and names of the columns. Labels that a table names itself are read where they are.
+    """
+    if isinstance(X, RemoteTable):
+        check_columns(estimator, X, reset=True)
+        with X.opened(question_of(estimator)) as holder:
+            yield holder
+        return
+    if isinstance(X, StreamedTable) and y is None:
+        if not X.has_labels:
+            X.labels()  # says that there are none
+        check_columns(estimator, X, reset=True)
+    else:
+        X, y = read_rows(estimator, X, y)
+    memory = X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None
+    part = Part(X, threads, memory, labels=y)
+    try:
+        yield LocalHolder(part)
+    finally:
+        part.memory.close()

@@ -25,8 +25,7 @@ from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.reading import UnreadTable, check_columns, refuse_texts
 from sottovoce.estimators.search.scores import margins_of
 from sottovoce.evaluation.plan import EvaluationPlan
-from sottovoce.evaluation.stored import StoredRows
-from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows
+from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows, StoredRows
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["labels_of", "model_of", "score_rows", "task_of"]
