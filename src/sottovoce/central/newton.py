@@ -113,10 +113,6 @@ def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
     """Return a w at which the norm of the exact gradient of J is at most ``tolerance``.
 
     ``tolerance``: should be some times `gradient_rounding` of every point on the way, or this may not end.
-
-    Returns
-    -------
-    ndarray of shape (n_weights,)
     """
     rows, team = objective.rows, objective.team
     w = np.zeros(rows.n_weights)

@@ -55,13 +55,9 @@ def release_row_norm(
 ) -> tuple[float, RepeatedEvent]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
-    Most are 98 % where the noise allows it, and never fewer than 80 %.
-
-    Returns
-    -------
-    float
-        On a geometric grid with two edges a factor of 2, from 1 / 4096 to 1. It is 1 where the bound is not loose, and
-        the more likely so the larger the noise is: what is taken for a small norm should be one.
+    Most are 98 % where the noise allows it, and never fewer than 80 %. The bound is on a geometric grid with two edges
+    a factor of 2, from 1 / 4096 to 1. It is 1 where the public one is not loose, and the more likely so the larger the
+    noise is: what is taken for a small norm should be one.
     """
     counting = _counting(_SCALE_STEPS, neighbours, mu)
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
@@ -91,13 +87,9 @@ def release_label_location_and_scale(
     ``bound``: > 0; public bound on the absolute labels.
     ``located``: False takes 0 for the median and spends all on the scale.
 
-    Returns
-    -------
-    float
-        Location, on a grid of 2 bound / 4096 within the bounds; 0 when not ``located``.
-    float
-        Scale, on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the
-        noise is too large for that quantile, what a nearer one says of it for a normal law, at most the widest.
+    The location is on a grid of 2 bound / 4096 within the bounds, and 0 when not ``located``. The scale is on a
+    geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the noise is too
+    large for that quantile, it is what a nearer one says of it for a normal law, at most the widest.
     """
     n_counts = number_of_counts(located=located)
     counting = _counting(n_counts, neighbours, mu)

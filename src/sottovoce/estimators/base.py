@@ -63,10 +63,7 @@ class Run(Generic[PlanT]):
     def begin(self, plan: PlanT) -> tuple[str, ...]:
         """Refuse a plan that is not the one that was charged, and warn of what weakens the promise, before any noise.
 
-        Returns
-        -------
-        tuple of str
-            The fitted steps before the model in its pipeline.
+        Returns the fitted steps before the model in its pipeline.
         """
         self.charge.check_plan(plan.event)
         if not plan.is_private:

@@ -56,15 +56,11 @@ NO_RUN: Final = "its parameters describe no run that this version of sottovoce c
 def made_again(receipt: Guarantee, solvers: Sequence[type[Solver]] = ()) -> Guarantee:
     """Return the receipt that a run with these parameters gets.
 
+    Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
     Raises ModelFormatError if the parameters describe no run, or one that could not take place; the message says why.
 
     ``receipt``: of format 2.
     ``solvers``: solver objects that may have made it, beside the solvers with names.
-
-    Returns
-    -------
-    Guarantee
-        Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
     """
     try:
         with warnings.catch_warnings():

@@ -56,15 +56,10 @@ def release_score_length(
     mu: float,
     noise: np.random.Generator,
 ) -> tuple[float, Event]:
-    """Release the factor by which the scores of a model should be longer.
+    """Release the factor by which the scores of a model should be longer, between exp(-1.5) and exp(1.5).
 
     ``holder``: of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
     ``weights``: of shape (K, n_weights); released.
-
-    Returns
-    -------
-    float
-        Between exp(-1.5) and exp(1.5).
     """
     sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
     std = sums.mechanism.noise_std

@@ -251,14 +251,11 @@ def release_gram(
 ) -> Vector:
     """Release X'X by its upper triangle, entries beside the diagonal times sqrt(2).
 
+    The noise has variance s^2 on the diagonal and s^2 / 2 beside it.
+
     ``mechanism``: its sensitivity is in Frobenius norm.
     ``label``: a further column.
     ``label_weight``: > 0; public factor of the further column.
-
-    Returns
-    -------
-    ndarray
-        Symmetric, with noise of variance s^2 on the diagonal and s^2 / 2 beside it.
     """
     width = holder.n_weights + (label is not None)
     factors = coordinate_factors(width, 1.0 if label is None else label_weight)

@@ -94,11 +94,6 @@ def release_sum(
     """Release sum_i (1 - 2 loss_i / bound) with noise; each term is within [-1, 1].
 
     A row that is not there contributes 0, the middle of the range, so that its term moves the sum by 1 and not by 2.
-
-    Returns
-    -------
-    float
-        The noisy sum.
     """
     mechanism = score_mechanism(adjacency, noise_multiplier)
     terms = np.clip(1.0 - 2.0 * (losses / bound), -1.0, 1.0)
