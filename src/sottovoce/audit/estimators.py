@@ -36,6 +36,11 @@ _BINS = 40
 _RUNS_A_BIN = 200
 _SMOOTHING = 0.5  # of a run in each bin
 _RIDGE = 1e-9
+_PILOT_CONFIDENCE: Final = 0.9  # of the pilot's own ranking, which promises nothing
+_FEWEST_PILOTS: Final = 100
+_CHOOSING: Final = 2  # main runs to one that chooses the attack
+_CHOICE_SEED: Final = 2**29  # the three kinds of runs share no seed
+_MAIN_SEED: Final = 2**30
 
 
 @dataclass(frozen=True)
@@ -95,13 +100,6 @@ def _with_histograms(name: str, function: Callable[[Array], Array], first: Array
         counts = np.bincount(np.searchsorted(edges, sample, side="right"), minlength=len(edges) + 1)
         shares.append((counts + _SMOOTHING) / (len(sample) + _SMOOTHING * len(counts)))
     return Attack(name, function, edges, np.log(shares[0] / shares[1]))
-
-
-_PILOT_CONFIDENCE: Final = 0.9  # of the pilot's own ranking, which promises nothing
-_FEWEST_PILOTS: Final = 100
-_CHOOSING: Final = 2  # main runs to one that chooses the attack
-_CHOICE_SEED: Final = 2**29  # the three kinds of runs share no seed
-_MAIN_SEED: Final = 2**30
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,10 @@ from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["SteppedPlan", "FirstOrderPlan"]
+__all__ = ["FirstOrderPlan", "SteppedPlan"]
+
+_HORIZON: Final = 8.0  # c, for losses with a bound on |l'|
+_HORIZON_SQUARED: Final = 4.0  # c, for squared loss
 
 
 class SteppedPlan(ScaledPlan):
@@ -90,10 +93,6 @@ class SteppedPlan(ScaledPlan):
         event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps), *self.calibration_events)
         chosen = self.chosen(scales) | self.told(calibrations)
         return Solution(weights, n_steps, event, chosen, offset=scales.location)
-
-
-_HORIZON: Final = 8.0  # c, for losses with a bound on |l'|
-_HORIZON_SQUARED: Final = 4.0  # c, for squared loss
 
 
 @dataclass(frozen=True, kw_only=True)

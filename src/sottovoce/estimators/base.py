@@ -41,15 +41,13 @@ _NOT_COVERED: Final = (
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
 )
+PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
 def not_covered(unit: str) -> tuple[str, ...]:
     """Return what no receipt of a fit covers, where the unit is the one in words."""
     first, *rest = _NOT_COVERED
     return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
-
-
-PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,9 @@ _LABEL_NODES: Final = 1  # on each side of the middle
 PLACING: Final = ("range", "labels")  # the tables that place the nodes of others
 
 Placed = Mapping[str, tuple[Vector, float]]  # their released counts, and the noise in them
+BYTES_A_ROW: Final = 5 * 8 + 1  # at most
+_AT_ONCE: Final = 1 << 16
+_LABELS, _SCORES, _LEFT_OUT, _LOSSES, _SQUARES = "label", "score", "left out", "loss", "square"
 
 
 @dataclass(frozen=True)
@@ -224,12 +227,6 @@ def _nodes(
     after = [end] if end is not None and end > high + between else []
     nodes = np.linspace(low if before or start is None else start, high if after or end is None else end, size)
     return (*before, *nodes.tolist(), *after)
-
-
-BYTES_A_ROW: Final = 5 * 8 + 1  # at most
-
-_AT_ONCE: Final = 1 << 16
-_LABELS, _SCORES, _LEFT_OUT, _LOSSES, _SQUARES = "label", "score", "left out", "loss", "square"
 
 
 class StoredRows:

@@ -38,6 +38,8 @@ _MARGIN: Final = 0.005
 _LEAST_ROWS, _MOST_ROWS = 10, 2**37
 _COUNTS: Final = tuple(digit * 10**power for power in range(2, 9) for digit in (1, 2, 5))
 _STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
+_CLASS: Final = "sottovoce-forecast"
+_LEAST_HEIGHT: Final = 0.05  # of the axis of scores
 
 
 @dataclass(frozen=True)
@@ -335,10 +337,6 @@ def _refuse(estimator: DPPenalisedEstimator, **given: object) -> None:
 
 def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-_CLASS: Final = "sottovoce-forecast"
-_LEAST_HEIGHT: Final = 0.05  # of the axis of scores
 
 
 def picture(metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows: Sequence[Expected]) -> str:
