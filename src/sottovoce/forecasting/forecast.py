@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sottovoce._notebook import html_table
 from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
@@ -20,9 +20,6 @@ from sottovoce.forecasting.trials import Trials
 from sottovoce.report.pages._markup import Markup, element
 from sottovoce.report.pages.figures import HEIGHT, WIDTH, axes_for, figure, ticks
 from sottovoce.report.pages.style import svg_rules
-
-if TYPE_CHECKING:
-    from sottovoce.forecasting.forecast import Expected
 
 __all__ = ["Expected", "Forecast", "forecast"]
 
