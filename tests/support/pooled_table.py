@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions

@@ -20,7 +20,7 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._rows import OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable
-from sottovoce.evaluation.stored import BYTES_A_ROW
+from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 

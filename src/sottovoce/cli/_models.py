@@ -13,7 +13,7 @@ from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised_classifier import DPPenalisedClassifier
+from sottovoce.estimators.penalised_classifiers import DPPenalisedClassifier
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 

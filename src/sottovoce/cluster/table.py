@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce._notebook import html_table
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log

@@ -8,7 +8,7 @@ import numpy as np
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
-from sottovoce.central.solvers.sufficient_statistics import MAX_WEIGHTS
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, Squared
 from sottovoce.privacy.events import Event
