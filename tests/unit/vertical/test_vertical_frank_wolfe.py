@@ -31,7 +31,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 )
 from sottovoce.vertical.protocols.frank_wolfe.party import TrainOnBallHandler
 from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of, signed_column, unpack_places
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import Done, Refused, code_of
 from support.party import request as ask

@@ -16,8 +16,7 @@ from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError,
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
 from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
 from sottovoce.vertical.protocols.frank_wolfe.places import place_of
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
-from sottovoce.vertical.protocols.frank_wolfe.worker import cut
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
 from sottovoce.vertical.wire import Vector as Numbers
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce._shown import quoted
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce._version import RELEASE, release_name
 from sottovoce.exceptions import DataError, PartyError
@@ -26,6 +27,7 @@ from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
 __all__ = [
+    "SCORED",
     "PublicFacts",
     "Scorer",
     "SumOfScores",
@@ -37,6 +39,9 @@ __all__ = [
     "read_public_facts",
 ]
 
+
+SCORED: Final = "the people who are scored, those of the training included: each party sends one exact score for each"
+"""What no statement covers of a model that is split, for the receipt."""
 
 _MOST_FEATURES: Final = 10**8
 
@@ -78,6 +83,15 @@ class PublicFacts:
     def others(self) -> tuple[str, ...]:
         """All parties but the label holder."""
         return tuple(name for name in self.descriptions if name != self.label_holder)
+
+    def norms_in_words(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return what these parties declare of their rows, for a receipt."""
+        declared = ((name, self.descriptions[name]) for name in names)
+        return tuple(
+            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
+            + (", entries non-negative" if facts.nonnegative else "")
+            for name, facts in declared
+        )
 
 
 def read_public_facts(parties: Parties) -> dict[str, Description]:

@@ -105,7 +105,6 @@ class MpycEngine(Engine):
         self._links.open()
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
         (step,) = self._links.steps()
         found = self._links.swap(step, dict.fromkeys(self._others, message), self._others)
         return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
@@ -208,10 +207,9 @@ class MpycEngine(Engine):
         return _Shared(add(total_.share, matmul(first, second)), twice=True)
 
     def _add_slopes(self, program: AddSlopes, found: Sequence[_Shared]) -> tuple[_Shared, ...]:
-        n_parties = (len(found) - 2) // 3
-        labels, sums, all_ = self._once(found[0]), found[1 : 1 + n_parties], found[1 + n_parties]
-        z = self._once(self._sum(found[2 + n_parties : 2 + 2 * n_parties]))
-        tables = [self._once(each) for each in found[2 + 2 * n_parties :]]
+        rows, sums, all_, margins, shared = program.parts(found)
+        labels, z = self._once(rows[0]), self._once(self._sum(margins))
+        tables = [self._once(each) for each in shared]
         free, linear, quadratic, cubic = (coefficient % MODULUS for coefficient in program.coefficients)
         slope = mul(z, linear)
         if cubic or quadratic:

@@ -28,10 +28,11 @@ def send(
 ) -> None:
     """Send a frame; ``until`` is a time of `time.monotonic`, after which TimeoutError is raised."""
     text = json.dumps({**header, "shapes": [array.shape for array in arrays]}).encode()
-    _send(end, memoryview(_LENGTH.pack(len(text)) + text), until)
-    for array in arrays:
-        # no copy where the numbers already lie in order
-        _send(end, _bytes(np.ascontiguousarray(array, np.int64)), until)
+    # no copy where the numbers already lie in order
+    numbers = (_bytes(np.ascontiguousarray(array, np.int64)) for array in arrays)
+    for part in (_LENGTH.pack(len(text)) + text, *numbers):
+        _limit(end, until)
+        end.sendall(part)
 
 
 def receive(end: socket.socket, until: float | None = None) -> tuple[dict[str, Any], list[Whole]]:
@@ -55,12 +56,6 @@ def receive(end: socket.socket, until: float | None = None) -> tuple[dict[str, A
 
 def _bytes(array: Whole) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
-
-
-def _send(end: socket.socket, data: memoryview, until: float | None) -> None:
-    for first in range(0, len(data), _PIECE):
-        _limit(end, until)
-        end.sendall(data[first : first + _PIECE])
 
 
 def _receive(end: socket.socket, into: memoryview, until: float | None) -> None:

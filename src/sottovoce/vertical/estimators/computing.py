@@ -6,10 +6,10 @@ from typing import Final
 
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.engines.available import IN_PROCESS
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.protocols.secure.messages import AskEngines, Engines
-from sottovoce.vertical.protocols.secure.plan import IN_PROCESS
 
 __all__ = ["CHOICES", "ask_engines", "choose_engine", "engine_for"]
 

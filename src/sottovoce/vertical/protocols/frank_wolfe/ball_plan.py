@@ -27,7 +27,13 @@ from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
-__all__ = ["BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
+__all__ = ["SCORED_THROUGH", "BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
+
+SCORED_THROUGH = (
+    "the people who are scored through the parties, those of the training included: each party sends one exact number "
+    "for each (whoever computes scores from coef_ needs nothing from them)"
+)
+"""What no statement covers of a model on a ball, for the receipt."""
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
@@ -97,7 +103,6 @@ class BallPlan(VerticalPlan):
 
     @property
     def given_away_by_holder(self) -> str:
-        """The label holder's columns are chosen from as all others' are."""
         return "row of its columns" if self.labels_public else "label and row of its columns"
 
 
@@ -200,7 +205,6 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public, for the receipt."""
         rows = tuple(
             f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
@@ -209,14 +213,9 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement leaves open, for the receipt."""
-        return (
-            "the people who are scored through the parties, those of the training included: each party sends one exact "
-            "number for each (whoever computes scores from coef_ needs nothing from them)",
-        )
+        return (SCORED_THROUGH,)
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         bounds = {f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names}
         return {
             "radius": self.radius,

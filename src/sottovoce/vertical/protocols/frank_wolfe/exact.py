@@ -161,13 +161,11 @@ class ExactBallPlan(BallPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         ball = "the l1 ball" if self.aggregation == "global" else "a product of l1 balls"
         return f"Frank-Wolfe on {ball} ({self.aggregation}) with exact slopes and columns, without noise"
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             "to every party: the derivative of the loss for each record in every round, from which labels and "
             "predictions can be told",
@@ -175,7 +173,6 @@ class ExactBallPlan(BallPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return the solver's parameters for the receipt."""
         return {
             "aggregation": self.aggregation,
             "radius": self.radius,

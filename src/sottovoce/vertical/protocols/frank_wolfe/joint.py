@@ -80,7 +80,6 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def most_steps(self) -> int:
-        """Cap of the rule for the number of steps."""
         return _MOST
 
     @property
@@ -240,7 +239,6 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return (
             "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
             "that is stepped along shared once with Gaussian noise on a grid"
@@ -248,7 +246,6 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             *self.label_release,
             "to everybody: the signed column that each party chooses in every round, and its score with noise (the "
@@ -257,7 +254,6 @@ class JointBallPlan(PrivateBallPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         choices, score, column = self._noise(self._scale)
         details = {
             **super().details(), "bounded range of a choice": choices, "noise multiplier of a score": score,

@@ -42,7 +42,6 @@ class LocalBallPlan(PrivateBallPlan):
 
     @property
     def most_steps(self) -> int:
-        """Cap of the rule for the number of steps."""
         return _MOST
 
     @cached_property
@@ -114,7 +113,6 @@ class LocalBallPlan(PrivateBallPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return (
             "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
             "mechanisms over its signed columns"
@@ -122,12 +120,10 @@ class LocalBallPlan(PrivateBallPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             *self.label_release,
             "to everybody: the signed column that every step of every party takes (the model is a function of them)",
         )
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         return {**super().details(), "bounded range of a choice": self.selection_range, "radius shares": self.shares}

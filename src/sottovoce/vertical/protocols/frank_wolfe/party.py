@@ -34,8 +34,8 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
     TrainOnBall,
 )
 from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
 from sottovoce.vertical.protocols.frank_wolfe.worker import (
+    LOSSES,
     BallSteps,
     check_mechanisms,
     choose_alone,

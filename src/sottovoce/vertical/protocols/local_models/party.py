@@ -6,10 +6,9 @@ from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import team
 from sottovoce.privacy.events import Event
-from sottovoce.vertical.coordinator.charges import event_text
+from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, within
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import LEAST_MU, MOST_MU
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 
 __all__ = ["TrainOnLabelsHandler"]
@@ -37,7 +36,7 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         if request.loss not in TRAININGS:
             raise RefusalError(f"there is no training on released labels for the loss {request.loss!r}")
         within("alpha", request.alpha)
-        within("mu", request.mu, LEAST_MU, MOST_MU)
+        within("mu", request.mu, SMALLEST_MU, LARGEST_MU)
         within("flip_probability", request.flip_probability, 0.0, 0.5 * (1.0 - _LEAST_TRUTH))
         if request.label_bound != 0.0:
             within("label_bound", request.label_bound)

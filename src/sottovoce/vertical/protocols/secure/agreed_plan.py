@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol, Self, get_args, get_origin
+from typing import Any, ClassVar, Final, Self, get_args, get_origin
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Program, digest_of
 from sottovoce.vertical.protocol import PartyFacts
+from sottovoce.vertical.protocols.secure.scripts import PlannedSteps
 
-__all__ = ["PIECE", "AgreedPlan", "Conclusion", "Held", "Steps"]
+__all__ = ["PIECE", "AgreedPlan", "Conclusion", "Held"]
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
@@ -43,32 +44,25 @@ class Held:
     n_features: int
 
 
-class Steps(Protocol):
-    """What a party does, command by command: the same commands at every party, in the same order."""
+class Conclusion(ABC):
+    """From what was opened to a model: post-processing, the same for everybody who sees the openings.
 
-    def begin(self, rows: Whole | None, labels: Whole | None, shares: tuple[Whole, ...]) -> Vector:
-        """Share the data, and open what step 0 opens; None for what this party does not have."""
+    Attributes
+    ----------
+    chosen : dict
+        Public numbers that the training chose, for the receipt.
+    """
 
-    def step(self, step: int, margins: Whole | None, shares: tuple[Whole, ...]) -> Vector:
-        """Do a step, from 1 on, at released weights."""
+    chosen: Mapping[str, object]
 
-
-class Conclusion(Protocol):
-    """From what was opened to a model: the coordinator's side."""
-
-    def moments(self, values: Vector) -> dict[str, Vector] | None:
-        """Take what step 0 opened; return the points of the next step by party, or None after the last."""
-
-    def step(self, values: Vector) -> dict[str, Vector] | None:
-        """Take what a later step opened."""
+    @abstractmethod
+    def take(self, values: Vector) -> dict[str, Vector] | None:
+        """Take what the next step opened; return the points of the one after it by party, None after the last."""
 
     @property
+    @abstractmethod
     def weights(self) -> dict[str, tuple[Vector, float]]:
         """Coefficients and intercept by party, for its own table."""
-
-    @property
-    def chosen(self) -> dict[str, object]:
-        """Public numbers that the training chose, for the receipt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +254,7 @@ class AgreedPlan(ABC):
         """Return a party's margins in whole numbers at its part of the released weights."""
 
     @abstractmethod
-    def script(self, name: str, engine: Engine) -> Steps:
+    def script(self, name: str, engine: Engine) -> PlannedSteps:
         """Return what a party does, command by command."""
 
     @abstractmethod

@@ -17,9 +17,8 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, check_entry_bounds
+from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.conduct import engine_in_words
 from sottovoce.vertical.protocols.secure.together import TrainedTogether
 
 __all__ = ["SecureBallPlan"]
@@ -86,14 +85,13 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def given_away_by_holder(self) -> str:
-        """What of a person the statement about the label holder alone covers."""
         return "label and row of its columns"
 
     @property
     def mechanism(self) -> str:
         return (
             f"Frank-Wolfe on the l1 ball: {self.joint.n_choices} exponential mechanisms over the signed columns of all "
-            f"parties, inside secure computation ({engine_in_words(self.joint, self.facts)}); each of "
+            f"parties, inside secure computation ({self.computed_by}); each of "
             f"{len(self.joint.ranks)} parties adds a Gumbel noise of its own, and only the place of the largest score "
             "is opened"
         )
@@ -125,8 +123,7 @@ class SecureBallPlan(TrainedTogether, BallPlan):
         return (
             *super().not_covered,
             "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
-            "the people who are scored through the parties, those of the training included: each party sends one exact "
-            "number for each (whoever computes scores from coef_ needs nothing from them)",
+            SCORED_THROUGH,
         )
 
     def details(self) -> dict[str, object]:

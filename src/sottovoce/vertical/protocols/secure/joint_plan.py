@@ -20,19 +20,16 @@ from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion, Held
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.fitting import Fitting
-from sottovoce.vertical.protocols.secure.moments_only import LABEL, MomentsOnly
-from sottovoce.vertical.protocols.secure.opening import Opening, even
-from sottovoce.vertical.protocols.secure.refined_ridge import MOST_ENTRIES, RefinedRidge
-from sottovoce.vertical.protocols.secure.script import Script
-from sottovoce.vertical.protocols.secure.second_moments import SecondMoments, order
+from sottovoce.vertical.protocols.secure.ridge import LABEL, MOST_ENTRIES, MomentsOnly, RefinedRidge
+from sottovoce.vertical.protocols.secure.scripts import Script
+from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even, order
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
-from sottovoce.vertical.protocols.secure.training import Setting, Training
+from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
 
-__all__ = ["Block", "JointPlan"]
+__all__ = ["Block", "Fitting", "JointPlan"]
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "mpyc": 2**60}  # sums below them are exact
@@ -157,7 +154,6 @@ class JointPlan(AgreedPlan):
     # ------------------------------------------------------------------ parties
 
     def declared(self, facts: PartyFacts) -> dict[str, object]:
-        """Return sizes, the bound on rows, and the sign; see `AgreedPlan.declared`."""
         return {"n_features": facts.n_features, "data_norm": facts.row_bound, "nonnegative": bool(facts.nonnegative)}
 
     @cached_property
@@ -228,7 +224,6 @@ class JointPlan(AgreedPlan):
 
     @property
     def n_steps(self) -> int:
-        """Passes after step 0."""
         return self.training.n_passes
 
     @property
@@ -250,12 +245,10 @@ class JointPlan(AgreedPlan):
         return (*sums, even("total", (1,), noise, self.constant**2)) if self.constant else sums
 
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
-        """Draw the noise that a party adds to what a step opens."""
         self.ranks.index(name)
         return tuple(opening.share(noise) for opening in self.openings(step))
 
     def rows(self, name: str, table: Any) -> Whole:
-        """Return a party's columns as whole numbers, rows shortened to its public bound."""
         return self._parts[name].whole(table)
 
     def whole_labels(self, y: Vector) -> Whole:
@@ -286,7 +279,7 @@ class JointPlan(AgreedPlan):
     def script(self, name: str, engine: Engine) -> Script:
         return Script(self, self.ranks.index(name), engine)
 
-    def fitting(self) -> Fitting:
+    def fitting(self) -> Conclusion:
         return Fitting(self)
 
     def in_user_units(self, point: Vector) -> dict[str, tuple[Vector, float]]:
@@ -309,3 +302,37 @@ class JointPlan(AgreedPlan):
             "parties that may tell each other their noise": self.colluding,
             **self.training.details(),
         }
+
+
+class Fitting(Conclusion):
+    """The model of noisy sums.
+
+    Parameters
+    ----------
+    plan : JointPlan
+    """
+
+    def __init__(self, plan: JointPlan) -> None:
+        self._plan, self._done = plan, -1
+        self._estimate = Estimate()  # nothing is known before the second moments
+
+    def take(self, values: Vector) -> dict[str, Vector] | None:
+        """Take the second moments, then what each pass opened."""
+        plan = self._plan
+        if self._done < 0:
+            self._estimate = plan.training.estimate(*plan.moments.matrix(values))
+            self.chosen = self._estimate.chosen
+        else:
+            sums = values.astype(np.float64)
+            if plan.constant:
+                sums[-1] *= plan.constant
+            self._estimate.take(sums)
+        self._done += 1
+        if self._done >= plan.n_steps:
+            return None
+        points = {name: self._estimate.point[place] for name, place in plan.places.items()}
+        return points | dict.fromkeys(plan.helpers, np.zeros(0))
+
+    @property
+    def weights(self) -> dict[str, tuple[Vector, float]]:
+        return self._plan.in_user_units(self._estimate.point)

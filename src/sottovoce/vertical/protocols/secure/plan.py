@@ -12,7 +12,7 @@ Proof: ``docs/privacy/vertical_secure.md``.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
@@ -21,16 +21,14 @@ from sottovoce.losses import SmoothedHinge
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import require_row_bounds
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.plan import SCORED, SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.engines.available import IN_PROCESS
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.secure.conduct import engine_in_words
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.together import TrainedTogether
 
-__all__ = ["IN_PROCESS", "SecurePlan"]
-
-IN_PROCESS: Final = "in-process"
+__all__ = ["SecurePlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +103,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
             n_passes=self.n_passes,
         )
 
-    @property
-    def computing(self) -> tuple[str, ...]:
-        """All parties that compute: those with columns, then helpers."""
-        return (*self.facts.names, *self.facts.helpers)
-
     def meet(self, parties: Parties) -> None:
         with parties.inside(self.facts.label_holder):
             pass  # its own model is trained last, which must not fail for want of a place
@@ -132,8 +125,8 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         passes = self.joint.n_steps
         then = f", then {passes} noisy sums of Newton passes," if passes else ""
         return (
-            f"{len(self.computing)} parties compute the noisy second moments of all columns{then} inside secure "
-            f"computation ({engine_in_words(self.joint, self.facts)}); each adds its share of the noise, and only "
+            f"{len(self.joint.ranks)} parties compute the noisy second moments of all columns{then} inside secure "
+            f"computation ({self.computed_by}); each adds its share of the noise, and only "
             "noisy sums are opened"
         )
 
@@ -146,15 +139,11 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def row_bounds(self) -> tuple[str, ...]:
-        return tuple(
-            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
-            + (", entries non-negative" if facts.nonnegative else "")
-            for name, facts in self.facts.descriptions.items()
-        )
+        return self.facts.norms_in_words(self.facts.names)
 
     @property
     def view(self) -> str:
-        K, t = len(self.computing), self.colluding
+        K, t = len(self.joint.ranks), self.colluding
         return (
             f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
             f"{1 / (K - t):.3g} of the stated variance, so the sums carry {self.noise_factor:.3g} times the stated "
@@ -163,18 +152,17 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement of this mechanism leaves open, for the receipt."""
         return (
             *super().not_covered,
             "a party that does not shorten its own rows to the norm it declared, or leaves its share of the noise out",
-            "the people who are scored, those of the training included: each party sends one exact score for each",
+            SCORED,
             f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
         )
 
     @property
     def noise_factor(self) -> float:
         """Standard deviation of all shares together, over what the colluding parties face."""
-        K = len(self.computing)
+        K = len(self.joint.ranks)
         return math.sqrt(K / (K - self.colluding))
 
     def details(self) -> dict[str, object]:

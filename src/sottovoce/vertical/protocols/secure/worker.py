@@ -62,6 +62,8 @@ class JointWorker:
         The last one that was begun; -1 before the second moments.
     reason : str
         Why it ended, in public words.
+    opened : ndarray or None
+        What the last step opened.
     """
 
     def __init__(self, plan: AgreedPlan, name: str, seat: _Seat, patience: float) -> None:
@@ -71,7 +73,7 @@ class JointWorker:
         self._engine: Engine | None = None
         self._script: Any = None
         self._rows: Whole | None = None
-        self._values: Vector | None = None
+        self.opened: Vector | None = None
         self._fitting = plan.fitting()  # nobody tells a party what follows from the opened sums
         self._points: dict[str, Vector] | None = None
         self._patience = patience
@@ -113,7 +115,7 @@ class JointWorker:
             self._rows = None if table is None else self.plan.rows(self.name, table)
             whole = None if labels is None else self.plan.whole_labels(labels)
             opened = np.asarray(self._script.begin(self._rows, whole, shares), dtype=np.float64)
-            self._points = self._fitting.moments(opened)
+            self._points = self._fitting.take(opened)
             return opened
 
         self.step = 0
@@ -128,7 +130,7 @@ class JointWorker:
             points = self._points
             margins = None if rows is None or points is None else self.plan.margins(self.name, rows, points[self.name])
             opened = np.asarray(self._script.step(step, margins, shares), dtype=np.float64)
-            self._points = self._fitting.step(opened)
+            self._points = self._fitting.take(opened)
             return opened
 
         self._begin("computing", task)
@@ -137,11 +139,6 @@ class JointWorker:
         """Wait for what is under way, at most for so long; tell whether nothing is under way any more."""
         with self._change:
             return self._change.wait_for(lambda: self.state not in ("connecting", "computing"), seconds)
-
-    @property
-    def opened(self) -> Vector | None:
-        """What the last step opened."""
-        return self._values
 
     @property
     def weights(self) -> tuple[Vector, float]:
@@ -163,7 +160,6 @@ class JointWorker:
         self._seat.close()
 
     def close(self) -> None:
-        """End it with its session."""
         self.end("the joint training was ended")
 
     def _tell(self, what: str) -> None:
@@ -179,7 +175,7 @@ class JointWorker:
         with self._change:
             if self.state == "ended":
                 return
-            self.state, self._values = state, None
+            self.state, self.opened = state, None
         self._tasks.put(task)
 
     def _work(self) -> None:
@@ -205,6 +201,6 @@ class JointWorker:
                 if self.state == "ended":
                     return
                 self.state = "connected" if self.step < 0 else "opened"
-                self._values = values
+                self.opened = values
                 self._change.notify_all()
             del task, values
