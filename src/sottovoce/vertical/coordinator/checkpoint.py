@@ -224,7 +224,6 @@ class Checkpoint:
         return exchange
 
     def _kept(self, at: int) -> dict[str, bytes]:
-        """Return the answers of an exchange."""
         exchange = self._read(at)
         every, answers, end = self._exchanges.read(exchange["at"])[1], {}, 0
         for name, n_bytes in exchange["answers"].items():
@@ -239,7 +238,6 @@ def _place(frame: Frame) -> _Place:
 
 
 def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
-    """Return a digest of all requests of an exchange."""
     return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
 
 

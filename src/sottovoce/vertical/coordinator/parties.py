@@ -37,13 +37,9 @@ class Answering(Protocol):
     """Who answers requests, bytes for bytes."""
 
     @property
-    def name(self) -> str:
-        """Name of the organisation."""
-        ...
+    def name(self) -> str: ...
 
-    def handle(self, raw: bytes) -> bytes:
-        """Answer one request."""
-        ...
+    def handle(self, raw: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -291,7 +287,6 @@ class _Conversation(Parties):
         return self._carrier._new_session()  # its other half
 
     def new_run(self) -> Run:
-        """Return what the carrier's next fit draws."""
         return self._carrier.new_run()
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -317,7 +312,6 @@ class _Conversation(Parties):
         self._carrier._count_unread(n_bytes)
 
     def inside(self, name: str) -> AbstractContextManager[Parties]:
-        """Talk to a party within its own walls, as the carrier does."""
         return self._carrier.inside(name)
 
 

@@ -181,7 +181,6 @@ class SumOfScores(Scorer):
     constant: float = 0.0
 
     def scores(self, parties: Parties, model: str) -> Vector:
-        """Return the weighted sum, in the order of the terms."""
         present = [name for name in self.terms if name in parties.names]
         each = ask_scores(parties, present, model)
         return sum(

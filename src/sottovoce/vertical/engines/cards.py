@@ -66,14 +66,12 @@ class SessionCard:
 
     @property
     def signed_bytes(self) -> bytes:
-        """All of it but the signature."""
         content = asdict(self)
         del content["signature"]
         return canonical(content).encode()
 
     @property
     def address(self) -> str:
-        """As engines take it."""
         return f"{self.host}:{self.port}"
 
     @classmethod

@@ -62,7 +62,6 @@ def main() -> None:
 
 
 def _start(task: dict[str, Any]) -> Engine:
-    """Connect, and check the session."""
     tls = task["tls"] and TlsFiles(*(Path(name) for name in task["tls"]))
     arguments = task["rank"], task["addresses"], task["listen"], tls, task["timeout"]
     made: Engine
@@ -83,7 +82,6 @@ def _start(task: dict[str, Any]) -> Engine:
 
 
 def _do(engine: Engine, command: dict[str, Any], arrays: list[Whole]) -> Sequence[Whole]:
-    """Obey one command."""
     match command["do"]:
         case "put":
             value = arrays.pop() if arrays else None

@@ -36,7 +36,6 @@ def send(
 
 
 def receive(end: socket.socket, until: float | None = None) -> tuple[dict[str, Any], list[Whole]]:
-    """Return the next frame."""
     prefix = bytearray(_LENGTH.size)
     _receive(end, memoryview(prefix), until)
     (length,) = _LENGTH.unpack(prefix)

@@ -102,14 +102,12 @@ class EngineProcess(Engine):
         return None if self._child is None else self._child.pid
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        """Make a secret variable of what party ``owner`` knows."""
         self._do({"do": "put", "name": name, "owner": owner, "shape": shape}, () if value is None else (value,))
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._do({"do": "run", "program": program_text(program), "inputs": list(inputs), "outputs": list(outputs)})
 
     def reveal(self, name: str) -> Whole:
-        """Open what `Mask` has made."""
         return self._do({"do": "reveal", "name": name})[0]
 
     def drop(self, *names: str) -> None:

@@ -99,7 +99,6 @@ class SpuEngine(Engine):
         self._execute("sum", lambda a, b: (a + b,), [f"{_ZERO} 0", f"{_ZERO} 1"], [_ZERO])
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all, and return those of all."""
         others = [rank for rank in range(self.n_parties) if rank != self.rank]
         # each send ends when its partner has the message: whoever leaves afterwards leaves nobody waiting
         with ThreadPoolExecutor(len(others)) as pool:

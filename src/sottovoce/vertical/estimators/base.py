@@ -106,8 +106,7 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         """Return the facts that the plans of this family have beside the common ones."""
 
     @abstractmethod
-    def _make_plan(self, **facts: Any) -> VerticalPlan:
-        """Return the plan that the parameters ask for."""
+    def _make_plan(self, **facts: Any) -> VerticalPlan: ...
 
     def plan(self, parties: Any) -> VerticalPlan:
         """Return the frozen plan for these parties; it reads their public facts and nothing else.

@@ -49,7 +49,6 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
         }
 
     def _told(self, plan: VerticalPlan) -> dict[str, object]:
-        """Return what ledger and receipts both say."""
         return {
             "estimator": type(self).__name__,
             "mechanism": plan.name,

@@ -310,7 +310,6 @@ class SessionLog:
             self._is_named = True
 
     def close(self) -> None:
-        """Leave it where it is."""
         self._file.close()
         self._journal._open.pop(self._name, None)
 

@@ -415,7 +415,6 @@ class Party:
         self._sessions.add(session)
 
     def _next(self, session: Session, frame: Frame) -> bytes:
-        """Answer the next request of a session."""
         if session.due:
             try:
                 answer = self._repeat(session, frame, session.due[0])
@@ -448,7 +447,6 @@ class Party:
         return answer
 
     def _repeat(self, session: Session, frame: Frame, kept: Kept) -> bytes:
-        """Answer a request as it was answered before."""
         if session.after(frame) != kept.history:
             raise SessionError(f"step {kept.step} was another request")
         if code_of(frame.body) in _OF_ONE_PROCESS:
@@ -543,7 +541,6 @@ class Party:
 
     @property
     def _open_journal(self) -> Journal | None:
-        """The journal, in the process that has it."""
         if self._journal is None or not self._journal.is_of_this_process:
             return None
         self._journal.check_open()

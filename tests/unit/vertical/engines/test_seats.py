@@ -46,9 +46,7 @@ def authority():
 @pytest.fixture(scope="module")
 def folders(authority, tmp_path_factory):
     place = tmp_path_factory.mktemp("identities")
-    return {
-        name: authority.identity(place / name, name, kind="rsa" if name == "bank" else "elliptic") for name in NAMES
-    }
+    return {name: authority.identity(place / name, name) for name in NAMES}
 
 
 @pytest.fixture
@@ -73,6 +71,12 @@ def _changed(card, **changes):
 def _refused(seat, cards, match, names=NAMES):
     with pytest.raises(EngineError, match=match):
         seat.sit(cards, names)
+
+
+def test_keys_are_of_elliptic_curves(authority, take, tmp_path):
+    """One kind of signature is one kind to get right."""
+    with pytest.raises(EngineError, match="is no key of an elliptic curve"):
+        take("bank", identity=authority.identity(tmp_path / "bank", "bank", kind="rsa"))
 
 
 def test_partners_with_identities_sit_down_together(take):

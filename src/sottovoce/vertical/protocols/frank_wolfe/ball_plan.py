@@ -86,7 +86,6 @@ class BallPlan(VerticalPlan):
         return self.facts.descriptions[name].n_features + self.intercept_at(name)
 
     def data_bound(self, name: str) -> float:
-        """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
@@ -98,7 +97,6 @@ class BallPlan(VerticalPlan):
 
     @property
     def scorer(self) -> SumOfScores:
-        """Who adds up what."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property

@@ -37,7 +37,6 @@ class ColumnRelease:
 
     @property
     def event(self) -> GaussianEvent:
-        """What it costs."""
         return GaussianEvent(self.noise_multiplier)
 
     @property

@@ -32,16 +32,9 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.protocols.frank_wolfe import messages
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    ShareColumn,
-    SharedColumn,
-)
 from sottovoce.vertical.wire import Done
 
 __all__ = ["JointBallPlan"]
@@ -128,12 +121,10 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def event(self) -> Event:
-        """Labels, choices, scores and shared columns of all parties."""
         return self._event(self._scale)
 
     @cached_property
     def column(self) -> ColumnRelease:
-        """How a column is released."""
         return ColumnRelease(self.facts.n_samples, self._noise(self._scale)[2])
 
     def slope_bound(self, name: str) -> float:
@@ -145,7 +136,6 @@ class JointBallPlan(PrivateBallPlan):
         return max(exact, self.column.mechanism.noise_std * (max(steps) * math.sqrt(self.n_steps)))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Take all rounds; see `VerticalPlan.solve`."""
         names = self.facts.names
         planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
         check_affordable(parties, planned)
@@ -162,26 +152,15 @@ class JointBallPlan(PrivateBallPlan):
             weights=weights,
         )
 
-    def _starts(self, labels: dict[str, Vector]) -> dict[str, BallStart]:
+    def _starts(self, labels: dict[str, Vector]) -> dict[str, messages.BallStart]:
         choices, score, column = self._noise(self._scale)
         return {
-            name: BallStart(
-                self.loss.name,
-                labels[name],
-                self.vertex(name),
-                self.slope_bound(name),
-                self.n_steps,
-                choices,
-                self.intercept_at(name),
-                score,
-                column,
-                self.n_steps - 1,
-                "",
-                0,
-                0,
+            name: messages.BallStart(
+                self.loss.name, labels[name], self.vertex(name), self.slope_bound(name), self.n_steps, choices,
+                self.intercept_at(name), score, column, self.n_steps - 1, sketch="", sketch_rows=0, sketch_seed=0,
             )
             for name in self.facts.names
-        }
+        }  # fmt: skip
 
     def _rounds(self, parties: Parties) -> tuple[dict[_Column, int], dict[_Column, Vector]]:
         """Take all steps; return steps up less steps down, and what was released, by column that was stepped along."""
@@ -191,13 +170,14 @@ class JointBallPlan(PrivateBallPlan):
         told = {name: np.zeros(n) for name in names}  # what the released columns of each party predict
         for step in range(1, self.n_steps + 1):
             everybody = np.sum(list(told.values()), axis=0)
-            choices = parties.exchange({name: BallSelect(everybody - told[name]) for name in names}, BallChoice)
+            asked = {name: messages.BallSelect(everybody - told[name]) for name in names}
+            choices = parties.exchange(asked, messages.BallChoice)
             places = {name: self.checked_place(name, choices[name].place) for name in names}
             winner = self._winner(choices)
             if winner is None:
                 continue
             column, sign = places[winner]
-            parties.ask(winner, BallStep(choices[winner].place), Done)
+            parties.ask(winner, messages.BallStep(choices[winner].place), Done)
             taken[winner, column] = taken.get((winner, column), 0) + sign
             if step == self.n_steps:  # nobody would use a column of the last round
                 break
@@ -206,7 +186,7 @@ class JointBallPlan(PrivateBallPlan):
             told[winner] += sign * self.vertex(winner) / self.n_steps * columns[winner, column]
         return taken, columns
 
-    def _winner(self, choices: Mapping[str, BallChoice]) -> str | None:
+    def _winner(self, choices: Mapping[str, messages.BallChoice]) -> str | None:
         """Return along whose vertex the loss seems to fall fastest; None where it falls along none.
 
         A step of length s along a column changes the loss by at most -s score + n b s^2 / 2, b its smoothness.
@@ -219,7 +199,7 @@ class JointBallPlan(PrivateBallPlan):
         """Return a column that its party releases now; that of an intercept everybody knows."""
         if column == self.facts.descriptions[name].n_features:
             return np.ones(self.facts.n_samples)
-        reply = parties.ask(name, ShareColumn(column), SharedColumn)
+        reply = parties.ask(name, messages.ShareColumn(column), messages.SharedColumn)
         if reply.noise_multiplier != self.column.noise_multiplier:
             raise PartyError(
                 f"party {name!r} says that its column has noise {reply.noise_multiplier!r}; planned was "

@@ -46,7 +46,6 @@ class LocalBallPlan(PrivateBallPlan):
 
     @cached_property
     def selection_range(self) -> float:
-        """Bounded range of each choice."""
         count = self.n_steps * len(self.facts.names)
         if self.response is None:
             return bounded_range(self.epsilon, self.delta, count)
@@ -63,12 +62,10 @@ class LocalBallPlan(PrivateBallPlan):
 
     @property
     def event(self) -> Event:
-        """The labels, and the choices of all parties."""
         count = self.n_steps * len(self.facts.names)
         return compose(self.label_event, RepeatedEvent(BoundedRangeEvent(self.selection_range), count))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Let every party train alone; see `VerticalPlan.solve`."""
         planned = self._party_event
         check_affordable(parties, dict.fromkeys(self.facts.names, planned))
         labels = self.soft_labels(y, streams)

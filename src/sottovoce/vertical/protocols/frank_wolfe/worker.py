@@ -63,7 +63,6 @@ def score_mechanism(noise_multiplier: float) -> GridGaussian:
 
 
 def train_event(request: TrainOnBall) -> Event:
-    """Return what `choose_alone` costs."""
     return RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps)
 
 
@@ -162,7 +161,6 @@ class BallSteps:
 
     @property
     def column_noise(self) -> float:
-        """Noise multiplier of every shared column."""
         return self._start.column_noise
 
     def why_not(self, *, place: int | None = None, column: int | None = None) -> str:
@@ -192,7 +190,6 @@ class BallSteps:
         return self._chosen[-1], score
 
     def step(self, place: int) -> None:
-        """Move along a place."""
         column, sign = signed_column(place)
         self._taken.append(place)
         self._scores.move(column, sign * self._start.vertex / self._start.n_steps)
@@ -203,7 +200,6 @@ class BallSteps:
         return weights_of(self._taken, self._n_columns, self._start.vertex / self._start.n_steps)
 
     def share(self, column: int) -> bytes:
-        """Return a column with noise."""
         assert self._release is not None
         self._shared.add(column)
         return self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)

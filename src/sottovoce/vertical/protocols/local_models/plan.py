@@ -119,7 +119,6 @@ class LocalModelsPlan(LabelsOncePlan):
         return compose(*labels, *(plan.event for plan in self.party_plans.values()))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Train; see `VerticalPlan.solve`."""
         planned = {name: plan.event for name, plan in self.party_plans.items()}
         check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
         train_alone(parties, self, y, own_model_name(model), model)

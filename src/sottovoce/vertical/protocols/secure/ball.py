@@ -78,7 +78,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
         )
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Choose column after column; the parties have met. See `VerticalPlan.solve`."""
         return self.trained(parties, y, model, self.scorer)
 
     # ------------------------------------------------------------------ receipts

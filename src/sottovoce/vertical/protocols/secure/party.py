@@ -15,39 +15,14 @@ from sottovoce.vertical.engines.available import available_engines
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
+from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, read_text
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    AskEngines,
-    Card,
-    Connect,
-    Connected,
-    Engines,
-    Invite,
-    Join,
-    KeepJoint,
-    Opened,
-    StepJointly,
-    TakeOpened,
-)
 from sottovoce.vertical.protocols.secure.worker import JointWorker
 from sottovoce.vertical.wire import Done, Message
 
-__all__ = [
-    "MOST_JOINT",
-    "AskConnectedHandler",
-    "AskEnginesHandler",
-    "ConnectHandler",
-    "InviteHandler",
-    "JoinHandler",
-    "KeepJointHandler",
-    "StepJointlyHandler",
-    "TakeOpenedHandler",
-    "engines_of",
-    "plan_from_text",
-]
+__all__ = ["HANDLERS", "MOST_JOINT", "AskEnginesHandler", "engines_of", "plan_from_text"]
 
 MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
 Request = TypeVar("Request", bound=Message)
@@ -66,24 +41,40 @@ def engines_of(facts: PartyFacts) -> dict[str, str]:
     return {name: version for name, version in installed.items() if name in allowed}
 
 
-class AskEnginesHandler(Uncharged[AskEngines]):
+class AskEnginesHandler(Uncharged[messages.AskEngines]):
     """Which engines it can use: public."""
 
-    request = AskEngines
+    request = messages.AskEngines
     changes = False
 
-    def run(self, desk: Desk, request: AskEngines) -> Engines:
-        return Engines(json.dumps(engines_of(desk.facts), sort_keys=True), int(desk.facts.is_helper))
+    def run(self, desk: Desk, request: messages.AskEngines) -> messages.Engines:
+        return messages.Engines(json.dumps(engines_of(desk.facts), sort_keys=True), int(desk.facts.is_helper))
 
 
-class InviteHandler(Handler[Invite]):
+_KINDS: Final[tuple[type[AgreedPlan], ...]] = (JointPlan, ColumnPlan)
+
+
+def plan_from_text(text: str) -> AgreedPlan:
+    """Read a plan of any kind; the text must be exactly that of a plan.
+
+    Raises
+    ------
+    ParameterError
+        If it is not, or the plan is none that can be run.
+    """
+    data = read_text(text)
+    kind = next((kind for kind in _KINDS if kind.has_fields(data)), JointPlan)
+    return kind.from_text(text)
+
+
+class InviteHandler(Handler[messages.Invite]):
     """The plan, checked against what is true of this party; a place where partners can reach it."""
 
-    request = Invite
+    request = messages.Invite
     ends_with_process = True
     reaches_others = True
 
-    def plan(self, facts: PartyFacts, training: Training, request: Invite) -> None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.Invite) -> None:
         if isinstance(training.worker, JointWorker):
             raise RefusalError("this session has a joint training already; another one needs a session of its own")
         plan = self._plan = plan_from_text(request.plan)
@@ -96,7 +87,7 @@ class InviteHandler(Handler[Invite]):
                 "Party(..., computing=...) and pip install 'sottovoce[secure]'"
             )
 
-    def run(self, desk: Desk, request: Invite) -> Card:
+    def run(self, desk: Desk, request: messages.Invite) -> messages.Card:
         plan, facts = self._plan, desk.facts
         n_open = sum(isinstance(worker, JointWorker) and worker.is_open for worker in desk.workers())
         if n_open >= MOST_JOINT:
@@ -109,7 +100,7 @@ class InviteHandler(Handler[Invite]):
             raise RefusalError(str(error)) from None
         patience = _PATIENCE if facts.computing is None else facts.computing.timeout
         desk.training = Training(worker=JointWorker(plan, facts.name, seat, patience))
-        return Card(seat.card)
+        return messages.Card(seat.card)
 
 
 def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
@@ -156,12 +147,12 @@ class _OfWorker(Handler[Request]):
         return worker, is_done
 
 
-class ConnectHandler(_OfWorker[Connect]):
+class ConnectHandler(_OfWorker[messages.Connect]):
     """The partners: checked by their cards, then met in the background."""
 
-    request, states = Connect, ("invited",)
+    request, states = messages.Connect, ("invited",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: Connect) -> None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.Connect) -> None:
         super().plan(facts, training, request)
         try:
             cards = json.loads(request.cards)
@@ -171,7 +162,7 @@ class ConnectHandler(_OfWorker[Connect]):
             raise RefusalError("Connect.cards is not a list of cards")
         self._cards: list[str] = cards
 
-    def run(self, desk: Desk, request: Connect) -> Done:
+    def run(self, desk: Desk, request: messages.Connect) -> Done:
         worker = self._worker(desk.training, request)
         try:
             worker.connect(self._cards)
@@ -181,22 +172,22 @@ class ConnectHandler(_OfWorker[Connect]):
         return Done()
 
 
-class AskConnectedHandler(_OfWorker[AskConnected]):
+class AskConnectedHandler(_OfWorker[messages.AskConnected]):
     """Whether they have met."""
 
-    request, states = AskConnected, ("connecting", "connected")
+    request, states = messages.AskConnected, ("connecting", "connected")
     changes = False
 
-    def run(self, desk: Desk, request: AskConnected) -> Connected:
-        return Connected(int(self._waited(desk.training, request)[1]))
+    def run(self, desk: Desk, request: messages.AskConnected) -> messages.Connected:
+        return messages.Connected(int(self._waited(desk.training, request)[1]))
 
 
-class JoinHandler(_OfWorker[Join]):
+class JoinHandler(_OfWorker[messages.Join]):
     """The start, which costs what the whole training does."""
 
-    request, states = Join, ("connected",)
+    request, states = messages.Join, ("connected",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: Join) -> Event | None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.Join) -> Event | None:
         worker = self._worker(training, request)
         _check_own(facts, worker.plan)
         if facts.name == worker.plan.label_holder:
@@ -205,7 +196,7 @@ class JoinHandler(_OfWorker[Join]):
             raise RefusalError("Join.labels is for the label holder alone")
         return None if facts.is_helper else worker.plan.event
 
-    def run(self, desk: Desk, request: Join) -> Done:
+    def run(self, desk: Desk, request: messages.Join) -> Done:
         worker = self._worker(desk.training, request)
         facts, plan = desk.facts, worker.plan
         # one stream for the whole training: streams that are opened anew could be the same where a seed is given
@@ -215,19 +206,19 @@ class JoinHandler(_OfWorker[Join]):
         return Done()
 
 
-class StepJointlyHandler(_OfWorker[StepJointly]):
+class StepJointlyHandler(_OfWorker[messages.StepJointly]):
     """The next pass; it was charged with the start."""
 
-    request, states = StepJointly, ("opened",)
+    request, states = messages.StepJointly, ("opened",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: StepJointly) -> None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.StepJointly) -> None:
         worker = self._worker(training, request)
         plan = worker.plan
         if request.step != worker.step + 1 or request.step > plan.n_steps:
             due = f"pass {worker.step + 1} is next" if worker.step < plan.n_steps else "there are no more passes"
             raise RefusalError(f"pass {request.step} came where {due}")
 
-    def run(self, desk: Desk, request: StepJointly) -> Done:
+    def run(self, desk: Desk, request: messages.StepJointly) -> Done:
         worker = self._worker(desk.training, request)
         noise = desk.training.noise
         assert noise is not None
@@ -235,53 +226,49 @@ class StepJointlyHandler(_OfWorker[StepJointly]):
         return Done()
 
 
-class TakeOpenedHandler(_OfWorker[TakeOpened]):
+class TakeOpenedHandler(_OfWorker[messages.TakeOpened]):
     """What the step opened, which every partner sees."""
 
-    request, states = TakeOpened, ("computing", "opened")
+    request, states = messages.TakeOpened, ("computing", "opened")
     changes = False
 
-    def plan(self, facts: PartyFacts, training: Training, request: TakeOpened) -> None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.TakeOpened) -> None:
         worker = self._worker(training, request)
         if request.step != worker.step:
             raise RefusalError(f"TakeOpened is about step {request.step}, and step {worker.step} is under way")
 
-    def run(self, desk: Desk, request: TakeOpened) -> Opened:
+    def run(self, desk: Desk, request: messages.TakeOpened) -> messages.Opened:
         worker, is_done = self._waited(desk.training, request)
         values = worker.opened if is_done else None
-        return Opened(worker.step, 0 if values is None else 1, np.zeros(0) if values is None else values)
+        return messages.Opened(worker.step, 0 if values is None else 1, np.zeros(0) if values is None else values)
 
 
-class KeepJointHandler(_OfWorker[KeepJoint]):
+class KeepJointHandler(_OfWorker[messages.KeepJoint]):
     """The end: the party keeps what follows from the opened sums, and nobody's word for it."""
 
-    request, states = KeepJoint, ("opened",)
+    request, states = messages.KeepJoint, ("opened",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: KeepJoint) -> None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.KeepJoint) -> None:
         worker = self._worker(training, request)
         if worker.step != worker.plan.n_steps:
             raise RefusalError(f"KeepJoint came after step {worker.step} of {worker.plan.n_steps}")
         if facts.is_helper:
             raise RefusalError("a helper has no part of a model")
 
-    def run(self, desk: Desk, request: KeepJoint) -> Done:
+    def run(self, desk: Desk, request: messages.KeepJoint) -> Done:
         worker = self._worker(desk.training, request)
         desk.keep(request.model, *worker.weights, released=True)
         worker.end("the joint training has ended, and its model is kept")
         return Done()
 
 
-_KINDS: Final[tuple[type[AgreedPlan], ...]] = (JointPlan, ColumnPlan)
-
-
-def plan_from_text(text: str) -> AgreedPlan:
-    """Read a plan of any kind; the text must be exactly that of a plan.
-
-    Raises
-    ------
-    ParameterError
-        If it is not, or the plan is none that can be run.
-    """
-    data = read_text(text)
-    kind = next((kind for kind in _KINDS if kind.has_fields(data)), JointPlan)
-    return kind.from_text(text)
+HANDLERS: Final = (
+    InviteHandler,
+    ConnectHandler,
+    AskConnectedHandler,
+    JoinHandler,
+    StepJointlyHandler,
+    TakeOpenedHandler,
+    KeepJointHandler,
+)
+"""What a party answers whose owner allows joint trainings."""

@@ -109,7 +109,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         super().meet(parties)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Train jointly, and the label holder's own model beside; see `VerticalPlan.solve`."""
         solution = self.trained(parties, y, model, SumOfScores({name: Term() for name in self.facts.names}))
         train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
         return solution

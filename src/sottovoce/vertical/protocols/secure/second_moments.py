@@ -37,7 +37,6 @@ class Opening:
     scales: Whole
 
     def share(self, noise: np.random.Generator) -> Whole:
-        """Draw one party's share."""
         drawn = np.zeros(self.scales.shape, np.int64)
         for scale in np.unique(self.scales):
             place = self.scales == scale

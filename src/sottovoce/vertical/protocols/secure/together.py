@@ -18,19 +18,8 @@ from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, VerticalSolution
 from sottovoce.vertical.engines.available import IN_PROCESS
+from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
-from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    Card,
-    Connect,
-    Connected,
-    Invite,
-    Join,
-    KeepJoint,
-    Opened,
-    StepJointly,
-    TakeOpened,
-)
 from sottovoce.vertical.wire import Done, Message
 
 __all__ = ["TrainedTogether", "conduct", "meet"]
@@ -67,7 +56,6 @@ class TrainedTogether(ABC):
         return self.joint.event
 
     def meet(self, parties: Parties) -> None:
-        """Invite all parties, and let their engines meet and test the session; no data are shared."""
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
         meet(parties, self.joint, self.patience)
 
@@ -130,16 +118,15 @@ class TrainedTogether(ABC):
         return next((each[engine] for each in self.facts.engines.values() if engine in each), engine)
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         return {**self.joint.details(), "digest of the joint plan": self.joint.digest}
 
 
 def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
     """Invite all parties, and let their engines meet and test the session; no data are shared."""
-    cards = parties.exchange(dict.fromkeys(plan.ranks, Invite(plan.text())), Card)
+    cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
     listed = json.dumps([cards[name].card for name in plan.ranks])
-    parties.exchange(dict.fromkeys(plan.ranks, Connect(listed)), Done)
-    _wait(parties, plan, AskConnected(), Connected, patience)
+    parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
+    _wait(parties, plan, messages.AskConnected(), messages.Connected, patience)
 
 
 def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> tuple[Conclusion, int]:
@@ -171,13 +158,13 @@ def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience:
 
 
 def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> tuple[Conclusion, int]:
-    starts: dict[str, Message] = {name: Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
+    starts = {name: messages.Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
     parties.exchange(starts, Done)
     fitting, step = plan.fitting(), 0
     while _taken(fitting, _opened(parties, plan, step, patience)):
         step += 1
-        parties.exchange(dict.fromkeys(plan.ranks, StepJointly(step)), Done)
-    parties.exchange({block.name: KeepJoint(model) for block in plan.blocks}, Done)
+        parties.exchange(dict.fromkeys(plan.ranks, messages.StepJointly(step)), Done)
+    parties.exchange({block.name: messages.KeepJoint(model) for block in plan.blocks}, Done)
     return fitting, 1 + step
 
 
@@ -194,7 +181,7 @@ def _taken(fitting: Conclusion, opened: Vector) -> bool:
 
 def _opened(parties: Parties, plan: AgreedPlan, step: int, patience: float) -> Vector:
     """Return what a step opened, which is the same at all parties."""
-    replies = _wait(parties, plan, TakeOpened(step), Opened, patience)
+    replies = _wait(parties, plan, messages.TakeOpened(step), messages.Opened, patience)
     first, *others = plan.ranks
     values: Vector = replies[first].values
     differing = [

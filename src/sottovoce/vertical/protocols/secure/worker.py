@@ -122,7 +122,6 @@ class JointWorker:
         self._begin("computing", task)
 
     def go_on(self, shares: tuple[Whole, ...]) -> None:
-        """Begin the next pass, in the background."""
         self.step += 1
         step, rows = self.step, self._rows
 
