@@ -87,7 +87,6 @@ def check_affordable(parties: Parties, events: Mapping[str, Event]) -> None:
 
 
 def event_text(event: Event) -> str:
-    """Return an event as it travels in a message."""
     return json.dumps(event.to_dict())
 
 

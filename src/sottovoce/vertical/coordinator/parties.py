@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
-from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.coordinator.run import Run
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
@@ -157,7 +156,6 @@ class Parties(ABC):
         return replies
 
     def _framed(self, name: str, request: Message) -> bytes:
-        """Return a request as the next step of the session."""
         self._steps[name] += 1
         return Frame(self.session_name, self._steps[name], request.encode()).encode()
 
@@ -172,7 +170,7 @@ class Parties(ABC):
                     self._holding.add(name)
                 sent[name] = self._framed(name, request)
                 seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
-                self._count(Crossing(name, False, seen, len(sent[name])))
+                self._count(name, False, seen, len(sent[name]))
             try:
                 answers = self._ask(sent)
             except BaseException:
@@ -184,12 +182,12 @@ class Parties(ABC):
             try:
                 reply = decode(answers[name], (expected, Refused))
             except MessageError as error:
-                self._count_unread(len(answers[name]))
+                self._count(name, True, None, len(answers[name]))
                 asked = type(requests[name]).__name__
                 fault = fault or PartyError(f"party {name!r} answered {asked} with no {expected.__name__}: {error}")
                 continue
             came.append((name, reply))
-            self._count(Crossing(name, True, reply, len(answers[name])))
+            self._count(name, True, reply, len(answers[name]))
         if fault is not None:
             raise fault
         return came
@@ -198,18 +196,15 @@ class Parties(ABC):
     def _is_recorded(self) -> bool:
         return bool(self._records)
 
-    def _count(self, crossing: Crossing) -> None:
+    def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
+        """Count what crossed, and record it where it could be read."""
         with self._counting.lock:
-            if crossing.uplink:
-                self.uplink_bytes += crossing.n_bytes
+            if uplink:
+                self.uplink_bytes += n_bytes
             else:
-                self.downlink_bytes += crossing.n_bytes
-            for record in self._records:
-                record.append(crossing)
-
-    def _count_unread(self, n_bytes: int) -> None:
-        with self._counting.lock:
-            self.uplink_bytes += n_bytes
+                self.downlink_bytes += n_bytes
+            for record in self._records if message is not None else ():
+                record.append(Crossing(party, uplink, message, n_bytes))
 
     @contextmanager
     def session(self) -> Iterator["Parties"]:
@@ -246,7 +241,6 @@ class Parties(ABC):
         self._begin()
 
     def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:
-        """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
     def inside(self, name: str) -> AbstractContextManager["Parties"]:
@@ -271,12 +265,7 @@ class Parties(ABC):
 
 
 class _Conversation(Parties):
-    """One more session with the parties of a carrier.
-
-    Parameters
-    ----------
-    carrier : Parties
-    """
+    """One more session with the parties of a carrier."""
 
     def __init__(self, carrier: Parties) -> None:
         self._carrier = carrier
@@ -303,13 +292,9 @@ class _Conversation(Parties):
     def _is_recorded(self) -> bool:
         return super()._is_recorded or self._carrier._is_recorded
 
-    def _count(self, crossing: Crossing) -> None:
-        super()._count(crossing)
-        self._carrier._count(crossing)
-
-    def _count_unread(self, n_bytes: int) -> None:
-        super()._count_unread(n_bytes)
-        self._carrier._count_unread(n_bytes)
+    def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
+        super()._count(party, uplink, message, n_bytes)
+        self._carrier._count(party, uplink, message, n_bytes)
 
     def inside(self, name: str) -> AbstractContextManager[Parties]:
         return self._carrier.inside(name)

@@ -29,7 +29,6 @@ from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 __all__ = [
     "SCORED",
     "PublicFacts",
-    "Scorer",
     "SumOfScores",
     "Term",
     "VerticalPlan",
@@ -141,19 +140,6 @@ def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, 
     return {name: checked(name, replies[name].scores, lengths[name]) for name in names}
 
 
-class Scorer(ABC):
-    """How a fitted model scores records that several parties hold; kept by the coordinator, without coefficients."""
-
-    @abstractmethod
-    def scores(self, parties: Parties, model: str) -> Vector:
-        """Return one number a record, from the parties' parts of the model named ``model``."""
-
-    @property
-    @abstractmethod
-    def needed(self) -> tuple[str, ...]:
-        """Parties without which nothing can be scored."""
-
-
 @dataclass(frozen=True)
 class Term:
     """One party's share of a score: weight * (its own score - centre)."""
@@ -163,8 +149,10 @@ class Term:
 
 
 @dataclass(frozen=True)
-class SumOfScores(Scorer):
-    """The sum of the parties' own scores, weighted.
+class SumOfScores:
+    """How a fitted model scores records that several parties hold: the sum of the parties' own scores, weighted.
+
+    The coordinator keeps it, without coefficients.
 
     Attributes
     ----------
@@ -181,6 +169,7 @@ class SumOfScores(Scorer):
     constant: float = 0.0
 
     def scores(self, parties: Parties, model: str) -> Vector:
+        """Return one number a record, from the parties' parts of the model named ``model``."""
         present = [name for name in self.terms if name in parties.names]
         each = ask_scores(parties, present, model)
         return sum(
@@ -190,6 +179,7 @@ class SumOfScores(Scorer):
 
     @property
     def needed(self) -> tuple[str, ...]:
+        """Parties without which nothing can be scored."""
         return tuple(name for name in self.terms if name not in self.optional)
 
 
@@ -199,7 +189,7 @@ class VerticalSolution:
 
     Attributes
     ----------
-    scorer : Scorer
+    scorer : SumOfScores
     event : Event
         What was spent about one person, at all parties together.
     party_events : dict
@@ -214,7 +204,7 @@ class VerticalSolution:
         Coefficients and intercept by party, of a model that is made of released values only.
     """
 
-    scorer: Scorer
+    scorer: SumOfScores
     event: Event
     party_events: Mapping[str, Event]
     n_rounds: int

@@ -61,7 +61,6 @@ class SessionCard:
 
     @property
     def text(self) -> str:
-        """The card as JSON: keys sorted, no spaces."""
         return canonical(asdict(self))
 
     @property

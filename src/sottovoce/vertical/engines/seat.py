@@ -110,7 +110,6 @@ class Seat:
 
     @property
     def card(self) -> str:
-        """What partners check before they share data, as JSON."""
         return self._card.text
 
     def sit(self, cards: Sequence[str], names: Sequence[str]) -> Engine:
@@ -187,7 +186,6 @@ class _Port:
         return f"{self._here}:{self.number}"
 
     def release(self) -> None:
-        """Free it for everybody."""
         self.let_go()
         with _taken_lock:
             _taken.discard(self.number)

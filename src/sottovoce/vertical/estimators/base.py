@@ -29,8 +29,16 @@ from sottovoce.vertical.coordinator.plan import (
     helpers_among,
     read_public_facts,
 )
-from sottovoce.vertical.estimators.labels import check_length, label_holder, labels_of, own_labels
-from sottovoce.vertical.estimators.parties import as_parties, kept_parts, owned, seeded_for_session
+from sottovoce.vertical.estimators.parties import (
+    as_parties,
+    check_length,
+    kept_parts,
+    label_holder,
+    labels_of,
+    own_labels,
+    owned,
+    seeded_for_session,
+)
 from sottovoce.vertical.estimators.prediction import Predicting, Vector
 from sottovoce.vertical.estimators.receipts import WithReceipts
 from sottovoce.vertical.party.party import Part

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term, VerticalPlan, ask_scores
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, ask_scores
 from sottovoce.vertical.estimators.comparison import Comparison
-from sottovoce.vertical.estimators.labels import check_length, labels_of
-from sottovoce.vertical.estimators.parties import as_parties, hand_out
+from sottovoce.vertical.estimators.parties import as_parties, check_length, hand_out, labels_of
 from sottovoce.vertical.party.party import Part
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
@@ -27,7 +26,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
 
     model_: str  # its name at the parties
     plan_: VerticalPlan
-    scorer_: Scorer
+    scorer_: SumOfScores
     parts_: dict[str, Part]
     local_part_: Part | None
 
@@ -71,7 +70,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
         return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), own_model_name(self.model_))
 
     @staticmethod
-    def _scores(parties: Parties, scorer: Scorer, model: str) -> Vector:
+    def _scores(parties: Parties, scorer: SumOfScores, model: str) -> Vector:
         with parties.session() as session:
             return scorer.scores(session, model)
 

@@ -161,7 +161,6 @@ class _BallEstimator(VerticalEstimator):
 
     @property
     def _form(self) -> type[VerticalPlan] | None:
-        """The form for study that was asked for."""
         return plan_class(self.mechanism)
 
     def _published(self) -> dict[str, Any]:

@@ -281,7 +281,6 @@ class SessionLog:
                 raise StorageError(f"what is kept of session {self._name.hex()} does not add up.")
 
     def steps(self) -> Iterator[Kept]:
-        """Return the steps that were answered, one after the other."""
         for asked, answered in self.kept:
             request, answer = self._file.read(asked)[1], self._file.read(answered)[1]
             step, history = _STEP.unpack_from(request)

@@ -7,7 +7,6 @@ gives party k the radius share_k * radius.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,7 +88,6 @@ class BallPlan(VerticalPlan):
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
-        """Return the column and the sign of a party's choice."""
         column, sign = signed_column(place)
         if column >= self.n_columns(name):
             raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
@@ -116,6 +114,9 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
         Bound on a residual of squared loss, in the unit of the labels; None is half of the width of ``label_bounds``
         (without an intercept the largest label in size).
     """
+
+    # cap of the rule for the number of steps
+    most_steps: ClassVar[int]
 
     n_steps_given: int | None = None
     residual_bound: float | None = None
@@ -146,11 +147,6 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
         """Refuse a range of a choice that no party draws from."""
         remedy = "Give a larger epsilon, or fewer steps."
         number("the bounded range of a choice", selection, at_least=LEAST_EPSILON, at_most=MOST_EPSILON, remedy=remedy)
-
-    @property
-    @abstractmethod
-    def most_steps(self) -> int:
-        """Cap of the rule for the number of steps."""
 
     @cached_property
     def n_steps(self) -> int:

@@ -24,13 +24,7 @@ _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut,
 
 @dataclass(frozen=True)
 class ColumnRelease:
-    """One shared column, in units of the party's public bound on its entries.
-
-    Parameters
-    ----------
-    n_people : int
-    noise_multiplier : float, > 0
-    """
+    """One shared column, in units of the party's public bound on its entries."""
 
     n_people: int
     noise_multiplier: float
@@ -41,12 +35,10 @@ class ColumnRelease:
 
     @property
     def size(self) -> int:
-        """How many numbers are sent."""
         return self.n_people
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        """The noise; it follows from public facts."""
         exact = 2.0 * ROUNDING_SLACK
         return GridGaussian(exact, self.noise_multiplier, min(coarsest_tick(exact * self.noise_multiplier), _FINEST))
 
@@ -61,7 +53,6 @@ class ColumnRelease:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that are sent."""
         ticks = (self.largest + _REACH * self.mechanism.noise_std) / self.mechanism.tick
         return np.dtype("<i2" if ticks < 2**15 - 1 else "<i4" if ticks < 2**31 - 1 else "<i8")
 

@@ -39,7 +39,6 @@ from sottovoce.vertical.wire import Done
 
 __all__ = ["JointBallPlan"]
 
-_MOST: Final = 12
 _SCORES: Final = 0.05  # of what is not for columns, for the scores of choices
 
 _Column = tuple[str, int]  # of which party, which one
@@ -56,6 +55,11 @@ class JointBallPlan(PrivateBallPlan):
     """
 
     name: ClassVar[str] = "global"
+    most_steps: ClassVar[int] = 12
+    mechanism: ClassVar[str] = (  # type: ignore[misc]
+        "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
+        "that is stepped along shared once with Gaussian noise on a grid"
+    )
     options: ClassVar[tuple[str, ...]] = ("sharing_share",)
 
     sharing_share: float = 0.85
@@ -70,10 +74,6 @@ class JointBallPlan(PrivateBallPlan):
         number("the noise multiplier of a score", score, at_least=1e-6, at_most=1e6, remedy=remedy)
         for name in self.facts.names:
             magnitude(f"the clip of a record's slope at party {name!r}", self.slope_bound(name))
-
-    @property
-    def most_steps(self) -> int:
-        return _MOST
 
     @property
     def n_choices(self) -> int:
@@ -216,13 +216,6 @@ class JointBallPlan(PrivateBallPlan):
             if owner == name:
                 weights[column] = self.label_unit * steps * self.vertex(name) / self.n_steps
         return self.in_units(name, weights)
-
-    @property
-    def mechanism(self) -> str:
-        return (
-            "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
-            "that is stepped along shared once with Gaussian noise on a grid"
-        )
 
     @property
     def releases(self) -> tuple[str, ...]:

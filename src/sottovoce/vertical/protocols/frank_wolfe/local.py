@@ -10,7 +10,7 @@ Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError, PartyError
@@ -27,22 +27,21 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 
 __all__ = ["LocalBallPlan"]
 
-_MOST: Final = 16
-
 
 @dataclass(frozen=True, kw_only=True)
 class LocalBallPlan(PrivateBallPlan):
     """All steps of a party alone."""
 
     name: ClassVar[str] = "local"
+    most_steps: ClassVar[int] = 16
+    mechanism: ClassVar[str] = (  # type: ignore[misc]
+        "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
+        "mechanisms over its signed columns"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_choice(self.selection_range)
-
-    @property
-    def most_steps(self) -> int:
-        return _MOST
 
     @cached_property
     def selection_range(self) -> float:
@@ -107,13 +106,6 @@ class LocalBallPlan(PrivateBallPlan):
             raise PartyError(f"party {name!r} answered with something that is not a choice: {error}") from error
         weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
         return self.in_units(name, weights)
-
-    @property
-    def mechanism(self) -> str:
-        return (
-            "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
-            "mechanisms over its signed columns"
-        )
 
     @property
     def releases(self) -> tuple[str, ...]:

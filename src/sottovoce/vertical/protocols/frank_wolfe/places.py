@@ -17,7 +17,6 @@ def place_of(column: int, sign: int) -> int:
 
 
 def signed_column(place: int) -> tuple[int, int]:
-    """Return the column and the sign of a place."""
     return place // 2, -1 if place % 2 else 1
 
 

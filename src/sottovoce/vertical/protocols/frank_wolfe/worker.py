@@ -138,15 +138,7 @@ class _JointScores(DenseScores):
 
 
 class BallSteps:
-    """Steps that are taken together with other parties.
-
-    Parameters
-    ----------
-    table : ndarray or csr_array
-    data_bound : float
-    start : BallStart
-    noise : numpy.random.Generator
-    """
+    """Steps that are taken together with other parties."""
 
     def __init__(self, table: Any, data_bound: float, start: BallStart, noise: np.random.Generator) -> None:
         self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise

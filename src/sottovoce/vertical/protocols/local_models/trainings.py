@@ -34,7 +34,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
-from sottovoce.vertical.protocols.local_models.released_labels import SPENT, ReleasedLabelsPlan, Vector
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan, Vector
 
 __all__ = ["TRAININGS", "LogisticOnLabelsPlan", "SquaredOnLabelsPlan"]
 
@@ -78,11 +78,6 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
         # the sum of two variances a/s + b/(1 - s) is least for s in proportion to the sensitivities
         cross, slopes = self.soft_label_bound * math.sqrt(self.cross_square), 2.0 * _MAX_SLOPE
         return 1.0 - rest, rest * cross / (cross + slopes), rest * slopes / (cross + slopes)
-
-    @property
-    def mu_slopes(self) -> float:
-        """Gaussian-DP parameter of all sums of slopes together."""
-        return self.mu * math.sqrt(self.shares[2]) * SPENT
 
     def slopes_mechanism(self) -> GridGaussian:
         """Return the mechanism of each sum of slopes; a sum of terms of norm at most 1/2 moves by at most 1."""

@@ -32,13 +32,7 @@ _MOST_PARTIES: Final = 16
 
 @dataclass(frozen=True)
 class Held:
-    """The columns of one party, publicly.
-
-    Attributes
-    ----------
-    name : str
-    n_features : int
-    """
+    """The columns of one party, publicly."""
 
     name: str
     n_features: int
@@ -96,12 +90,7 @@ class AgreedPlan(ABC):
     engine: str
 
     def check_facts(self) -> None:
-        """Refuse what no joint training can be planned from; numbers become plain, so that equal plans are equal text.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Refuse what no joint training can be planned from; numbers become plain: equal plans are equal text."""
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         if math.isinf(epsilon):
             raise ParameterError("epsilon must be finite for mechanism='secure'; got infinity.")
@@ -234,7 +223,6 @@ class AgreedPlan(ABC):
 
     @property
     def n_pieces(self) -> int:
-        """Pieces that the rows are cut into."""
         return math.ceil(self.n_samples / PIECE)
 
     @abstractmethod

@@ -210,7 +210,6 @@ class ColumnPlan(AgreedPlan):
 
     @cached_property
     def selection_range(self) -> float:
-        """Bounded range of each choice."""
         return bounded_range(self.epsilon, self.delta, self.n_choices)
 
     @property
@@ -323,10 +322,6 @@ class ColumnPlan(AgreedPlan):
 
 class ColumnsTaken(Conclusion):
     """The model of places: the sum of equal steps along signed columns.
-
-    Parameters
-    ----------
-    plan : ColumnPlan
 
     Attributes
     ----------

@@ -68,13 +68,7 @@ class JointPlan(AgreedPlan):
 
     Attributes
     ----------
-    n_samples : int
-        Aligned people.
     blocks : tuple of Block
-        The parties with columns, in order.
-    helpers : tuple of str
-        Parties that compute and hold no table.
-    label_holder : str
     loss : {"squared", "logistic", "smoothed hinge"}
     smoothing : float
         Width of the rounded corner of the smoothed hinge.
@@ -82,13 +76,10 @@ class JointPlan(AgreedPlan):
         Of numeric labels.
     alpha : float
         Penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses.
-    fit_intercept : bool
     labels_public : bool
         Labels are treated as secret either way.
-    epsilon, delta : float
     colluding : int
         Parties whose own shares of the noise are taken to be known to each other.
-    engine : {"spu", "mpyc", "in-process"}
     n_passes : int or None
         None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else.
     """
@@ -305,12 +296,7 @@ class JointPlan(AgreedPlan):
 
 
 class Fitting(Conclusion):
-    """The model of noisy sums.
-
-    Parameters
-    ----------
-    plan : JointPlan
-    """
+    """The model of noisy sums."""
 
     def __init__(self, plan: JointPlan) -> None:
         self._plan, self._done = plan, -1

@@ -10,12 +10,13 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 
 __all__ = ["JointWorker", "named"]
@@ -32,14 +33,6 @@ def named(text: str, names: Sequence[str]) -> str:
         return f"party {names[rank]!r}" if rank < len(names) else found[0]
 
     return re.sub(r"\bparty (\d{1,3})\b", name, text)
-
-
-class _Seat(Protocol):
-    """What `sottovoce.vertical.engines.seat.Seat` is to a worker."""
-
-    def sit(self, cards: Any, names: Any) -> Engine: ...
-
-    def close(self) -> None: ...
 
 
 class JointWorker:
@@ -66,7 +59,7 @@ class JointWorker:
         What the last step opened.
     """
 
-    def __init__(self, plan: AgreedPlan, name: str, seat: _Seat, patience: float) -> None:
+    def __init__(self, plan: AgreedPlan, name: str, seat: Seat, patience: float) -> None:
         self.plan, self.name = plan, name
         self.state, self.step, self.reason = "invited", -1, ""
         self._seat = seat
