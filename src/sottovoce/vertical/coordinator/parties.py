@@ -100,13 +100,10 @@ class Parties(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        self.session_name, self._process = self._new_session(), os.getpid()
+        name = new_session() if self.checkpoint is None else self.checkpoint.new_session()
+        self.session_name, self._process = name, os.getpid()
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
-
-    def _new_session(self) -> bytes:
-        """Return the name of a new session; a run that is resumed names them as it did before."""
-        return new_session() if self.checkpoint is None else self.checkpoint.new_session()
 
     def new_run(self) -> Run:
         """Return what the next fit over these parties draws; a run that is resumed draws as it did before."""
@@ -128,12 +125,6 @@ class Parties(ABC):
     @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one framed request to each named party and return its answers; one that fails is a `PartyError`."""
-
-    def _ask(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the answers, from the checkpoint where it has them."""
-        if self.checkpoint is None:
-            return self._send(requests)
-        return self.checkpoint.answered(requests, self._send, self.here)
 
     def exchange(self, request: Message | Mapping[str, Message], expected: type[Reply]) -> dict[str, Reply]:
         """Send one request to all parties, or to each the one of its name, and return their replies, by name.
@@ -172,7 +163,10 @@ class Parties(ABC):
                 seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
                 self._count(name, False, seen, len(sent[name]))
             try:
-                answers = self._ask(sent)
+                if self.checkpoint is None:
+                    answers = self._send(sent)
+                else:
+                    answers = self.checkpoint.answered(sent, self._send, self.here)
             except BaseException:
                 self._lost()
                 raise
@@ -216,14 +210,10 @@ class Parties(ABC):
         try:
             yield talk
         except BaseException:
-            if not self._is_resumable:
+            if self.checkpoint is None:
                 talk.close()
             raise
         talk.close()
-
-    @property
-    def _is_resumable(self) -> bool:
-        return self.checkpoint is not None
 
     def leave_out(self, names: Collection[str]) -> None:
         """Go on without some parties, which were asked for their facts alone."""
@@ -268,22 +258,11 @@ class _Conversation(Parties):
     """One more session with the parties of a carrier."""
 
     def __init__(self, carrier: Parties) -> None:
-        self._carrier = carrier
+        self._carrier, self.here, self.checkpoint = carrier, carrier.here, carrier.checkpoint
         super().__init__(carrier.names)
-        self.here = carrier.here
-
-    def _new_session(self) -> bytes:
-        return self._carrier._new_session()  # its other half
-
-    def new_run(self) -> Run:
-        return self._carrier.new_run()
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        return self._carrier._ask(requests)
-
-    @property
-    def _is_resumable(self) -> bool:
-        return self._carrier._is_resumable
+        return self._carrier._send(requests)
 
     def _lost(self) -> None:
         """Stay in it: the training has failed, and those who got the request can still be told that it is over."""

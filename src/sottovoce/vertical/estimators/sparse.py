@@ -139,8 +139,9 @@ class _BallEstimator(VerticalEstimator):
         if is_secure:
             return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
         facts["label_share"] = self.label_share
-        if self._form is not None:
-            return self._form(**facts, **self._published())
+        form = plan_class(self.mechanism)
+        if form is not None:
+            return form(**facts, **self._published())
         if self.aggregation == "local":
             return LocalBallPlan(**facts)
         return JointBallPlan(**facts, **self._sharing())
@@ -159,25 +160,20 @@ class _BallEstimator(VerticalEstimator):
             )
         return options
 
-    @property
-    def _form(self) -> type[VerticalPlan] | None:
-        return plan_class(self.mechanism)
-
     def _published(self) -> dict[str, Any]:
         """Return the options of the form for study that was asked for, or refuse what does not go with it."""
-        if self._form is not None:
-            if math.isinf(self.epsilon or 0.0):
-                raise ParameterError(
-                    f"mechanism={self._form.name!r} is about noise: give a finite epsilon, or leave it out."
-                )
-            if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
-                raise ParameterError(
-                    "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe'. Leave them out."
-                )
-        elif self.mechanism_options is not None:
-            raise ParameterError("mechanism_options are for forms for study; there are none for 'frank-wolfe'.")
-        options = () if self._form is None else self._form.options
-        return known_options("mechanism_options", self.mechanism_options, options)
+        form = plan_class(self.mechanism)
+        if form is None:
+            if self.mechanism_options is not None:
+                raise ParameterError("mechanism_options are for forms for study; there are none for 'frank-wolfe'.")
+            return {}
+        if math.isinf(self.epsilon or 0.0):
+            raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
+        if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
+            raise ParameterError(
+                "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe'. Leave them out."
+            )
+        return known_options("mechanism_options", self.mechanism_options, form.options)
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:
         super()._take(plan, solution, model)

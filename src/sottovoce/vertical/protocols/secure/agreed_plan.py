@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Self, get_args, get_origin
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import filled_text, privacy_budget, truth, whole_number
+from sottovoce._validation import bounds, filled_text, privacy_budget, truth, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
@@ -30,12 +30,27 @@ PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
 
 
+class _Plain:
+    """Checked numbers become plain, so that equal plans are equal text."""
+
+    def keep(self, **plain: object) -> None:
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+
 @dataclass(frozen=True)
-class Held:
+class Held(_Plain):
     """The columns of one party, publicly."""
+
+    most_features: ClassVar[int]
 
     name: str
     n_features: int
+
+    def __post_init__(self) -> None:
+        filled_text("the name of a party", self.name)
+        what = f"n_features of party {self.name!r}"
+        self.keep(n_features=whole_number(what, self.n_features, at_least=1, at_most=self.most_features))
 
 
 class Conclusion(ABC):
@@ -60,7 +75,7 @@ class Conclusion(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgreedPlan(ABC):
+class AgreedPlan(_Plain, ABC):
     """What every joint training is planned from.
 
     Attributes
@@ -72,6 +87,9 @@ class AgreedPlan(ABC):
     helpers : tuple of str
         Parties that compute and hold no table.
     label_holder : str
+    loss : str
+    label_bounds : (low, high) or None
+        Of numeric labels.
     fit_intercept : bool
     epsilon, delta : float
     engine : {"spu", "mpyc", "in-process"}
@@ -84,26 +102,29 @@ class AgreedPlan(ABC):
     blocks: tuple[Any, ...]
     helpers: tuple[str, ...] = ()
     label_holder: str
+    loss: str
+    label_bounds: tuple[float, float] | None = None
     fit_intercept: bool = True
     epsilon: float
     delta: float
     engine: str
 
     def check_facts(self) -> None:
-        """Refuse what no joint training can be planned from; numbers become plain: equal plans are equal text."""
+        """Refuse what no joint training can be planned from."""
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         if math.isinf(epsilon):
             raise ParameterError("epsilon must be finite for mechanism='secure'; got infinity.")
-        plain: dict[str, object] = {
-            "n_samples": whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
-            "blocks": tuple(self.blocks),
-            "helpers": tuple(self.helpers),
-            "fit_intercept": truth("fit_intercept", self.fit_intercept),
-            "epsilon": epsilon,
-            "delta": delta,
-        }
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        self.keep(
+            n_samples=whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
+            blocks=tuple(self.blocks),
+            helpers=tuple(self.helpers),
+            fit_intercept=truth("fit_intercept", self.fit_intercept),
+            epsilon=epsilon,
+            delta=delta,
+        )
+        if self.loss == "squared":
+            remedy = "They are public; never compute them from the data."
+            self.keep(label_bounds=bounds("label_bounds", self.label_bounds, remedy=remedy))
 
     def check_parties(self) -> None:
         """Refuse names that are not their own, and numbers of parties that the engine does not take."""
@@ -127,6 +148,21 @@ class AgreedPlan(ABC):
                 f"engine={self.engine!r} takes {least} to {most} parties, helpers included; got {n_parties}. Add "
                 "helpers, or choose another engine."
             )
+
+    @classmethod
+    def of(cls, plan: Any, **own: Any) -> Self:
+        """Return what the parties agree on of a `VerticalPlan`, with what this kind of plan has of its ``own``."""
+        facts = plan.facts
+        given = {"loss": plan.loss.name, "label_bounds": facts.label_bounds, "fit_intercept": plan.fit_intercept} | own
+        return cls(
+            n_samples=facts.n_samples,
+            helpers=facts.helpers,
+            label_holder=facts.label_holder,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            engine=plan.engine,
+            **given,
+        )
 
     # ------------------------------------------------------------------ the text
 

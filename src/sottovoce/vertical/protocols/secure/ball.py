@@ -58,22 +58,13 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @cached_property
     def joint(self) -> ColumnPlan:
-        return ColumnPlan(
-            n_samples=self.facts.n_samples,
+        return ColumnPlan.of(
+            self,
             blocks=tuple(
-                Columns(name=name, n_features=facts.n_features, data_bound=facts.data_bound)
-                for name, facts in self.facts.descriptions.items()
+                Columns(name, each.n_features, each.data_bound) for name, each in self.facts.descriptions.items()
             ),
-            helpers=self.facts.helpers,
-            label_holder=self.facts.label_holder,
-            loss=self.loss.name,
-            label_bounds=self.facts.label_bounds,
             residual_bound=self.residual_bound,
             radius=self.radius,
-            fit_intercept=self.fit_intercept,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            engine=self.engine,
             n_steps_given=self.n_steps_given,
         )
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce._validation import bounds, choice, filled_text, magnitude, whole_number
+from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
@@ -62,13 +62,13 @@ class Columns(Held):
         Public bound on the size of an entry; larger ones are cut.
     """
 
+    most_features: ClassVar[int] = _MOST_COLUMNS
+
     data_bound: float
 
     def __post_init__(self) -> None:
-        place = f"of party {filled_text('the name of a party', self.name)!r}"
-        width = whole_number(f"n_features {place}", self.n_features, at_least=1, at_most=_MOST_COLUMNS)
-        object.__setattr__(self, "n_features", width)
-        object.__setattr__(self, "data_bound", magnitude(f"data_bound {place}", self.data_bound))
+        super().__post_init__()
+        self.keep(data_bound=magnitude(f"data_bound of party {self.name!r}", self.data_bound))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,6 @@ class ColumnPlan(AgreedPlan):
     ----------
     blocks : tuple of Columns
     loss : {"squared", "logistic"}
-    label_bounds : (low, high) or None
-        Of numeric labels.
     residual_bound : float or None
         Bound on a residual of squared loss; None is half of the width of ``label_bounds``, without an intercept the
         largest label in size.
@@ -93,8 +91,6 @@ class ColumnPlan(AgreedPlan):
     held: ClassVar[type[Held]] = Columns
 
     blocks: tuple[Columns, ...]
-    loss: str
-    label_bounds: tuple[float, float] | None = None
     residual_bound: float | None = None
     radius: float
     n_steps_given: int | None = None
@@ -108,18 +104,14 @@ class ColumnPlan(AgreedPlan):
             )
         choice("engine", self.engine, _ENGINES)
         self.check_facts()
-        kept: dict[str, object] = {"radius": magnitude("radius", self.radius)}
-        if self.loss == "squared":
-            remedy = "They are public; never compute them from the data."
-            kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
-            if self.residual_bound is not None:
-                kept["residual_bound"] = magnitude("residual_bound", self.residual_bound)
-        elif self.label_bounds is not None or self.residual_bound is not None:
+        self.keep(radius=magnitude("radius", self.radius))
+        if self.loss != "squared" and not (self.label_bounds is None and self.residual_bound is None):
             raise ParameterError("label_bounds and residual_bound are for the squared loss.")
+        if self.residual_bound is not None:
+            self.keep(residual_bound=magnitude("residual_bound", self.residual_bound))
         if self.n_steps_given is not None:
-            kept["n_steps_given"] = whole_number("n_steps", self.n_steps_given, at_least=1, at_most=_MOST_GIVEN)
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
+            steps = whole_number("n_steps", self.n_steps_given, at_least=1, at_most=_MOST_GIVEN)
+            self.keep(n_steps_given=steps)
         self.check_parties()
         self._check_sizes()
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import bounds, choice, filled_text, magnitude, number, truth, whole_number
+from sottovoce._validation import choice, magnitude, number, truth, whole_number
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
@@ -51,15 +51,18 @@ class Block(Held):
         Whether no entry is negative. No sensitivity here is smaller for it.
     """
 
+    most_features: ClassVar[int] = _MOST_WEIGHTS
+
     data_norm: float
     nonnegative: bool = False
 
     def __post_init__(self) -> None:
-        place = f"of party {filled_text('the name of a party', self.name)!r}"
-        width = whole_number(f"n_features {place}", self.n_features, at_least=1, at_most=_MOST_WEIGHTS)
-        object.__setattr__(self, "n_features", width)
-        object.__setattr__(self, "data_norm", magnitude(f"data_norm {place}", self.data_norm))
-        object.__setattr__(self, "nonnegative", truth(f"nonnegative {place}", self.nonnegative))
+        super().__post_init__()
+        place = f"of party {self.name!r}"
+        self.keep(
+            data_norm=magnitude(f"data_norm {place}", self.data_norm),
+            nonnegative=truth(f"nonnegative {place}", self.nonnegative),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +75,6 @@ class JointPlan(AgreedPlan):
     loss : {"squared", "logistic", "smoothed hinge"}
     smoothing : float
         Width of the rounded corner of the smoothed hinge.
-    label_bounds : (low, high) or None
-        Of numeric labels.
     alpha : float
         Penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses.
     labels_public : bool
@@ -87,9 +88,7 @@ class JointPlan(AgreedPlan):
     held: ClassVar[type[Held]] = Block
 
     blocks: tuple[Block, ...]
-    loss: str
     smoothing: float = 0.5
-    label_bounds: tuple[float, float] | None = None
     alpha: float
     labels_public: bool = False
     colluding: int = 1
@@ -99,24 +98,17 @@ class JointPlan(AgreedPlan):
         choice("loss", self.loss, _LOSSES)
         choice("engine", self.engine, tuple(_BOUNDS))
         self.check_facts()
-        # plain numbers, so that equal plans have the same text
-        kept: dict[str, object] = {
-            "alpha": magnitude("alpha", self.alpha),
-            "smoothing": number("smoothing", self.smoothing, above=0.0),
-            "labels_public": truth("labels_public", self.labels_public),
-            "colluding": whole_number("colluding", self.colluding, at_least=1),
-        }
-        if self.loss == "squared":
-            remedy = "They are public; never compute them from the data."
-            kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
-        elif self.label_bounds is not None:
+        if self.loss != "squared" and self.label_bounds is not None:
             raise ParameterError(f"label_bounds are for the squared loss; got them with the {self.loss} loss.")
+        self.keep(
+            alpha=magnitude("alpha", self.alpha),
+            smoothing=number("smoothing", self.smoothing, above=0.0),
+            labels_public=truth("labels_public", self.labels_public),
+            colluding=whole_number("colluding", self.colluding, at_least=1),
+        )
         if self.n_passes is not None:
-            kept["n_passes"] = whole_number(
-                "n_passes", self.n_passes, at_least=0 if self.loss == "squared" else 1, at_most=_MOST_PASSES
-            )
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
+            least = 0 if self.loss == "squared" else 1
+            self.keep(n_passes=whole_number("n_passes", self.n_passes, at_least=least, at_most=_MOST_PASSES))
         self.check_parties()
         self._check_view()
         # whatever is too small or large for the noise, or for sums in whole numbers, is refused here, and never later

@@ -77,29 +77,16 @@ class SecurePlan(TrainedTogether, VerticalPlan):
     @cached_property
     def joint(self) -> JointPlan:
         hinge = self.loss if isinstance(self.loss, SmoothedHinge) else None
-        return JointPlan(
-            n_samples=self.facts.n_samples,
+        return JointPlan.of(
+            self,
             blocks=tuple(
-                Block(
-                    name=name,
-                    n_features=facts.n_features,
-                    data_norm=facts.data_norm,
-                    nonnegative=bool(facts.nonnegative),
-                )
-                for name, facts in self.facts.descriptions.items()
+                Block(name, each.n_features, each.data_norm, bool(each.nonnegative))
+                for name, each in self.facts.descriptions.items()
             ),
-            helpers=self.facts.helpers,
-            label_holder=self.facts.label_holder,
-            loss=self.loss.name if hinge is None else "smoothed hinge",
-            **({} if hinge is None else {"smoothing": float(hinge.smoothing)}),
-            label_bounds=self.facts.label_bounds,
+            **({} if hinge is None else {"loss": "smoothed hinge", "smoothing": float(hinge.smoothing)}),
             alpha=self.alpha,
-            fit_intercept=self.fit_intercept,
             labels_public=False,  # they are shared as secrets like everything else: it costs nothing here
-            epsilon=self.epsilon,
-            delta=self.delta,
             colluding=self.colluding,
-            engine=self.engine,
             n_passes=self.n_passes,
         )
 
