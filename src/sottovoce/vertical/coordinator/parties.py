@@ -197,8 +197,9 @@ class Parties(ABC):
                 self.uplink_bytes += n_bytes
             else:
                 self.downlink_bytes += n_bytes
-            for record in self._records if message is not None else ():
-                record.append(Crossing(party, uplink, message, n_bytes))
+            if message is not None:
+                for record in self._records:
+                    record.append(Crossing(party, uplink, message, n_bytes))
 
     @contextmanager
     def session(self) -> Iterator["Parties"]:

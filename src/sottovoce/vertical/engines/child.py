@@ -21,7 +21,7 @@ from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.pipe import receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
 from sottovoce.vertical.engines.self_check import CHECKED, self_check
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["main"]
 

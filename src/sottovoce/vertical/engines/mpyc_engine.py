@@ -34,7 +34,7 @@ from sottovoce.vertical.engines.shamir import (
 )
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.engines.tls import TlsFiles
+    from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["MpycEngine"]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce.vertical.engines.engine import EngineError
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.engines.tls import TlsFiles
+    from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["Links"]
 

@@ -28,11 +28,11 @@ def send(
 ) -> None:
     """Send a frame; ``until`` is a time of `time.monotonic`, after which TimeoutError is raised."""
     text = json.dumps({**header, "shapes": [array.shape for array in arrays]}).encode()
-    # no copy where the numbers already lie in order
-    numbers = (_bytes(np.ascontiguousarray(array, np.int64)) for array in arrays)
-    for part in (_LENGTH.pack(len(text)) + text, *numbers):
+    _limit(end, until)
+    end.sendall(_LENGTH.pack(len(text)) + text)
+    for array in arrays:
         _limit(end, until)
-        end.sendall(part)
+        end.sendall(_bytes(np.ascontiguousarray(array, np.int64)))  # no copy where the numbers already lie in order
 
 
 def receive(end: socket.socket, until: float | None = None) -> tuple[dict[str, Any], list[Whole]]:

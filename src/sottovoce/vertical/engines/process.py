@@ -19,8 +19,7 @@ from typing import Any
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.pipe import receive, send
 from sottovoce.vertical.engines.programs import Program, program_text
-from sottovoce.vertical.engines.site import ENGINES
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import ENGINES, TlsFiles
 
 __all__ = ["EngineProcess", "TlsFiles"]
 

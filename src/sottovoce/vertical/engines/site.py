@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ENGINES", "ComputeSite"]
+__all__ = ["ENGINES", "ComputeSite", "TlsFiles"]
 
 ENGINES: Final = ("spu", "mpyc")
 """Engines between processes; "in-process" is the third, for parties that share a process."""
@@ -41,3 +41,20 @@ class ComputeSite:
     identity: Path | None = None
     fingerprints: dict[str, str] | None = None
     timeout: float = 600.0
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """A party's certificate of one session and what it trusts in that session.
+
+    Parameters
+    ----------
+    certificate, key : Path
+        The own session certificate, which signs itself, and its key (PEM).
+    partners : Path
+        The session certificates of exactly the partners (PEM): nobody else gets a connection.
+    """
+
+    certificate: Path
+    key: Path
+    partners: Path

@@ -20,7 +20,7 @@ import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Add, ChooseColumn, CrossProduct, OverRows, Program
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["SpuEngine"]
 
@@ -223,7 +223,7 @@ class SpuEngine(Engine):
                 )
             return (places,)
 
-        listed: dict[type[Program], Callable[..., Any]] = {
+        listed: dict[Any, Callable[..., Any]] = {
             Add: add,
             CrossProduct: cross,
             OverRows: over_rows,

@@ -14,11 +14,10 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, engine_for
 from sottovoce.vertical.estimators.options import known_options
 from sottovoce.vertical.estimators.parties import owned
-from sottovoce.vertical.estimators.prediction import Vector
+from sottovoce.vertical.estimators.prediction import Comparison, Vector
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import plan_class
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan

@@ -23,8 +23,8 @@ from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
+from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
-from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
 __all__ = ["SCORED_THROUGH", "BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
 

@@ -56,7 +56,7 @@ class JointBallPlan(PrivateBallPlan):
 
     name: ClassVar[str] = "global"
     most_steps: ClassVar[int] = 12
-    mechanism: ClassVar[str] = (  # type: ignore[misc]
+    mechanism: ClassVar[str] = (
         "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
         "that is stepped along shared once with Gaussian noise on a grid"
     )

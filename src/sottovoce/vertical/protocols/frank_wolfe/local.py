@@ -21,8 +21,8 @@ from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.columns import unpack_places
 from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen, TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.places import unpack_places
 from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 
 __all__ = ["LocalBallPlan"]
@@ -34,7 +34,7 @@ class LocalBallPlan(PrivateBallPlan):
 
     name: ClassVar[str] = "local"
     most_steps: ClassVar[int] = 16
-    mechanism: ClassVar[str] = (  # type: ignore[misc]
+    mechanism: ClassVar[str] = (
         "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
         "mechanisms over its signed columns"
     )

@@ -24,7 +24,7 @@ from sottovoce.vertical.protocol import (
 )
 from sottovoce.vertical.protocols.exact.party import EXACT
 from sottovoce.vertical.protocols.frank_wolfe import messages
-from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of
+from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places, place_of
 from sottovoce.vertical.protocols.frank_wolfe.worker import (
     LOSSES,
     BallSteps,

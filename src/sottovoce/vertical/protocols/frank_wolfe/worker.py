@@ -22,9 +22,8 @@ from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of, signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.places import place_of, signed_column
 
 __all__ = [
     "LOSSES",
