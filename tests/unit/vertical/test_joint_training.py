@@ -26,7 +26,7 @@ from sottovoce.vertical import (
     VerticalRidge,
     align,
 )
-from sottovoce.vertical.engines.available import available_engines
+from sottovoce.vertical.engines.site import available_engines
 from sottovoce.vertical.estimators.choosing import choose_mechanism
 from sottovoce.vertical.estimators.computing import choose_engine, engine_for
 from sottovoce.vertical.party.journal import Journal

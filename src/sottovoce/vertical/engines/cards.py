@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, TypeVar
 
-from sottovoce.vertical.engines.available import IN_PROCESS
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate
-from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite
 
 __all__ = ["SessionCard", "canonical", "check_cards", "on_this_machine", "read_canonical"]
 

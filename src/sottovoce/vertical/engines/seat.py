@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce._version import __version__
-from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
 from sottovoce.vertical.engines.cards import SessionCard, check_cards, on_this_machine
 from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, session_certificate
-from sottovoce.vertical.engines.site import ENGINES, ComputeSite
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, ComputeSite, available_engines
 
 __all__ = ["Seat"]
 

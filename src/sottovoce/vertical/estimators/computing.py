@@ -6,8 +6,7 @@ from typing import Final
 
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.engines.available import IN_PROCESS
-from sottovoce.vertical.engines.site import ENGINES
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.protocols.secure.messages import AskEngines, Engines
 

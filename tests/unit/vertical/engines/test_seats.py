@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("cryptography", reason="certificates need the extra [secure]")
 
 from sottovoce._version import __version__
-from sottovoce.vertical.engines import available, seat
+from sottovoce.vertical.engines import seat
+from sottovoce.vertical.engines import site as installed
 from sottovoce.vertical.engines.cards import SessionCard, on_this_machine
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, session_certificate
@@ -404,16 +405,16 @@ def test_the_loopback_is_known(host, local):
 
 
 def test_installed_engines_have_versions(monkeypatch):
-    monkeypatch.setattr(available, "find_spec", lambda name: None if name == "jax" else object())
-    monkeypatch.setattr(available, "version", lambda name: "1.2")
-    assert available.available_engines() == {"mpyc": "mpyc 1.2", "in-process": f"sottovoce {__version__}"}
+    monkeypatch.setattr(installed, "find_spec", lambda name: None if name == "jax" else object())
+    monkeypatch.setattr(installed, "version", lambda name: "1.2")
+    assert installed.available_engines() == {"mpyc": "mpyc 1.2", "in-process": f"sottovoce {__version__}"}
 
 
 def test_asking_for_engines_imports_none():
     import subprocess
 
     code = (
-        "import sys; from sottovoce.vertical.engines.available import available_engines; available_engines();"
+        "import sys; from sottovoce.vertical.engines.site import available_engines; available_engines();"
         "import sottovoce.vertical.engines.seat;"
         "sys.exit(any(name in sys.modules for name in ('jax', 'spu', 'mpyc', 'cryptography')))"
     )

@@ -21,8 +21,7 @@ from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.coordinator.labels import LabelsOncePlan
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 

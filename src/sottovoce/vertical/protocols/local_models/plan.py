@@ -33,9 +33,8 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.charges import check_affordable, check_spent, require_row_bounds, split_mu
-from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SCORED, SumOfScores, Term, VerticalSolution
+from sottovoce.vertical.coordinator.plan import SCORED, LabelsOncePlan, SumOfScores, Term, VerticalSolution
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels

@@ -11,9 +11,9 @@ from typing import ClassVar, Final, TypeVar
 import numpy as np
 
 from sottovoce.privacy.events import Event
-from sottovoce.vertical.engines.available import available_engines
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
+from sottovoce.vertical.engines.site import available_engines
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, read_text

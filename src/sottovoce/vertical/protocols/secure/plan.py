@@ -22,8 +22,7 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import require_row_bounds
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SCORED, SumOfScores, Term, VerticalPlan, VerticalSolution
-from sottovoce.vertical.engines.available import IN_PROCESS
-from sottovoce.vertical.engines.site import ENGINES
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.together import TrainedTogether

@@ -17,7 +17,7 @@ from sottovoce.privacy.events import Event
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, VerticalSolution
-from sottovoce.vertical.engines.available import IN_PROCESS
+from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
 from sottovoce.vertical.wire import Done, Message
