@@ -131,7 +131,10 @@ class MpycEngine(Engine):
             if isinstance(program, Mask):  # what is opened must look like a fresh split
                 made = (_Shared(self._once(made[0])),)
         elif isinstance(program, CrossProduct):
-            made = (self._cross_product(*found),)
+            sum_, left, right = found
+            first = self._once(left)
+            second = first if right is left else self._once(right)
+            made = (_Shared(add(sum_.share, matmul(first, second)), twice=True),)
         elif isinstance(program, AddSlopes):
             made = self._add_slopes(program, found)
         else:
@@ -200,11 +203,6 @@ class MpycEngine(Engine):
 
     def _product(self, left: Share, right: Share) -> Share:
         return self._once(_Shared(mul(left, right), twice=True))
-
-    def _cross_product(self, total_: _Shared, left: _Shared, right: _Shared) -> _Shared:
-        first = self._once(left)
-        second = first if right is left else self._once(right)
-        return _Shared(add(total_.share, matmul(first, second)), twice=True)
 
     def _add_slopes(self, program: AddSlopes, found: Sequence[_Shared]) -> tuple[_Shared, ...]:
         rows, sums, all_, margins, shared = program.parts(found)

@@ -110,7 +110,10 @@ class Links:
             return False
         if rank in self._links and self._links[rank].lost is None:
             return False
-        return self._tls is None or self._tls.shown_by(transport) == self._tls.certificates[rank]
+        if self._tls is None:
+            return True
+        shown: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return shown == self._tls.certificates[rank]
 
     def made(self, link: Any) -> None:
         """Note a link, whoever is at its other end: it is cut at the end."""
@@ -326,11 +329,6 @@ class _Tls:
             raise EngineError(f"{len(shown)} certificates came for {n_parties - 1} partners; begin again")
         partners = (other for other in range(n_parties) if other != rank)
         self.certificates = dict(zip(partners, shown, strict=True))
-
-    @staticmethod
-    def shown_by(transport: Any) -> bytes | None:
-        shown: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return shown
 
 
 def _parties(ranks: Iterable[int]) -> str:

@@ -78,7 +78,8 @@ class Seat:
                 "computations (ComputeSite)."
             )
         if engine not in site.engines:
-            raise EngineError(f"{name!r} does not agree to engine {engine!r}; it agrees to: {_list(site.engines)}.")
+            agreed = ", ".join(sorted(map(str, site.engines))) or "none"
+            raise EngineError(f"{name!r} does not agree to engine {engine!r}; it agrees to: {agreed}.")
         if engine not in versions:
             raise EngineError(f"engine {engine!r} is not installed at {name!r}: pip install 'sottovoce[secure]'.")
         if site.identity is None and not on_this_machine(site.host):
@@ -222,7 +223,3 @@ def _write(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-def _list(names: object) -> str:
-    return ", ".join(sorted(map(str, names))) or "none"  # type: ignore[call-overload]

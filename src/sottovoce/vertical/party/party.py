@@ -384,7 +384,7 @@ class Party:
         if journal is not None and not known and frame.session in journal.names:
             self._take_up(journal, frame.session)
             known = frame.session in self._sessions
-        session = self._sessions.find(frame, at_home=self._is_at_home)
+        session = self._sessions.find(frame, at_home=threading.get_ident() in self._at_home)
         if journal is not None and not known and not session.at_home:
             try:
                 session.log = journal.begin(session.name, self._digest)
@@ -576,10 +576,6 @@ class Party:
 
     def _seed(self, session: Session) -> object:
         return self._session_seeds.get(session.name, self._random_state)
-
-    @property
-    def _is_at_home(self) -> bool:
-        return threading.get_ident() in self._at_home
 
 
 class _OverError(SessionError):

@@ -1,5 +1,7 @@
 """The party's side: a private model of its own columns on labels that are not secret."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from sottovoce.central.data.row_unit import RowUnit
@@ -14,15 +16,6 @@ from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 __all__ = ["TrainOnLabelsHandler"]
 
 _LEAST_TRUTH = 1e-10  # 1 - 2 p of labels that are flipped with probability p
-
-
-class _Trained:
-    """A training that took one request; what it left follows from noisy sums."""
-
-    released = True
-
-    def __init__(self, x: np.ndarray) -> None:
-        self.x = x
 
 
 class TrainOnLabelsHandler(Handler[TrainOnLabels]):
@@ -60,5 +53,6 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         (weights,) = solution.weights
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
         x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
-        desk.training.worker, desk.training.intercept = _Trained(x), True
+        # it took one request, and what it left follows from noisy sums
+        desk.training.worker, desk.training.intercept = SimpleNamespace(x=x, released=True), True
         return Trained(event_text(solution.event))

@@ -189,16 +189,8 @@ class JointPlan(AgreedPlan):
     @cached_property
     def moments(self) -> SecondMoments:
         """What step 0 opens."""
-        training = self.training
-        return SecondMoments(
-            widths=tuple(block.n_features for block in self.blocks),
-            holder=self.holder,
-            constant=self.constant,
-            n_rows=self.n_samples,
-            moments=training.moments,
-            labels=training.labels,
-            with_labels=training.with_labels,
-        )
+        widths = tuple(block.n_features for block in self.blocks)
+        return SecondMoments(widths, self.holder, self.constant, self.n_samples, self.training)
 
     @property
     def _most_rows(self) -> int:

@@ -180,7 +180,7 @@ class Script(PlannedSteps):
     def _columns(self, rows: Whole | None, labels: Whole | None, place: slice) -> Whole:
         """Return what second moments are made of, in one piece: this party's columns, the label's where it is one."""
         piece = self.piece(rows, place)
-        if labels is None or not self.plan.moments.with_labels:
+        if labels is None or not self.plan.training.with_labels:
             return piece
         return np.column_stack([piece, self.piece(labels, place)])
 
@@ -192,7 +192,7 @@ class Script(PlannedSteps):
 
     def _wide(self, m: int, p: int) -> str:
         """Return the name of a party's columns, the label's among them where it is one."""
-        return f"rows and label.{p}" if self.plan.moments.with_labels and m == self.holder else f"rows{m}.{p}"
+        return f"rows and label.{p}" if self.plan.training.with_labels and m == self.holder else f"rows{m}.{p}"
 
     def _keep_rows(self, p: int, place: slice, rows: Whole | None, labels: Whole | None) -> None:
         """Keep, or share, what the passes run on, for one piece of rows; without passes everything goes."""
