@@ -22,9 +22,8 @@ from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalR
 from sottovoce.vertical.mechanisms import plan_class
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.joint import JointBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.local import LocalBallPlan
-from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.private import JointBallPlan, LocalBallPlan
+from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
