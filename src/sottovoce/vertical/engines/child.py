@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
 from sottovoce.vertical.engines.process import receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
-from sottovoce.vertical.engines.self_check import CHECKED, self_check
 from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["main"]
