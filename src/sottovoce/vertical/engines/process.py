@@ -95,8 +95,7 @@ class EngineProcess(Engine):
                 raise EngineError("this joint computation has been started before; begin a new one")
             self._child = _Child(self._log)
             weakref.finalize(self, self._child.leave)
-            if self._closed:  # by another thread, which had nothing to end yet
-                self._child.end()
+            self._stop_if_closed()
             answer, _ = self._ask(self._task, ())
             self.bound = int(answer["bound"])
 
@@ -125,6 +124,11 @@ class EngineProcess(Engine):
             # a thread that was waiting for an answer has been freed by now
             with self._one:
                 self._child.leave()
+
+    def _stop_if_closed(self) -> None:
+        """End a child that was begun while another thread has closed."""
+        if self._closed and self._child is not None:
+            self._child.end()
 
     def _do(self, command: Mapping[str, Any], arrays: Sequence[Whole] = ()) -> list[Whole]:
         with self._one:
