@@ -28,7 +28,7 @@ from sottovoce.local import Protocol
 from sottovoce.tables import ParquetTable
 from sottovoce.tables.table import Table
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
-from sottovoce.vertical.estimators.labels import labels_of
+from sottovoce.vertical.estimators.parties import labels_of
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 from support.containers import CHANGES, CONTAINERS, held, pairs
 

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from sottovoce.vertical.alignment.aligned import AlignedParties, align
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
     from sottovoce.vertical.engines.site import ComputeSite
-    from sottovoce.vertical.estimators.comparison import Comparison
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
+    from sottovoce.vertical.estimators.prediction import Comparison
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
     from sottovoce.vertical.party.helper import Helper
     from sottovoce.vertical.party.party import Part, Party
@@ -37,7 +37,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AlignedParties": "alignment.aligned",
-        "Comparison": "estimators.comparison",
+        "Comparison": "estimators.prediction",
         "ComputeSite": "engines.site",
         "Helper": "party.helper",
         "InProcessParties": "coordinator.parties",

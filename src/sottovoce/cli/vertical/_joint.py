@@ -13,10 +13,8 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_columns
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import ComputeSite, Helper, Party
-from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
-from sottovoce.vertical.engines.site import ENGINES
-from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
-from sottovoce.vertical.protocols.secure.plan import SecurePlan
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
+from sottovoce.vertical.protocols.secure.plan import SecureBallPlan, SecurePlan
 
 __all__ = ["JointTrial"]
 

@@ -12,7 +12,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
-from sottovoce.vertical.protocols.secure.plans import plan_from_text
+from sottovoce.vertical.protocols.secure.party import plan_from_text
 from sottovoce.vertical.wire import decode
 
 __all__ = ["JointNotes"]

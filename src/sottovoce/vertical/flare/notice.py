@@ -7,8 +7,7 @@ from typing import Any, Final
 from sottovoce.ledger import ChargeRecord, Ledger
 from sottovoce.privacy.events import describe
 from sottovoce.privacy.filters import PrivacyFilter, Release
-from sottovoce.vertical.engines.available import available_engines
-from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site, TableFacts
 from sottovoce.vertical.mechanisms import ANSWERS

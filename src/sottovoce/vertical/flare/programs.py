@@ -28,8 +28,8 @@ from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
+from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
 from sottovoce.vertical.flare.envelope import signed
 from sottovoce.vertical.flare.leftovers import clear_leftovers

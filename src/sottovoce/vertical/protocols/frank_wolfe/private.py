@@ -1,18 +1,7 @@
-r"""``aggregation="global"``: one ball, and steps that see what the other parties' columns predict.
+r"""Private Frank-Wolfe over columns at several parties without secure computation: every party alone, or together.
 
-In every round each party chooses a signed column by the slopes of its own exact part of the predictions plus what the
-*released* columns of the others predict, and releases a noisy score of its choice. The party with the largest takes the
-step alone, if the score says that the loss falls. No secure computation is involved, and the coordinator is covered
-like everybody else.
-
-A column is released once, with noise, the first time that it is stepped along; a column that is first taken in the last
-round is not released, because nobody would use it.
-
-Predictions from noisy columns are noisy themselves, and slopes are clipped accordingly: at
-c = max(1, s |step| sqrt(columns)), where s is the noise of a shared entry. Shares of the budget are measured
-(``benchmarks/vertical/frank_wolfe.py``).
-
-Proof: ``docs/privacy/vertical_frank_wolfe.md``.
+Shares of the budget are measured (``benchmarks/vertical/frank_wolfe.py``). Proof:
+``docs/privacy/vertical_frank_wolfe.md``.
 """
 
 import math
@@ -26,27 +15,118 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import MessageError, PartyError
-from sottovoce.privacy.calibration import least_scale
+from sottovoce.privacy.calibration import bounded_range, least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.protocols.frank_wolfe import messages
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    ShareColumn,
-    SharedColumn,
-)
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, unpack_places
+from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen, TrainOnBall
+from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 from sottovoce.vertical.wire import Done
 
-__all__ = ["JointBallPlan"]
+__all__ = ["JointBallPlan", "LocalBallPlan"]
 
-_MOST: Final = 12
+
+@dataclass(frozen=True, kw_only=True)
+class LocalBallPlan(PrivateBallPlan):
+    """``aggregation="local"``: every party takes all its steps alone, and tells which columns it took.
+
+    The ball is a product of K balls. Party k fits the labels with its own columns, by private Frank-Wolfe without
+    shrinking (`sottovoce.central.solvers.frank_wolfe`), and sends its T signed columns in one message of a few bytes.
+    The model is made of them and of public facts, so it is public. Nothing is spent on showing columns to others; what
+    is lost is that two parties whose columns say the same cannot know.
+    """
+
+    name: ClassVar[str] = "local"
+    most_steps: ClassVar[int] = 16
+    mechanism: ClassVar[str] = (
+        "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
+        "mechanisms over its signed columns"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_choice(self.selection_range)
+
+    @cached_property
+    def selection_range(self) -> float:
+        count = self.n_steps * len(self.facts.names)
+        if self.response is None:
+            return bounded_range(self.epsilon, self.delta, count)
+        labels = self.label_event
+
+        def run(scale: float) -> Event:
+            return compose(labels, RepeatedEvent(BoundedRangeEvent(1.0 / scale), count))
+
+        return 1.0 / least_scale(run, self.epsilon, self.delta)
+
+    @property
+    def _party_event(self) -> Event:
+        return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps)
+
+    @property
+    def event(self) -> Event:
+        count = self.n_steps * len(self.facts.names)
+        return compose(self.label_event, RepeatedEvent(BoundedRangeEvent(self.selection_range), count))
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        planned = self._party_event
+        check_affordable(parties, dict.fromkeys(self.facts.names, planned))
+        labels = self.soft_labels(y, streams)
+        requests = {
+            name: TrainOnBall(
+                self.loss.name,
+                labels[name],
+                self.shares[name] * self.vertex(name),
+                self.slope_bound(name),
+                self.n_steps,
+                self.selection_range,
+                self.intercept_at(name),
+                self.label_unit,
+                model,
+            )
+            for name in self.facts.names
+        }
+        replies = parties.exchange(requests, Chosen)
+        return VerticalSolution(
+            scorer=self.scorer,
+            event=self.event,
+            party_events=self.with_labels(dict.fromkeys(self.facts.names, planned)),
+            n_rounds=1,
+            weights={name: self._weights(name, reply) for name, reply in replies.items()},
+        )
+
+    def _weights(self, name: str, reply: Chosen) -> tuple[Vector, float]:
+        """Return a party's coefficients and intercept, in the units of its columns and of the labels."""
+        if reply.selection != self.selection_range:
+            raise PartyError(
+                f"party {name!r} says that each of its choices spent {reply.selection!r}; planned was "
+                f"{self.selection_range!r}. Its noise is not what the plan accounts for: bring all parties to the same "
+                "version."
+            )
+        columns = self.n_columns(name)
+        try:
+            places = unpack_places(reply.places, self.n_steps, columns)
+        except MessageError as error:
+            raise PartyError(f"party {name!r} answered with something that is not a choice: {error}") from error
+        weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
+        return self.in_units(name, weights)
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return (
+            *self.label_release,
+            "to everybody: the signed column that every step of every party takes (the model is a function of them)",
+        )
+
+    def details(self) -> dict[str, object]:
+        return {**super().details(), "bounded range of a choice": self.selection_range, "radius shares": self.shares}
+
+
 _SCORES: Final = 0.05  # of what is not for columns, for the scores of choices
 
 _Column = tuple[str, int]  # of which party, which one
@@ -54,7 +134,18 @@ _Column = tuple[str, int]  # of which party, which one
 
 @dataclass(frozen=True, kw_only=True)
 class JointBallPlan(PrivateBallPlan):
-    """Steps of all parties together.
+    """``aggregation="global"``: one ball, and steps that see what the other parties' columns predict.
+
+    In every round each party chooses a signed column by the slopes of its own exact part of the predictions plus what
+    the *released* columns of the others predict, and releases a noisy score of its choice. The party with the largest
+    takes the step alone, if the score says that the loss falls. No secure computation is involved, and the coordinator
+    is covered like everybody else.
+
+    A column is released once, with noise, the first time that it is stepped along; a column that is first taken in the
+    last round is not released, because nobody would use it.
+
+    Predictions from noisy columns are noisy themselves, and slopes are clipped accordingly: at
+    c = max(1, s |step| sqrt(columns)), where s is the noise of a shared entry.
 
     Attributes
     ----------
@@ -63,6 +154,11 @@ class JointBallPlan(PrivateBallPlan):
     """
 
     name: ClassVar[str] = "global"
+    most_steps: ClassVar[int] = 12
+    mechanism: ClassVar[str] = (
+        "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
+        "that is stepped along shared once with Gaussian noise on a grid"
+    )
     options: ClassVar[tuple[str, ...]] = ("sharing_share",)
 
     sharing_share: float = 0.85
@@ -77,11 +173,6 @@ class JointBallPlan(PrivateBallPlan):
         number("the noise multiplier of a score", score, at_least=1e-6, at_most=1e6, remedy=remedy)
         for name in self.facts.names:
             magnitude(f"the clip of a record's slope at party {name!r}", self.slope_bound(name))
-
-    @property
-    def most_steps(self) -> int:
-        """Cap of the rule for the number of steps."""
-        return _MOST
 
     @property
     def n_choices(self) -> int:
@@ -129,12 +220,10 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def event(self) -> Event:
-        """Labels, choices, scores and shared columns of all parties."""
         return self._event(self._scale)
 
     @cached_property
     def column(self) -> ColumnRelease:
-        """How a column is released."""
         return ColumnRelease(self.facts.n_samples, self._noise(self._scale)[2])
 
     def slope_bound(self, name: str) -> float:
@@ -146,7 +235,6 @@ class JointBallPlan(PrivateBallPlan):
         return max(exact, self.column.mechanism.noise_std * (max(steps) * math.sqrt(self.n_steps)))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Take all rounds; see `VerticalPlan.solve`."""
         names = self.facts.names
         planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
         check_affordable(parties, planned)
@@ -163,26 +251,15 @@ class JointBallPlan(PrivateBallPlan):
             weights=weights,
         )
 
-    def _starts(self, labels: dict[str, Vector]) -> dict[str, BallStart]:
+    def _starts(self, labels: dict[str, Vector]) -> dict[str, messages.BallStart]:
         choices, score, column = self._noise(self._scale)
         return {
-            name: BallStart(
-                self.loss.name,
-                labels[name],
-                self.vertex(name),
-                self.slope_bound(name),
-                self.n_steps,
-                choices,
-                self.intercept_at(name),
-                score,
-                column,
-                self.n_steps - 1,
-                "",
-                0,
-                0,
+            name: messages.BallStart(
+                self.loss.name, labels[name], self.vertex(name), self.slope_bound(name), self.n_steps, choices,
+                self.intercept_at(name), score, column, self.n_steps - 1, sketch="", sketch_rows=0, sketch_seed=0,
             )
             for name in self.facts.names
-        }
+        }  # fmt: skip
 
     def _rounds(self, parties: Parties) -> tuple[dict[_Column, int], dict[_Column, Vector]]:
         """Take all steps; return steps up less steps down, and what was released, by column that was stepped along."""
@@ -192,13 +269,14 @@ class JointBallPlan(PrivateBallPlan):
         told = {name: np.zeros(n) for name in names}  # what the released columns of each party predict
         for step in range(1, self.n_steps + 1):
             everybody = np.sum(list(told.values()), axis=0)
-            choices = parties.exchange({name: BallSelect(everybody - told[name]) for name in names}, BallChoice)
+            asked = {name: messages.BallSelect(everybody - told[name]) for name in names}
+            choices = parties.exchange(asked, messages.BallChoice)
             places = {name: self.checked_place(name, choices[name].place) for name in names}
             winner = self._winner(choices)
             if winner is None:
                 continue
             column, sign = places[winner]
-            parties.ask(winner, BallStep(choices[winner].place), Done)
+            parties.ask(winner, messages.BallStep(choices[winner].place), Done)
             taken[winner, column] = taken.get((winner, column), 0) + sign
             if step == self.n_steps:  # nobody would use a column of the last round
                 break
@@ -207,7 +285,7 @@ class JointBallPlan(PrivateBallPlan):
             told[winner] += sign * self.vertex(winner) / self.n_steps * columns[winner, column]
         return taken, columns
 
-    def _winner(self, choices: Mapping[str, BallChoice]) -> str | None:
+    def _winner(self, choices: Mapping[str, messages.BallChoice]) -> str | None:
         """Return along whose vertex the loss seems to fall fastest; None where it falls along none.
 
         A step of length s along a column changes the loss by at most -s score + n b s^2 / 2, b its smoothness.
@@ -220,7 +298,7 @@ class JointBallPlan(PrivateBallPlan):
         """Return a column that its party releases now; that of an intercept everybody knows."""
         if column == self.facts.descriptions[name].n_features:
             return np.ones(self.facts.n_samples)
-        reply = parties.ask(name, ShareColumn(column), SharedColumn)
+        reply = parties.ask(name, messages.ShareColumn(column), messages.SharedColumn)
         if reply.noise_multiplier != self.column.noise_multiplier:
             raise PartyError(
                 f"party {name!r} says that its column has noise {reply.noise_multiplier!r}; planned was "
@@ -239,16 +317,7 @@ class JointBallPlan(PrivateBallPlan):
         return self.in_units(name, weights)
 
     @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return (
-            "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
-            "that is stepped along shared once with Gaussian noise on a grid"
-        )
-
-    @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             *self.label_release,
             "to everybody: the signed column that each party chooses in every round, and its score with noise (the "
@@ -257,7 +326,6 @@ class JointBallPlan(PrivateBallPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         choices, score, column = self._noise(self._scale)
         details = {
             **super().details(), "bounded range of a choice": choices, "noise multiplier of a score": score,

@@ -1,4 +1,4 @@
-r"""Ridge by refinement inside: second moments once, then passes over residuals, for engines that can compare.
+r"""Ridge inside: the second moments of rows and labels once, then passes over residuals, for engines that can compare.
 
 The noise of X'X multiplies the weights, so the ridge of noisy moments alone stays off where columns go together. As in
 one table (`sottovoce.central.solvers.refinement`), residuals correct it: with labels t within [-1, 1] and secret dual
@@ -14,22 +14,21 @@ the limit is the exact optimum. Whole numbers: labels as in the second moments, 
 """
 
 import math
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.newton_schedule import CurvatureByWeight
-from sottovoce.privacy.events import Event, compose
-from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.programs import MoveDuals, Program
-from sottovoce.vertical.protocols.secure.moments_only import LABEL, ridge_of
-from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
-__all__ = ["MOST_ENTRIES", "RefinedRidge"]
+__all__ = ["LABEL", "MOST_ENTRIES", "MomentsOnly", "RefinedRidge", "ridge_of"]
 
+LABEL: Final = math.sqrt(0.5)  # c: X'X and X't get 4/9 of mu^2 each, as in `sufficient_statistics`
 MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
 
 # chosen by `benchmarks.vertical.secure_rules`
@@ -49,58 +48,69 @@ _MARGIN_BOUND: Final = 2**36
 _MOST_MARGIN: Final = 8  # in units of half the range of labels: predictions beyond are cut inside
 
 
-class RefinedRidge(Training):
-    """The second moments of rows and labels, and passes over residuals."""
+class MomentsOnly(Training):
+    """One release of sum_i u_i u_i', u_i = (x_i, the constant, c t_i)."""
 
-    has_duals = True
+    def __init__(self, setting: Setting) -> None:
+        length = longest(LABEL**2)
+        self.setting, self.with_labels, self.largest = setting, True, length
+        self.moments = setting.shared(2 * length**2, setting.mu)  # |uu' - zz'|^2 <= |u|^4 + |z|^4
+
+    @property
+    def event(self) -> Event:
+        return self.moments.event
+
+    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
+        return _Ridge(ridge_of(matrix, correlations, self.moments.total_std() / SQUARE), self.setting)
+
+    def details(self) -> dict[str, object]:
+        return {
+            "mu (Gaussian DP) of the second moments": self.moments.mu,
+            "noise of an entry of the diagonal of X'X": self.moments.total_std() / SQUARE,
+        }
+
+
+def ridge_of(matrix: Vector, correlations: Vector, noise_std: float) -> NoisyMoments:
+    """Return the moments of rows and labels in one matrix, from what was opened."""
+    moments = np.zeros((len(matrix) + 1, len(matrix) + 1))
+    moments[:-1, :-1] = matrix
+    moments[-1] = moments[:, -1] = correlations / SQUARE
+    return NoisyMoments(moments, LABEL, noise_std)
+
+
+class _Ridge(Estimate):
+    def __init__(self, moments: NoisyMoments, setting: Setting) -> None:
+        self.point, floor = moments.ridge_by_weight(setting.penalties)
+        self.chosen = {LEAST_ALPHA: floor / setting.n_samples}
+
+
+class RefinedRidge(ClippedPasses):
+    """The second moments of rows and labels, and passes over residuals."""
 
     def __init__(self, setting: Setting, n_passes: int | None) -> None:
         length = longest(LABEL**2)
         self.setting, self.with_labels = setting, True
         self.n_passes = _PASSES if n_passes is None else n_passes
         self.moments = setting.shared(2 * length**2, setting.mu * math.sqrt(_MOMENTS_SHARE))
-        self._mu_passes = setting.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
+        self.mu_passes = setting.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
         self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
         start = _CLIP * (1.0 + self.mu_seen * setting.n_samples / setting.n_weights / _MANY) ** 0.25
-        self._clips = tuple(min(_MOST_CLIP, start * _DECAY**k) for k in range(self.n_passes))
-        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self._clips)
+        self.shares = tuple(min(_MOST_CLIP, start * _DECAY**k) for k in range(self.n_passes))
+        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.shares)
         self.largest = max(length, max(self.clips) * ROW)
 
     @property
     def mu_seen(self) -> float:
         """What the passes' mu amounts to against all parties' noise."""
-        return self._mu_passes / self.setting.noise_factor
-
-    @cached_property
-    def noises(self) -> tuple[SharedGaussian, ...]:
-        """The noise of each pass; 1/s^2 in proportion to the clips gives the sum the least noise."""
-        whole, length = math.fsum(self._clips), longest()
-        return tuple(
-            self.setting.shared(4 * clip**2 * length, self._mu_passes * math.sqrt(share / whole))
-            for clip, share in zip(self.clips, self._clips, strict=True)
-        )
-
-    @property
-    def event(self) -> Event:
-        return compose(self.moments.event, *(noise.event for noise in self.noises))
+        return self.mu_passes / self.setting.noise_factor
 
     def program(self, step: int) -> Program:
         """Return how dual variables move in a pass: a target is label minus margin."""
         factor = round(_DUAL / _MARGIN)
         return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(_MOST_MARGIN * _MARGIN,))
 
-    def sums(self, step: int) -> SharedGaussian:
-        return self.noises[step - 1]
-
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
         return _Steps(self, matrix, correlations)
-
-    def details(self) -> dict[str, object]:
-        return {
-            "mu (Gaussian DP) of the second moments": self.moments.mu,
-            "mu of the passes": self._mu_passes,
-            "passes": self.n_passes,
-        }
 
 
 class _Steps(Estimate):
@@ -112,9 +122,7 @@ class _Steps(Estimate):
         least = _EDGE * math.sqrt(2.0 * setting.n_weights) * noise
         self._curvature = CurvatureByWeight(matrix, least, np.maximum(setting.penalties, floor))
         self._v = np.zeros(setting.n_weights)
-        self.chosen = {
-            "alpha that the noise asks for, at least, for rows in the plan's unit": floor / setting.n_samples
-        }
+        self.chosen = {LEAST_ALPHA: floor / setting.n_samples}
 
     def take(self, sums: Vector) -> None:
         self._v = self._v + sums / (ROW * _DUAL)
