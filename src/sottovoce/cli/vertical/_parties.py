@@ -157,13 +157,12 @@ class SeveralTables(PartySource):
 
     encoders: Mapping[str, Encoder]
     id_columns: Mapping[str, str]
-    method: str
     duplicates: str
 
     def read(self, paths: Sequence[Path]) -> Gathered:
         """Return the parties of these files, in the order of the parties, with the people whom all of them hold."""
         parties = [self._read_party(facts, path) for facts, path in zip(self.facts, paths, strict=True)]
-        aligned = align(parties, method=self.method, duplicates=self.duplicates)
+        aligned = align(parties, duplicates=self.duplicates)
         return Gathered(cast("list[Party]", list(aligned.parties.values())), aligned.report)
 
     def _read_party(self, facts: PartyFacts, path: Path) -> Party:
@@ -327,7 +326,7 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
 
 def several_tables(
     schemas: Mapping[str, Schema], *, target: str | None, label_holder: str | None, ids: Sequence[str],
-    bounds: GivenBounds, method: str, duplicates: str, reading: Reading,
+    bounds: GivenBounds, duplicates: str, reading: Reading,
 ) -> SeveralTables:  # fmt: skip
     """Return the source of one table a party.
 
@@ -342,7 +341,7 @@ def several_tables(
     ids : sequence of str
         ``NAME=COLUMN`` or ``COLUMN``.
     bounds : GivenBounds
-    method, duplicates
+    duplicates : str
         Of `sottovoce.vertical.align`.
     reading : Reading
     """
@@ -366,8 +365,7 @@ def several_tables(
     labelled = encoders[holder].schema
     return SeveralTables(
         facts=_facts_of(encoders, bounds), label_holder=holder, reading=reading, classes=labelled.classes,
-        label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns, method=method,
-        duplicates=duplicates,
+        label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns, duplicates=duplicates,
     )  # fmt: skip
 
 

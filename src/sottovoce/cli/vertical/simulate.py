@@ -54,7 +54,7 @@ from sottovoce.vertical import (
     VerticalLasso,
     VerticalSparseLogisticRegression,
 )
-from sottovoce.vertical.alignment.matching import DUPLICATES, METHODS, AlignmentReport
+from sottovoce.vertical.alignment.matching import DUPLICATES, AlignmentReport
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
@@ -92,7 +92,6 @@ class _Given:
     id: list[str] = option(
         "--id", "Column that identifies people; NAME=COL where it differs.", _SEVERAL, metavar="COL", default=[]
     )
-    align: str | None = option("--align", f"{' or '.join(METHODS)}. Default: exact.", _SEVERAL)
     duplicates: str | None = option(
         "--duplicates", "Identifiers that repeat at a party: error, or drop all their rows. Default: error.", _SEVERAL
     )
@@ -206,9 +205,7 @@ def _parties_of(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
     """Return who the parties are, the files to train on and those to test on; no table is read."""
     if len(given.tables) > 1:
         return _several_tables(given)
-    refuse_fields(
-        "is for several tables, which are aligned; one table is aligned already", given, "id", "align", "duplicates"
-    )
+    refuse_fields("is for several tables, which are aligned; one table is aligned already", given, "id", "duplicates")
     if len(given.test) > 1:
         raise ParameterError(f"--test: one table is split, and so is one table of test people; got {len(given.test)}.")
     if given.party and given.sizes is not None:
@@ -248,7 +245,6 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     schemas = {name: find_schema(path, files.get(name), option=f"--schema {name}=FILE") for name, path in paths.items()}
     source = several_tables(
         schemas, target=given.target, label_holder=given.label_holder, ids=given.id, bounds=given.bounds,
-        method=choice("--align", "exact" if given.align is None else given.align, METHODS),
         duplicates=choice("--duplicates", "error" if given.duplicates is None else given.duplicates, DUPLICATES),
         reading=given.reading,
     )  # fmt: skip
@@ -362,8 +358,7 @@ def _print_parties(source: PartySource, gathered: Gathered) -> None:
 def _print_run(estimator: VerticalEstimator, n_train: int, n_held_out: int, report: AlignmentReport | None) -> None:
     rows = [("model", type(estimator).__name__)]
     if report is not None:
-        rows += [("people in common", f"{report.n_common:,}"), ("aligned by", report.method)]
-        rows += [("bytes, alignment", f"{report.total_bytes:,}")] if report.bytes_sent else []
+        rows += [("people in common", f"{report.n_common:,}")]
     rows += [
         ("people trained on", f"{n_train:,}"),
         ("people to compare on", f"{n_held_out:,}"),

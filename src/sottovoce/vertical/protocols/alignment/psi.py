@@ -184,30 +184,6 @@ class PsiServer:
         except RuntimeError:
             raise DataError(f"the request is damaged, or asks for a size only. {_REMEDY}") from None
 
-    def receive(self, announcement: bytes) -> npt.NDArray[np.int64]:
-        """Return where the announced identifiers stand in the server's sequence.
-
-        Parameters
-        ----------
-        announcement : bytes
-            What `announce` returned at the client.
-
-        Returns
-        -------
-        ndarray of shape (n_common,), int64
-            Places in the server's sequence, in the order of the announcement.
-
-        Raises
-        ------
-        DataError
-            If the announcement cannot be read, is not sorted, or holds an identifier that the server does not hold.
-        """
-        places = {text: place for place, text in enumerate(self._identifiers)}
-        found = np.array([places.get(text, -1) for text in read_announcement(announcement)], np.int64)
-        if (found < 0).any():
-            raise DataError(f"the announcement holds people whom this party lacks. {_REMEDY}")
-        return found
-
 
 def announce(identifiers: Sequence[str]) -> bytes:
     """Return the message that tells every party the common identifiers, sorted: a JSON list of texts in UTF-8."""
@@ -284,7 +260,7 @@ def library() -> Any:
             import private_set_intersection.python as psi
     except ImportError:
         raise ParameterError(
-            'method="psi" needs the package openmined-psi: install sottovoce[vertical]. It exists for Python 3.11 to '
-            "3.13, on Linux (x86_64, glibc 2.35 or newer) and macOS (arm64)."
+            "private set intersection needs the package openmined-psi: install sottovoce[vertical]. It exists for "
+            "Python 3.11 to 3.13, on Linux (x86_64, glibc 2.35 or newer) and macOS (arm64)."
         ) from None
     return psi
