@@ -10,7 +10,7 @@ from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.engines.available import available_engines
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site import Site, TableFacts
+from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS
 
 __all__ = ["budget_of", "NEVER", "site_facts", "site_history"]
@@ -54,10 +54,8 @@ def site_facts(site: Site) -> dict[str, Any]:
         "host": kit.federation.host,
         "port": kit.federation.port,
         "helper": site.is_helper,
-        "table": None if site.table is None else _table(site.table, site.id_column, site.table_facts("train")),
-        "scoring": None
-        if site.scoring_table is None
-        else _table(site.scoring_table, site.scoring_id, site.table_facts("score")),
+        "table": None if site.table is None else site.table_facts("train"),
+        "scoring": None if site.scoring_table is None else site.table_facts("score"),
         "told": None if site.is_helper else _told(site),
         "computing": None if site.computing is None else _computing(site.computing),
         "answers": _answers(train),
@@ -130,19 +128,6 @@ def _computing(computing: ComputeSite) -> dict[str, Any]:
         "engines": {name: found.get(name) for name in computing.engines},
         "fingerprints": sorted(computing.fingerprints or ()),
         "timeout": computing.timeout,
-    }
-
-
-def _table(path: Path, id_column: str | None, facts: TableFacts) -> dict[str, Any]:
-    return {
-        "file": str(path),
-        "id": id_column,
-        "rows": facts.rows,
-        "columns": facts.columns,
-        "usable": facts.usable,
-        "remarks": list(facts.remarks),
-        "unused": list(facts.unused),
-        "labels": facts.has_labels,
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.site import Caps
+from sottovoce.vertical.flare.site_file import Caps
 
 __all__ = ["Entry", "Register", "Refusals", "RunSummary", "Usage"]
 

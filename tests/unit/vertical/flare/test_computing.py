@@ -43,11 +43,11 @@ def test_fingerprints_as_openssl_prints_them(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('partners = ["insurer", "notary"]', "", "partners must list the sites .* it is missing"),
+        ('partners = ["insurer", "notary"]', "", "partners must be a list of the sites .* it is missing"),
         ('["insurer", "notary"]', "[]", 'out of "insurer", "bank", "notary"'),
-        ('["insurer", "notary"]', '"insurer"', "partners must list"),
-        ('"notary"]', '"notery"]', "'notery', which is no other site .* Did you mean 'notary'"),
-        ('"notary"]', '"north"]', "'north', which is no other site"),
+        ('["insurer", "notary"]', '"insurer"', "partners must be a list"),
+        ('"notary"]', '"notery"]', "'notery', which is none of .* Did you mean 'notary'"),
+        ('"notary"]', '"north"]', "'north', which is none of"),
         ('host = "north.example"', "", "host must be the host name .* it is missing"),
         ("north.example", "https://north.example", "without https"),
         ("north.example", "north.example:9100", "and port"),
@@ -64,7 +64,11 @@ def test_fingerprints_as_openssl_prints_them(tmp_path):
         ("[9100, 9110]", "[9100, 9110]\ntimeout = 0", "timeout must be"),
         ("[9100, 9110]", '[9100, 9110]\ntimeout = "long"', "timeout must be"),
         ("[9100, 9110]", '[9100, 9110]\nfingerprints = "ab"', r"\[secure.fingerprints\]"),
-        ("[9100, 9110]", '[9100, 9110]\nfingerprints = {bank = "ab"}', "'bank', which is none of partners"),
+        (
+            "[9100, 9110]",
+            '[9100, 9110]\nfingerprints = {bank = "ab"}',
+            "the unknown key 'bank'. There are insurer, notary",
+        ),
         ("[9100, 9110]", '[9100, 9110]\nfingerprints = {notary = "ab"}', "64 hexadecimal digits"),
         ("[9100, 9110]", "[9100, 9110]\nfingerprints = {notary = 3}", "64 hexadecimal digits"),
         ("[9100, 9110]", "[9100, 9110]\npartner = 3", "Did you mean 'partners'"),

@@ -219,11 +219,11 @@ def test_the_owner_is_told_by_count_which_rows_no_alignment_takes(tmp_path):
     table.loc[[1, 2], "person"] = "p000"
     table.loc[5, "person"] = ""
     facts = read(tmp_path, table=table).table_facts()
-    assert (facts.rows, facts.columns, facts.features, facts.usable) == (10, 3, 2, 6)
-    assert len(facts.remarks) == 2
-    assert "p00" not in " ".join(facts.remarks)
+    assert (facts["rows"], facts["columns"], facts["usable"]) == (10, 3, 6)
+    assert len(facts["remarks"]) == 2
+    assert "p00" not in " ".join(facts["remarks"])
     without = read(tmp_path, DATA.replace('id = "person"\n', ""), table=table)
-    assert without.table_facts().usable == 10
+    assert without.table_facts()["usable"] == 10
 
 
 def test_caps(tmp_path):
