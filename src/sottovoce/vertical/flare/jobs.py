@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, LEAD, PARTY_SITE, require_engine
+from sottovoce.vertical.flare.closed import LEAD, job_config, require_engine
 from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
@@ -26,7 +26,6 @@ from sottovoce.vertical.flare.runs import RunSpec
 __all__ = ["Office", "follow", "job_files", "open_office"]
 
 _SILENCE_SECONDS: Final = 15.0  # without a word of the coordinator's process, after which it is taken for gone
-_SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _CONNECT_SECONDS: Final = 20.0
 _TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run
 _LOOK_SECONDS: Final = 2.0
@@ -38,27 +37,12 @@ _EVERY: Final = 1.0  # seconds between two lines of progress
 
 def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dict[str, str]:
     """Return the files of the job of a run, by their paths in its folder; ``sites`` are parties, all without any."""
-    common: dict[str, Any] = {"format_version": 2, "task_data_filters": [], "task_result_filters": []}
-    server = {
-        **common,
-        "workflows": [{"id": "controller", "path": CONTROLLER, "args": {
-            "server_obj_id": "coordinator", "collab_obj_ids": [], "sync_task_timeout": _SYNC_SECONDS,
-        }}],
-        "components": [{"id": "coordinator", "path": COORDINATOR_SITE, "args": {"run": spec.run}}],
-    }  # fmt: skip
-    client = {
-        **common,
-        "executors": [{"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {
-            "client_obj_id": "party", "collab_obj_ids": [],
-        }}}],
-        "components": [{"id": "party", "path": PARTY_SITE, "args": {"purpose": spec.purpose}}],
-    }  # fmt: skip
     meta = {"name": _job_name(spec), "resource_spec": {}, "min_clients": n_parties,
             "deploy_map": {"app": ["server", *sites] if sites else ["@ALL"]}}  # fmt: skip
     return {
         "meta.json": json.dumps(meta),
-        "app/config/config_fed_server.json": json.dumps(server),
-        "app/config/config_fed_client.json": json.dumps(client),
+        "app/config/config_fed_server.json": json.dumps(job_config("server", run=spec.run)),
+        "app/config/config_fed_client.json": json.dumps(job_config("client", purpose=spec.purpose)),
     }
 
 

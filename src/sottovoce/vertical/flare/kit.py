@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +13,18 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
-from sottovoce.vertical.flare.closed import AUTHORIZATION, COMMUNICATION, LOGGING, resources
-from sottovoce.vertical.flare.engine import LEAD
+from sottovoce.vertical.flare.closed import (
+    AUTHORIZATION,
+    COMMUNICATION,
+    LEAD,
+    LOGGING,
+    first_difference,
+    resources,
+    shown,
+)
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.leftovers import temporary
 
-__all__ = ["Kit", "org_of"]
+__all__ = ["Kit", "clear_leftovers", "org_of", "temporary"]
 
 _STARTUP: Final = {
     "coordinator": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),
@@ -265,6 +272,17 @@ class Kit:
             )
 
 
+def temporary(state: Path) -> Path:
+    """Return the folder for the temporary files of a site's processes: what a killed one left is found there."""
+    return state / "tmp"
+
+
+def clear_leftovers(state: Path) -> None:
+    """Remove what joint computations of earlier runs left: keys of their sessions. No other run is under way here."""
+    for folder in temporary(state).glob("sottovoce-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def org_of(name: str) -> str:
     """Return the name of a site as FLARE writes organisations: each site is one."""
     return name.replace("-", "_")
@@ -303,9 +321,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_private(path: Path, content: Mapping[str, Any]) -> None:
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    write_whole(path, json.dumps(content, indent=2) + "\n")
+    write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
 
 
 def _below(folder: Path, places: list[str]) -> Iterator[Path]:
@@ -315,32 +331,10 @@ def _below(folder: Path, places: list[str]) -> Iterator[Path]:
 
 
 def _check_same(path: Path, expected: object) -> None:
-    entry = _first_difference(_read_json(path), expected)
+    entry = first_difference(_read_json(path), expected)
     if entry is not None:
         name, found, closed = entry
         raise ParameterError(
-            f"{path}: {name} is {_shown(found)} and must be {_shown(closed)}: it closes what is unsafe. Take the file "
+            f"{path}: {name} is {shown(found)} and must be {shown(closed)}: it closes what is unsafe. Take the file "
             "from the kit that you were given."
         )
-
-
-_ABSENT: Final = object()
-
-
-def _first_difference(found: object, expected: object, entry: str = "") -> tuple[str, object, object] | None:
-    """Return the first entry that differs, with what it is and what it must be."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        pairs = [(f"{entry}.{key}" if entry else key, key) for key in [*expected, *(found.keys() - expected.keys())]]
-        parts = ((name, found.get(key, _ABSENT), expected.get(key, _ABSENT)) for name, key in pairs)
-        return next(filter(None, (_first_difference(one, other, name) for name, one, other in parts)), None)
-    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        both = enumerate(zip(found, expected, strict=True))
-        return next(filter(None, (_first_difference(one, other, f"{entry}[{i}]") for i, (one, other) in both)), None)
-    return None if found == expected and type(found) is type(expected) else (entry, found, expected)
-
-
-def _shown(value: object) -> str:
-    if value is _ABSENT:
-        return "absent"
-    text = json.dumps(value)
-    return text if len(text) <= 100 else text[:97] + "..."

@@ -5,12 +5,12 @@ has the entry that it named last; if not, charges are missing that somebody was 
 """
 
 import json
-import os
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["LedgerHeads"]
@@ -75,7 +75,4 @@ class LedgerHeads:
             ) from None
 
     def _write(self, content: dict[str, Any]) -> None:
-        fresh = self._path.with_suffix(".new")  # not waited for: a party may be charged in each round
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(json.dumps(content, indent=2) + "\n")
-        fresh.replace(self._path)
+        write_whole(self._path, json.dumps(content, indent=2) + "\n", private=True)

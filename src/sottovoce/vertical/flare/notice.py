@@ -86,8 +86,8 @@ def site_history(site: Site) -> dict[str, Any]:
     if _register_of(site).exists():
         register = Register(_register_of(site), read_only=True)
         try:
-            runs = [vars(run) for run in register.runs() if run.run]
-            refusals = [vars(refused) for refused in register.refusals()]
+            runs = [run for run in register.runs() if run["run"]]
+            refusals = register.refusals()
         finally:
             register.close()
     return {
@@ -140,10 +140,9 @@ def _caps(site: Site) -> dict[str, Any]:
     if _register_of(site).exists():
         register = Register(_register_of(site), read_only=True)
         try:
-            used = register.used(site.kit.federation.coordinator)
+            used_rounds, used_bytes = register.used(site.kit.federation.coordinator)
         finally:
             register.close()
-        used_rounds, used_bytes = used.rounds, used.bytes
     return {**vars(site.caps), "used_rounds": used_rounds, "used_bytes": used_bytes}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from nvflare.collab import collab
 
 from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.orphan import end_with_parent
+from sottovoce.vertical.flare.guard import end_with_parent
 
 __all__ = ["PartySite"]
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import expit
 
+from sottovoce._files import write_whole
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import DataError, MessageError, ParameterError, SottovoceError
 from sottovoce.ledger import Ledger
@@ -32,10 +33,10 @@ from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
 from sottovoce.vertical.flare.envelope import signed
-from sottovoce.vertical.flare.leftovers import clear_leftovers
+from sottovoce.vertical.flare.kit import clear_leftovers
 from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress, read_progress
-from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, write_private
+from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
@@ -172,7 +173,7 @@ def _train(
         features = {home.name: home.feature_names or tuple(map(str, range(home.n_features)))}
         for name, text in result_texts(estimator, features).items():
             if not (folder / name).exists():  # else it was written just before the run was cut off, of the same model
-                write_private(folder / name, text)
+                write_whole(folder / name, text, private=True)
         progress.phase("done", **_told(estimator))
         checkpoint.end()
     return estimator
@@ -269,7 +270,7 @@ def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, prog
     if digest is None:
         sent = [{"from": one, "to": other, "bytes": count} for (one, other), count in report.bytes_sent.items()]
         content = {"digest": home.alignment, **plain(replace(report, bytes_sent={})), "bytes_sent": sent}
-        write_private(path, json.dumps(content, indent=2) + "\n")
+        write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
 
 
 # ------------------------------------------------------------------ scoring
@@ -298,8 +299,8 @@ def score_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
     comparison = None
     if spec.labels:
         comparison = _comparison(estimator, home, parties, content, scores)
-        write_private(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n")
-    write_private(folder / PREDICTIONS, _predictions_text(estimator, home, scores))
+        write_whole(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n", private=True)
+    write_whole(folder / PREDICTIONS, _predictions_text(estimator, home, scores), private=True)
     progress.phase("done", people=len(scores), comparison=plain(comparison))
 
 

@@ -132,8 +132,7 @@ class Progress:
             self._put(self._folder / STATUS)
 
     def _put(self, path: Path) -> None:
-        path.touch(mode=0o600)  # and so it stays
-        write_whole(path, json.dumps(self._state))
+        write_whole(path, json.dumps(self._state), private=True)
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:

@@ -31,7 +31,6 @@ __all__ = [
     "new_run_name",
     "run_state",
     "why_not_resumed",
-    "write_private",
 ]
 
 CHECKPOINT: Final = "checkpoint"
@@ -44,14 +43,6 @@ _FILE: Final = "run.json"
 def new_run_name() -> str:
     """Return a name that no other run has."""
     return secrets.token_hex(6)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else may read, whole or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    write_whole(path, text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +121,7 @@ class RunSpec:
 
     def _write(self, folder: Path) -> None:
         content = {**vars(self), "parameters": encode(dict(self.parameters)), "version": 1}
-        write_private(folder / _FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        write_whole(folder / _FILE, json.dumps(content, indent=2, allow_nan=False) + "\n", private=True)
 
     @classmethod
     def read(cls, folder: Path) -> "RunSpec":

@@ -5,7 +5,7 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.flare.notice import site_facts, site_history
-from sottovoce.vertical.flare.provisioning import _SITE_COORDINATOR, _SITE_HELPER, _SITE_PARTY
+from sottovoce.vertical.flare.provisioning import kit_text
 from sottovoce.vertical.flare.site import Caps, Site
 from support.site import make_site
 
@@ -116,9 +116,9 @@ def test_what_is_not_for_a_helper_is_refused(tmp_path, text, said):
 
 def test_the_texts_of_kits_say_what_the_section_has(tmp_path):
     """A helper's needs its places filled in; taking the marks away elsewhere gives the same section."""
-    filled = _SITE_HELPER.replace("NAME", "insurer").replace("HOST", "notary.example")
+    filled = kit_text("site_helper.toml").replace("NAME", "insurer").replace("HOST", "notary.example")
     assert read(tmp_path / "notary", filled, name="notary").computing.partners == ("insurer",)
-    for name, text in (("north", _SITE_PARTY), ("insurer", _SITE_COORDINATOR)):
+    for name, text in (("north", kit_text("site_party.toml")), ("insurer", kit_text("site_coordinator.toml"))):
         before, mark, after = text.partition("# [secure]")
         lines = (mark + after).splitlines()[:4]
         section = (
