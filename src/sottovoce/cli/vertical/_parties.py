@@ -51,7 +51,6 @@ class PartyFacts:
     nonnegative: bool
 
     def make(self, X: Any, *, ids: Any = None, y: Any = None) -> Party:
-        """Return the party with its rows."""
         return Party(
             X, ids, name=self.name, y=y, data_norm=self.data_norm, data_bound=self.data_bound,
             nonnegative=self.nonnegative,
@@ -70,11 +69,9 @@ class GivenBounds:
     data_bound: Sequence[str] = ()
 
     def norms(self, names: Collection[str]) -> dict[str, float]:
-        """Return the bounds on the norms of rows, by party."""
         return _by_party("--data-norm", self.data_norm, names)
 
     def largest(self, names: Collection[str]) -> dict[str, float]:
-        """Return the bounds on entries, by party."""
         return _by_party("--data-bound", self.data_bound, names)
 
 
@@ -101,24 +98,14 @@ class Gathered:
         return self.parties[0].n_rows
 
     def take(self, rows: Any) -> list[Party]:
-        """Return the parties with these people only."""
         return [party.take(rows) for party in self.parties]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartySource:
-    """What turns files into parties, by public facts alone.
+    """What turns files into parties, by public facts alone: who they are, in order, and how their files are written.
 
-    Attributes
-    ----------
-    facts : tuple of PartyFacts
-        The parties, in order.
-    label_holder : str
-        The party with the labels.
-    reading : Reading
-        How files are written.
-    classes, label_bounds : tuple or None
-        The public list of classes, for a classifier; the public bounds of the labels, for a regression.
+    A classifier has the public list of its classes, a regression the public bounds of its labels.
     """
 
     facts: tuple[PartyFacts, ...]
@@ -128,7 +115,6 @@ class PartySource:
     label_bounds: tuple[float, float] | None
 
     def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties of these files, with their rows and the labels."""
         raise NotImplementedError
 
 
@@ -160,7 +146,6 @@ class SeveralTables(PartySource):
     duplicates: str
 
     def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties of these files, in the order of the parties, with the people whom all of them hold."""
         parties = [self._read_party(facts, path) for facts, path in zip(self.facts, paths, strict=True)]
         aligned = align(parties, duplicates=self.duplicates)
         return Gathered(cast("list[Party]", list(aligned.parties.values())), aligned.report)
@@ -210,23 +195,8 @@ def split_schema(
 ) -> SplitTable:  # fmt: skip
     """Return the source of one table with named columns.
 
-    Parameters
-    ----------
-    schema : Schema
-        With a target.
-    given : sequence of str
-        ``NAME=column,column``; a NAME alone has all other feature columns.
-    sizes : sequence of int or None
-        Instead: how many feature columns each party has, in the order of the schema.
-    bounds : GivenBounds
-    reading : Reading
-    label_holder : str or None
-        None: the first party.
-
-    Raises
-    ------
-    ParameterError
-        If a column has no party, or two, or is none.
+    Each of ``given`` is ``NAME=column,column``; a NAME alone has all other feature columns. ``sizes`` say instead how
+    many feature columns each party has, in the order of the schema. Without a label holder it is the first party.
     """
     features = [column.name for column in schema.feature_columns]
     columns = _by_name(features, given) if sizes is None else _by_size(features, sizes)
@@ -291,22 +261,9 @@ def _by_size(features: Sequence[str], sizes: Sequence[int]) -> dict[str, list[st
 
 
 def find_schema(table: Path, given: str | None, target: str | None = None, *, option: str) -> Schema:
-    """Return the schema of a table, from the file given or from the one beside the table.
+    """Return the schema of a table, from the file given or from the one beside the table; a draft is refused.
 
-    Parameters
-    ----------
-    table : Path
-        Beside it: the same name up to the first point, then .toml.
-    given : str or None
-    target : str or None
-        None: the schema's own.
-    option : str
-        How to give it, for the message.
-
-    Raises
-    ------
-    ParameterError, SchemaError
-        If there is none, or it is wrong or a draft.
+    Beside it: the same name up to the first point, then .toml. ``option`` is how to give it, for the message.
     """
     beside = table.with_name(f"{table.name.partition('.')[0]}.toml")
     if given is None and not beside.is_file():
@@ -330,20 +287,8 @@ def several_tables(
 ) -> SeveralTables:  # fmt: skip
     """Return the source of one table a party.
 
-    Parameters
-    ----------
-    schemas : mapping of str to Schema
-        By party.
-    target : str or None
-        The label's column; None: that of the one schema that names a target.
-    label_holder : str or None
-        Must be the party whose schema describes the label, if given.
-    ids : sequence of str
-        ``NAME=COLUMN`` or ``COLUMN``.
-    bounds : GivenBounds
-    duplicates : str
-        Of `sottovoce.vertical.align`.
-    reading : Reading
+    The label's column is ``target``, else that of the one schema that names a target; a label holder that is given must
+    be that party. Each of ``ids`` is ``NAME=COLUMN`` or ``COLUMN``.
     """
     holder = _holder_of_labels(schemas, target, label_holder)
     id_columns = parse_by_party("--id", ids, schemas)

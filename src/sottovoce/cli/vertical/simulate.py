@@ -134,7 +134,6 @@ class _Given:
 
     @property
     def bounds(self) -> GivenBounds:
-        """The bounds on rows and entries."""
         return GivenBounds(self.data_norm, self.data_bound)
 
 

@@ -83,13 +83,9 @@ COMMUNICATION: Final[dict[str, Any]] = {
 
 
 def resources(kind: str, state: Path) -> dict[str, Any]:
-    """Return the resources of a site.
+    """Return the resources of a site; ``state`` is where the coordinator keeps its jobs, absolute.
 
-    Parameters
-    ----------
-    kind : {"coordinator", "party"}
-    state : Path
-        Absolute: where the coordinator keeps its jobs (FLARE's default is below /tmp, for everybody to read).
+    FLARE's default is below /tmp, for everybody to read.
     """
     closed: dict[str, Any] = {
         "format_version": 2,
@@ -187,13 +183,7 @@ _LEAST: Final = (2, 9)  # before: CVE-2026-24178, CVE-2026-24186
 
 
 def require_engine() -> None:
-    """Refuse to go on where FLARE is missing or has known holes.
-
-    Raises
-    ------
-    ParameterError
-        It names the remedy.
-    """
+    """Refuse to go on where FLARE is missing or has known holes."""
     try:
         import fcntl  # noqa: F401
     except ImportError:

@@ -22,13 +22,7 @@ _PROBE_SECONDS: Final = 3.0
 
 
 class CoordinatorSite:
-    """What FLARE makes at the coordinator and calls.
-
-    Parameters
-    ----------
-    run : str
-        Name of a folder among the kit's runs, which says what to do.
-    """
+    """What FLARE makes at the coordinator and calls; ``run`` is a folder among the kit's runs: it says what to do."""
 
     def __init__(self, run: str) -> None:
         self._run = run

@@ -45,14 +45,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 class Section:
     """One section of a file; each method takes an entry, or ``default`` where there is none.
 
-    Parameters
-    ----------
-    place : str
-        How it begins, such as ``[caps]``.
-    entries : object
-        What stands there.
-    keys : collection of str
-        All that may.
+    It begins with ``place``, such as ``[caps]``, and has none but the ``keys``.
     """
 
     def __init__(self, place: str, entries: object, keys: Collection[str]) -> None:

@@ -87,10 +87,7 @@ def unseal(
 ) -> tuple[Envelope, bytes]:
     """Return the head and the content of an envelope that ``sender`` has signed for ``receiver`` in this run.
 
-    Raises
-    ------
-    MessageError
-        For anything else.
+    Anything else is a `MessageError`.
     """
     if raw[:4] != _MAGIC:
         raise MessageError(
@@ -148,23 +145,14 @@ class _End:
 
 
 class PartyEnd(_End):
-    """The party's end.
-
-    Attributes
-    ----------
-    strangers : int
-        What was not the coordinator's, and was turned away.
-    """
+    """The party's end; it counts the ``strangers``: what was not the coordinator's, and was turned away."""
 
     strangers = 0
 
     def open(self, raw: object) -> tuple[Envelope, bytes]:
         """Return the head and the content of a request of the coordinator; by any other nothing is changed.
 
-        Raises
-        ------
-        MessageError
-            If it is not one, is for another process, or is not newer than the last one.
+        A `MessageError` says that it is not one, is for another process, or is not newer than the last one.
         """
         with self._lock:
             try:
@@ -196,14 +184,8 @@ class PartyEnd(_End):
 class CoordinatorEnd(_End):
     """The coordinator's end of its line with one party.
 
-    Parameters
-    ----------
-    identity : Identity
-    name, other, run : str
-    known : str
-        The last entry of the party's ledger that the coordinator was told of.
-    told : callable
-        Is told of each later one.
+    ``known`` is the last entry of the party's ledger that the coordinator was told of; ``told`` is told of each later
+    one.
     """
 
     def __init__(
@@ -215,10 +197,8 @@ class CoordinatorEnd(_End):
     def ask(self, content: bytes, seconds: float, carry: Callable[[bytes], object]) -> object:
         """Carry a request and return what the party answered, one request at a time.
 
-        Raises
-        ------
-        PartyError
-            If what came is not the party's answer to it, or the party heard somebody else in the coordinator's name.
+        A `PartyError` says that what came is not the party's answer to it, or that the party heard somebody else in the
+        coordinator's name.
         """
         if not self._lock.acquire(timeout=seconds):
             raise TimeoutError
@@ -266,13 +246,7 @@ class CoordinatorEnd(_End):
 def signed(kit: Any, run: str, call: Carry) -> Carry:
     """Return what carries requests to the parties of the coordinator's kit in envelopes, and brings what is inside.
 
-    Parameters
-    ----------
-    kit : Kit
-    run : str
-        Name of the job.
-    call : callable
-        Carries bytes: ``call(party, bytes, seconds)``.
+    ``run`` is the name of the job; ``call(party, bytes, seconds)`` carries bytes.
     """
     identity, heads = Identity(kit.identity), LedgerHeads(kit.state)
     ends = {

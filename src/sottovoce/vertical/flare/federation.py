@@ -24,12 +24,8 @@ class Federation:
 
     Attributes
     ----------
-    name : str
-    coordinator : str
-        The name of the label holder's site.
-    host : str
-        The name or IPv4 address at which the parties reach the coordinator.
-    port : int
+    host, port : str, int
+        Where the parties reach the coordinator.
     parties : tuple of str
         The other sites, in the order of the file.
     organisations : dict
@@ -67,13 +63,7 @@ class Federation:
 
     @classmethod
     def read(cls, path: str | Path) -> Federation:
-        """Read a federation file.
-
-        Raises
-        ------
-        ParameterError
-            If the file cannot be read or is not a federation; the message names the file, the entry and the remedy.
-        """
+        """Read a federation file; an error names the file, the entry and the remedy."""
         with entries_of(Path(path)) as entries:
             return _federation(entries)
 

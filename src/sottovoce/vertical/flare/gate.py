@@ -48,12 +48,7 @@ _MOST_LOGGED: Final = 20  # refusals at the door that one process writes to its 
 class Gate:
     """What stands between a run and a party; it answers every request, and never raises.
 
-    Parameters
-    ----------
-    purpose : str
-        "train" or "score".
-    forbidden : sequence of str
-        Further arguments that the job gave: with one of them nothing is answered.
+    ``forbidden`` are arguments that the job gave beside its purpose: with one of them nothing is answered.
     """
 
     def __init__(self, purpose: object = "train", forbidden: Any = ()) -> None:
@@ -79,15 +74,8 @@ class Gate:
     def open(self, kit: Any, *, run: str, app: Path | None = None, wait: float = 10.0) -> None:
         """Open the site for one run; whatever is wrong with the site or the job is written down, and said when asked.
 
-        Parameters
-        ----------
-        kit : Kit, str or Path
-        run : str
-            Name of the job, for the register.
-        app : Path or None
-            Folder of the job at this site, which is looked at as a whole.
-        wait : float
-            Seconds to wait for the end of another run, which may be under way.
+        ``run`` is the name of the job and ``app`` its folder at this site. Another run may be under way for ``wait``
+        seconds.
         """
         self._run = str(run)
         try:
@@ -292,13 +280,8 @@ _CONFIG: Final = "config_fed_client.json"
 def fault_of_job(app: Path, purpose: str) -> str:
     """Return what a job has that no job of ours to this purpose has, empty if nothing.
 
-    FLARE's own list of classes has refused most of it before; this looks at the job once more, as a whole.
-
-    Parameters
-    ----------
-    app : Path
-        Its folder at this site.
-    purpose : {"train", "score"}
+    FLARE's own list of classes has refused most of it before; this looks at the job's folder at this site once more, as
+    a whole.
     """
     folders = sorted(path.name for path in app.iterdir() if path.is_dir() and path.name != "config")
     if folders:

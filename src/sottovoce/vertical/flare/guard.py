@@ -65,15 +65,8 @@ _MOST_BYTES: Final = 1_000_000
 def why_refused(topic: object, origin: object, job: object, site: str) -> str:
     """Return why a request to a site's process is refused before FLARE sees it; empty if it is not.
 
-    Parameters
-    ----------
-    topic : str
-    origin : str
-        Who sent it: ``server``, or a run's process of this site, which tells how its job goes.
-    job : str or None
-        The job that it names: FLARE deletes the folder of that name before it unpacks a job.
-    site : str
-        Name of this site.
+    Its ``origin`` must be ``server``, or a run's process of this site, which tells how its job goes. The ``job`` that
+    it names must be one: FLARE deletes the folder of that name before it unpacks a job.
     """
     if job not in (None, "") and not (isinstance(job, str) and _JOB.fullmatch(job)):
         return "it names a job by what is no name of a job"
@@ -83,16 +76,11 @@ def why_refused(topic: object, origin: object, job: object, site: str) -> str:
 
 
 def why_not_deployed(packed: object) -> str:
-    """Return why an app is refused; empty if it is not.
+    """Return why an app, a zip file that the coordinator sent, is refused; empty if it is not.
 
     A run brings its two configuration files and their signatures. FLARE refuses code in an app's folder ``custom``. It
     looks for its own settings anywhere below a site's folder, though, runs included: a ``comm_config.json`` among a
     run's files could name a folder of the run to load drivers from.
-
-    Parameters
-    ----------
-    packed : bytes
-        The app as the coordinator sent it, a zip file.
     """
     if not isinstance(packed, bytes):
         return "what it brings is no zip file"
@@ -217,15 +205,10 @@ def _refusal_of_command(refused: Any) -> Any:
 
 
 def read_settings_of_the_kit_alone(kit: Path) -> None:
-    """Let FLARE find its settings where the kit has them.
+    """Let FLARE find its settings where the kit has them, in ``startup`` and ``local``.
 
     It would look in all folders below that of the kit, those of runs included, and where it knows no folder, below the
     current one: a file ``comm_config.json`` there could name code to load. A process that runs FLARE calls this first.
-
-    Parameters
-    ----------
-    kit : Path
-        The folder with ``startup`` and ``local``.
     """
     from nvflare.fuel.utils.config import ConfigFormat
     from nvflare.fuel.utils.config_factory import ConfigFactory

@@ -68,10 +68,7 @@ class Office:
     ) -> None:
         """Return when all parties are connected, or those that are wanted.
 
-        Raises
-        ------
-        PartyError
-            If one is not by then; it names all that are missing. If one was there twice within the last minutes.
+        A `PartyError` names all that are not by then, or one that was there twice within the last minutes.
         """
         self._refuse_twice(wanted or self._kit.federation.parties)
         until, told = time.monotonic() + seconds, ""
@@ -120,10 +117,7 @@ class Office:
     def wait_for_no_job(self, spec: RunSpec, seconds: float) -> None:
         """Return when no job of a run is under way: one that has failed needs a moment to end at all sites.
 
-        Raises
-        ------
-        PartyError
-            If one still is, or the coordinator's process does not say.
+        A `PartyError` says that one still is, or that the coordinator's process does not say.
         """
         until = time.monotonic() + seconds
         while True:
@@ -151,25 +145,17 @@ class Office:
         return str(meta.get("status", "")), meta
 
     def abort(self, job: str) -> None:
-        """End a job at all sites."""
         with suppress(Exception), _silent():
             self._session.abort_job(job)
 
     def close(self) -> None:
-        """Leave."""
         with suppress(Exception), _silent():
             self._session.close()
 
 
 @contextmanager
 def open_office(kit: Kit) -> Iterator[Office]:
-    """Connect the lead with the coordinator's process.
-
-    Raises
-    ------
-    PartyError
-        If that does not run or does not answer.
-    """
+    """Connect the lead with the coordinator's process; a `PartyError` says that it does not run or does not answer."""
     require_engine()
     logging.getLogger().addHandler(logging.NullHandler())  # FLARE's remarks about a line that fails are ours to tell
     from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -266,15 +252,7 @@ def _failed(kit: Kit, spec: RunSpec, state: dict[str, Any], error: str, phase: s
 def why_ended(parties: tuple[str, ...], status: str, meta: Mapping[str, Any], log: str) -> str:
     """Return in one sentence why FLARE ended a job before the coordinator's program did.
 
-    Parameters
-    ----------
-    parties : tuple of str
-    status : str
-        FLARE's word for it.
-    meta : mapping
-        What FLARE knows of the job.
-    log : str
-        What the coordinator's log has of it.
+    ``status`` is FLARE's word for it, ``meta`` what it knows of the job, ``log`` what the coordinator's log has of it.
     """
     for line in meta.get("job_deploy_detail") or ():
         site, _, said = str(line).partition(":")

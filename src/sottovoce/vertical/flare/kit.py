@@ -36,16 +36,9 @@ _WARN_DAYS: Final = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kit:
-    """The start-up kit of one site.
+    """The start-up kit of one site; its folder, absolute, is the root of FLARE's workspace.
 
-    Attributes
-    ----------
-    folder : Path
-        Absolute; the root of FLARE's workspace.
-    kind : {"coordinator", "party"}
-    name : str
-        Of the site.
-    federation : Federation
+    The kind is "coordinator" or "party", the name that of the site.
     """
 
     folder: Path
@@ -55,13 +48,7 @@ class Kit:
 
     @classmethod
     def open(cls, folder: str | Path) -> Kit:
-        """Return the kit of a folder that ``sottovoce vertical provision`` made.
-
-        Raises
-        ------
-        ParameterError
-            If the folder is no kit.
-        """
+        """Return the kit of a folder that ``sottovoce vertical provision`` made; any other is a `ParameterError`."""
         path = Path(folder).resolve()
         kind = next((kind for kind, files in _STARTUP.items() if (path / "startup" / files[0]).is_file()), None)
         if kind is None:
@@ -74,7 +61,6 @@ class Kit:
 
     @property
     def org(self) -> str:
-        """The site's name as FLARE writes organisations."""
         return org_of(self.name)
 
     @property
@@ -94,7 +80,6 @@ class Kit:
 
     @property
     def is_helper(self) -> bool:
-        """Whether the site has no table, and computes with the others alone."""
         return self.name in self.federation.helpers
 
     @property
@@ -119,7 +104,6 @@ class Kit:
         return min(certificate.not_valid_after_utc for certificate in [*certificates, authority])
 
     def refuse_kind(self, wanted: str) -> None:
-        """Refuse a kit of another kind than ``wanted``."""
         if self.kind != wanted:
             raise ParameterError(
                 f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Run: sottovoce vertical {self.kind}"
@@ -128,15 +112,7 @@ class Kit:
     def check_closed(self) -> None:
         """Refuse a kit that could do more than it was made for, or whose certificates are not its own or not valid now.
 
-        Raises
-        ------
-        ParameterError
-            It names the file, the entry and the remedy.
-
-        Warns
-        -----
-        SottovoceWarning
-            If a certificate ends within 30 days.
+        The error names the file, the entry and the remedy. A certificate that ends within 30 days is a warning.
         """
         self._check_files()
         for name, expected in _settings(self.kind, self._stores()).items():
@@ -158,7 +134,6 @@ class Kit:
             _write_private(self.folder / "local" / "resources.json", resources(self.kind, self.state))
 
     def write_settings(self) -> None:
-        """Write FLARE's settings, closed."""
         local = self.folder / "local"
         local.mkdir(mode=0o700, exist_ok=True)
         for name, content in _settings(self.kind, self.state).items():
@@ -200,7 +175,6 @@ class Kit:
         return found.parent if found.is_absolute() and found.parent.name == "state" else self.state
 
     def _check_connection(self) -> None:
-        """Refuse a connection without certificates on both sides."""
         name = _STARTUP[self.kind][0]
         path = self.folder / "startup" / name
         content = _read_json(path)
@@ -289,7 +263,6 @@ def org_of(name: str) -> str:
 
 
 def _settings(kind: str, state: Path) -> dict[str, dict[str, Any]]:
-    """Return the files of ``local/``."""
     return {
         "authorization.json": AUTHORIZATION, "comm_config.json": COMMUNICATION, "log_config.json": LOGGING,
         "resources.json": resources(kind, state),

@@ -19,13 +19,7 @@ _FILE: Final = "ledgers.json"
 
 
 class LedgerHeads:
-    """The last entry of each party's ledger that the coordinator was told of, in a file of its kit.
-
-    Parameters
-    ----------
-    state : Path
-        The folder of the file.
-    """
+    """The last entry of each party's ledger that the coordinator was told of, in a file of its kit's ``state``."""
 
     def __init__(self, state: Path) -> None:
         self._path = Path(state) / _FILE
@@ -36,20 +30,13 @@ class LedgerHeads:
         return str(self._read()["last"].get(party, {}).get("entry", ""))
 
     def told(self, party: str, run: str, entry: str) -> None:
-        """Keep a later one."""
         with self._lock:
             content = self._read()
             content["last"][party] = {"entry": entry, "run": run}
             self._write(content)
 
     def forget(self, party: str) -> str:
-        """Take the party's ledger as it is from now on, and keep in the file that it was so; return the last entry.
-
-        Raises
-        ------
-        ParameterError
-            If nothing is known of its ledger.
-        """
+        """Take the party's ledger as it is from now on, and keep in the file that it was so; return the last entry."""
         content = self._read()
         if party not in content["last"]:
             raise ParameterError(

@@ -27,21 +27,9 @@ NEVER: Final = (
 
 
 def site_facts(site: Site) -> dict[str, Any]:
-    """Return everything that the owner should know before the site is connected; the tables are read.
+    """Return everything that the owner should know before the site is connected, in plain numbers and texts.
 
-    Parameters
-    ----------
-    site : Site
-
-    Returns
-    -------
-    dict
-        Plain numbers and texts.
-
-    Raises
-    ------
-    SottovoceError
-        If a table, schema or ledger cannot be used.
+    The tables are read; a table, schema or ledger that cannot be used is an error.
     """
     kit = site.kit
     train = site.allowed("train")
@@ -74,13 +62,7 @@ def site_facts(site: Site) -> dict[str, Any]:
 
 
 def site_history(site: Site) -> dict[str, Any]:
-    """Return what a site was asked, what that cost, and what is left; no table is read.
-
-    Raises
-    ------
-    SottovoceError
-        If the register or the ledger cannot be used.
-    """
+    """Return what a site was asked, what that cost, and what is left; no table is read."""
     runs: list[dict[str, Any]] = []
     refusals: list[dict[str, Any]] = []
     if _register_of(site).exists():

@@ -60,10 +60,7 @@ class RunStopped(Exception):  # noqa: N818  # nobody's mistake
 class JointNotes:
     """Says where a joint computation is, from the requests of the coordinator: its steps take longer than others.
 
-    Attributes
-    ----------
-    note : str or None
-        What goes on; None where it is no joint computation.
+    The ``note`` is None where it is no joint computation.
     """
 
     def __init__(self) -> None:
@@ -71,7 +68,6 @@ class JointNotes:
         self._n_steps, self._first = 0, ""
 
     def asked(self, raw: bytes) -> None:
-        """Look at a framed request of the coordinator's own."""
         try:
             request = decode(Frame.read(raw).body, _JOINT)
         except MessageError:  # of another protocol
@@ -155,7 +151,6 @@ class FlareParties(Parties):
             yield own
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Ask all at the same time."""
         self._check_running()
         began = monotonic()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))

@@ -13,11 +13,7 @@ __all__ = ["PartySite"]
 class PartySite:
     """What FLARE makes at a party and calls; it needs the extra ``[vertical]``.
 
-    Parameters
-    ----------
-    purpose : {"train", "score"}, default="train"
-    **forbidden
-        A job that gives anything else is refused, at the site and in words.
+    The purpose is "train" or "score". A job that gives anything else is refused, at the site and in words.
     """
 
     def __init__(self, purpose: object = "train", **forbidden: object) -> None:

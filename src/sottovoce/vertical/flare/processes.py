@@ -43,23 +43,12 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     """Run a site until it is stopped by SIGTERM or SIGINT, or ends by itself.
 
     The log goes to ``state/log.txt``. It is not started again when it ends: leave that to the system, such as systemd.
+    It is not started at all if something unsafe in the kit was opened, another process uses the kit, or the
+    coordinator's port is taken: a `ParameterError`. ``say`` gets a line when the site is started, and when it is
+    connected (a party) or listening (the coordinator).
 
-    Parameters
-    ----------
-    kit : Kit
-        Checked here: it is not started if something unsafe in it was opened.
-    say : callable
-        Gets a line when the site is started, and when it is connected (a party) or listening (the coordinator).
-
-    Returns
-    -------
-    int
-        0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone on.
-
-    Raises
-    ------
-    ParameterError
-        If the kit is not closed, or used by another process, or if the coordinator's port is taken.
+    Returns 0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone
+    on.
     """
     with _alone(kit):
         check_site(kit)
@@ -274,7 +263,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _alone(kit: Kit) -> Iterator[None]:
-    """Hold the kit for this process."""
     import fcntl
 
     kit.state.mkdir(mode=0o700, exist_ok=True)

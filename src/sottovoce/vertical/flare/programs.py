@@ -58,27 +58,18 @@ PartiesOf = Callable[..., Parties]
 def execute(
     kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None
 ) -> str:
-    """Do a run with the parties of the kit's federation and say how it ended; it never raises.
+    """Do a run with the parties of the kit's federation and return its last phase; it never raises.
 
     Parameters
     ----------
     kit : Kit
         The coordinator's.
-    run : str
-        Name of a folder among the kit's runs.
-    job : str
-        What the engine calls this execution of it.
+    run, job : str
+        A folder among the kit's runs, and what the engine calls this execution of it.
     call : callable
         Carries bytes to the other parties, which take none but those that are signed here.
-    stopped : callable
-        Tells whether the run was aborted.
-    alive : callable or None
-        Tells whether a party can be reached.
-
-    Returns
-    -------
-    str
-        The last phase: "done", "failed" or "stopped".
+    stopped, alive : callable
+        Tell whether the run was aborted, and whether a party can be reached.
     """
     folder = Path(kit.runs) / run
     if (read_progress(folder) or {}).get("phase") == "done":  # a second job of it, which waited behind the first
@@ -122,24 +113,7 @@ def execute(
 
 
 def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, progress: Progress) -> VerticalEstimator:
-    """Align and train, and write the results.
-
-    Parameters
-    ----------
-    spec : RunSpec
-    site : Site
-        The coordinator's.
-    parties_of : callable
-        See `PartiesOf`.
-    folder : Path
-        Of the run.
-    progress : Progress
-
-    Returns
-    -------
-    VerticalEstimator
-        Fitted.
-    """
+    """Align and train at the coordinator's site, write the results into the run's folder, and return the estimator."""
     clear_leftovers(Path(site.kit.state))
     with (
         closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal,
@@ -204,12 +178,7 @@ def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
 
 
 def refuse_exact(site: Site) -> None:
-    """Refuse a training without noise where the coordinator's own account covers none.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Refuse a training without noise where the coordinator's own account covers none."""
     if site.budget is None:
         return
     known = Ledger(site.budget.ledger).datasets().get(site.budget.dataset)
@@ -240,17 +209,7 @@ def _told(estimator: VerticalEstimator) -> dict[str, Any]:
 def open_home(site: Site, purpose: str, **more: Any) -> Party:
     """Return the coordinator's own party: its account is charged by the estimator, for all parties together.
 
-    Parameters
-    ----------
-    site : Site
-    purpose : {"train", "score"}
-    **more
-        As for `Site.open_party`.
-
-    Raises
-    ------
-    ParameterError, DataError
-        If its table is not there, or not what its schema says.
+    A table that is not there, or not what its schema says, is an error.
     """
     return replace(site, budget=None).open_party(purpose, **more)
 

@@ -27,24 +27,10 @@ _KEPT: Final = ("fed_server.json", "fed_client.json", "fed_admin.json", "rootCA.
 
 
 def provision(federation: str | Path, out: str | Path) -> dict[str, Path]:
-    """Make the start-up kits of a federation.
+    """Make the start-up kits of a federation; return the folder of each site, by name, and of the authority.
 
-    Parameters
-    ----------
-    federation : str or Path
-        The federation's public file.
-    out : str or Path
-        The folder for the kits, one folder a site, and for ``authority/``: the key that certificates are signed with.
-
-    Returns
-    -------
-    dict
-        The folder of each site, by name, and of the authority.
-
-    Raises
-    ------
-    ParameterError
-        If a folder exists: keys are never overwritten.
+    They are made in the folder ``out``, beside ``authority/``: the key that certificates are signed with. A folder that
+    is there is an error: keys are never overwritten.
     """
     require_engine()
     facts = Federation.read(federation)
@@ -67,14 +53,8 @@ def provision(federation: str | Path, out: str | Path) -> dict[str, Path]:
 def add_party(federation: str | Path, out: str | Path, name: str) -> Path:
     """Make the kit of a party that joins later, signed by the same authority; return its folder.
 
-    Parameters
-    ----------
-    federation : str or Path
-        The federation's file, which names the new party already; the other sites replace theirs by it.
-    out : str or Path
-        The folder with ``authority/``.
-    name : str
-        Of the new party.
+    The federation's file names the new party already, and the other sites replace theirs by it; ``authority/`` is in
+    the folder ``out``.
     """
     require_engine()
     facts = Federation.read(federation)
@@ -134,7 +114,6 @@ class _Quiet:
     info = warning = debug
 
     def error(self, message: str) -> None:
-        """Keep."""
         self.errors.append(message)
 
 
@@ -205,7 +184,6 @@ def _fill_kit(made: Path, facts: Federation, name: str, federation: Path, author
 
 
 def kit_text(name: str) -> str:
-    """Return a text that kits are filled with."""
     return (files("sottovoce.vertical.flare") / "kit_files" / name).read_text(encoding="utf-8")
 
 
@@ -267,7 +245,6 @@ def _write_identity(folder: Path, name: str, authority: Path) -> None:
 
 
 def _signed(name: str, root: bytes, root_key: bytes) -> tuple[bytes, bytes]:
-    """Return a certificate for signing documents, and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -48,19 +48,10 @@ BEGUN, ANSWERED, REFUSED, TURNED_AWAY = "begun", "answered", "refused", "turned 
 
 
 class Register:
-    """The register of a site.
+    """The register of a site: a SQLite file, which is made, readable for its owner only, where it is not there.
 
-    Parameters
-    ----------
-    path : Path
-        A SQLite file; it is made, readable for its owner only, where it is not there.
-    read_only : bool, default=False
-        For looking at it while a run is under way.
-
-    Raises
-    ------
-    ParameterError
-        If the file cannot be opened, or is something else.
+    ``read_only`` is for looking at it while a run is under way. A file that cannot be opened, or is something else, is
+    a `ParameterError`.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -112,23 +103,10 @@ class Register:
     # ------------------------------------------------------------------ writing
 
     def enter(self, caps: Caps, coordinator: str, n_bytes: int, **facts: str | int) -> tuple[int, str]:
-        """Write a request down before it is answered.
+        """Write a request down before it is answered; return a number for `answered`, and a shortage.
 
-        Parameters
-        ----------
-        caps : Caps
-        coordinator : str
-        n_bytes : int
-            Of the request.
-        **facts
-            Further columns.
-
-        Returns
-        -------
-        number : int
-            For `answered`; a process that ends before leaves it "begun".
-        shortage : str
-            Which cap does not allow it, in words, and then it uses nothing and is to be turned away; empty if none.
+        That says in words which cap does not allow it, and then it uses nothing and is to be turned away; it is empty
+        if none. A process that ends before the answer leaves the request "begun".
         """
         with self._lock:
             used = self._usage(coordinator)

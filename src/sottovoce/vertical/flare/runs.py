@@ -41,7 +41,6 @@ _FILE: Final = "run.json"
 
 
 def new_run_name() -> str:
-    """Return a name that no other run has."""
     return secrets.token_hex(6)
 
 
@@ -108,10 +107,7 @@ class RunSpec:
     def begin_again(self, folder: Path) -> None:
         """Write it into its folder once more; the run has not begun, whatever it came to before.
 
-        Raises
-        ------
-        ParameterError
-            If it has ended, or cannot be taken up again.
+        One that has ended, or cannot be taken up again, is refused.
         """
         lost = why_not_resumed(read_progress(folder))
         if lost:
@@ -125,13 +121,6 @@ class RunSpec:
 
     @classmethod
     def read(cls, folder: Path) -> "RunSpec":
-        """Return what a folder says.
-
-        Raises
-        ------
-        ParameterError
-            If it is not that of a run.
-        """
         path = folder / _FILE
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -148,18 +137,11 @@ class RunSpec:
             raise ParameterError(f"{path}: this is not the description of a run.") from None
 
     def estimator(self, **more: Any) -> VerticalEstimator:
-        """Return the estimator that it asks for; not fitted."""
         return ESTIMATORS[self.model](**self.parameters, **more)
 
 
 def find_run(runs: Path, name: str) -> Path:
-    """Return the folder of a run; the first digits of its name are enough if no other run has them.
-
-    Raises
-    ------
-    ParameterError
-        If there is none, or more than one.
-    """
+    """Return the folder of a run; the first digits of its name are enough if no other run has them."""
     found = [folder for folder in list_runs(runs) if folder.name.startswith(name)] if name else []
     if len(found) != 1:
         what = "no run" if not found else f"{len(found)} runs"

@@ -40,16 +40,10 @@ class Site:
 
     Attributes
     ----------
-    kit : Kit
     table, schema_file : Path or None
         None at a helper.
-    id_column : str or None
-    scoring_table : Path or None
-    scoring_id : str or None
-    budget : BudgetEntry or None
     answers : frozenset of str or None
         As they were listed.
-    caps : Caps
     random_state : int or None
         Of trials on made-up data: whoever knows it can take the noise away.
     computing : ComputeSite or None
@@ -72,10 +66,7 @@ class Site:
     def read(cls, kit: Any) -> "Site":
         """Read the ``site.toml`` of a start-up kit, or of its folder; no table is read yet.
 
-        Raises
-        ------
-        ParameterError
-            Naming the file, the entry and the remedy.
+        An error names the file, the entry and the remedy.
         """
         opened = Kit.open(kit) if isinstance(kit, (str, Path)) else kit
         return cls(opened, **read_site_file(opened))
@@ -94,10 +85,7 @@ class Site:
     def encoder(self) -> Encoder:
         """What turns the table into numbers, by the public facts of the schema.
 
-        Raises
-        ------
-        SchemaError
-            If the schema is wrong, or describes labels at a site that has none.
+        A schema that is wrong, or describes labels at a site that has none, is an error.
         """
         if self.schema_file is None:
             raise ParameterError(f"{self.kit.site_file}: {self.kit.name} is a helper and has no table.")
@@ -194,13 +182,7 @@ class Site:
         return helper if self.random_state is None else helper.seed(self.random_state)
 
     def account(self) -> LedgerBudget:
-        """Return the account in the ledger, capped for this coordinator.
-
-        Raises
-        ------
-        ParameterError, LedgerError
-            If the ledger or the data set is not there, or cannot be used for this.
-        """
+        """Return the account in the ledger, capped for this coordinator; a ledger that is not there is an error."""
         assert self.budget is not None
         return LedgerBudget(
             self.budget.ledger, self.budget.dataset, name=self.kit.name, coordinator=self.kit.federation.coordinator,
@@ -272,13 +254,7 @@ class Site:
         write_whole(folder / f"{name}.json", text, private=True)
 
     def parts(self) -> dict[str, Part]:
-        """Return the parts of models that were written down, by name.
-
-        Raises
-        ------
-        ParameterError
-            If a file is not one of these.
-        """
+        """Return the parts of models that were written down, by name."""
         parts = {}
         for path in sorted(self.models_folder.glob("*.json")):
             try:

@@ -42,14 +42,8 @@ _LAST_PORT: Final = 65_535
 class Caps:
     """What one coordinator may use of a site in all; None is without a limit.
 
-    Attributes
-    ----------
-    epsilon : float or None
-        At the delta of the budget.
-    rounds, bytes : int or None
-        Requests, and bytes in both directions, over all runs.
-    people : int or None
-        The least number of people that an alignment may have in common.
+    Epsilon is at the delta of the budget. Rounds are requests, bytes those in both directions, over all runs. People is
+    the least number that an alignment may have in common.
     """
 
     epsilon: float | None = None
@@ -67,13 +61,7 @@ class BudgetEntry:
 
 
 def read_site_file(kit: Kit) -> dict[str, Any]:
-    """Return the fields of the `Site` that a kit's file describes.
-
-    Raises
-    ------
-    ParameterError
-        Naming the file, the entry and the remedy.
-    """
+    """Return the fields of the `Site` that a kit's file describes; an error names file, entry and remedy."""
     with entries_of(Path(kit.site_file)) as entries:
         for name in entries:
             if name not in _KEYS:
