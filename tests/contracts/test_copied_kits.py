@@ -11,9 +11,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.envelope import CoordinatorEnd, PartyEnd
+from sottovoce.vertical.flare.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
 from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Caps
 from sottovoce.vertical.frames import Frame, new_session

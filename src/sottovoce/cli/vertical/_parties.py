@@ -26,7 +26,6 @@ from sottovoce.vertical.alignment.matching import AlignmentReport
 
 __all__ = [
     "Gathered",
-    "GivenBounds",
     "PartyFacts",
     "PartySource",
     "SeveralTables",
@@ -59,31 +58,6 @@ class PartyFacts:
     def stand_in(self) -> Party:
         """Return a party with the same facts and one empty row, to check a plan with."""
         return self.make(np.zeros((1, len(self.feature_names))))
-
-
-@dataclass(frozen=True, slots=True)
-class GivenBounds:
-    """Row and entry bounds of the command line, each ``NAME=NUMBER`` or ``NUMBER`` for all."""
-
-    data_norm: Sequence[str] = ()
-    data_bound: Sequence[str] = ()
-
-    def norms(self, names: Collection[str]) -> dict[str, float]:
-        return _by_party("--data-norm", self.data_norm, names)
-
-    def largest(self, names: Collection[str]) -> dict[str, float]:
-        return _by_party("--data-bound", self.data_bound, names)
-
-
-def _by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, float]:
-    bounds = {}
-    for name, text in parse_by_party(option, given, names).items():
-        try:
-            value = float(text)
-        except ValueError:
-            raise ParameterError(f"{option} {name}: {text!r} is not a number. Write {option} {name}=1.5.") from None
-        bounds[name] = number(f"{option} {name}", value, above=0.0)
-    return bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +164,8 @@ def name_tables(tables: Sequence[str]) -> dict[str, Path]:
 
 
 def split_schema(
-    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, bounds: GivenBounds, reading: Reading,
-    label_holder: str | None,
+    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, *, data_norm: Sequence[str],
+    data_bound: Sequence[str], reading: Reading, label_holder: str | None,
 ) -> SplitTable:  # fmt: skip
     """Return the source of one table with named columns.
 
@@ -207,7 +181,8 @@ def split_schema(
         for name, held in columns.items()
     }
     return SplitTable(
-        facts=_facts_of(encoders, bounds), label_holder=_label_holder(label_holder, list(columns)), reading=reading,
+        facts=_facts_of(encoders, data_norm, data_bound), reading=reading,
+        label_holder=_label_holder(label_holder, list(columns)),
         classes=schema.classes, label_bounds=schema.label_bounds, schema=schema, encoders=encoders,
     )  # fmt: skip
 
@@ -283,7 +258,7 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
 
 def several_tables(
     schemas: Mapping[str, Schema], *, target: str | None, label_holder: str | None, ids: Sequence[str],
-    bounds: GivenBounds, duplicates: str, reading: Reading,
+    data_norm: Sequence[str], data_bound: Sequence[str], duplicates: str, reading: Reading,
 ) -> SeveralTables:  # fmt: skip
     """Return the source of one table a party.
 
@@ -309,8 +284,9 @@ def several_tables(
         encoders[name] = Encoder(labelled, labelled=name == holder)
     labelled = encoders[holder].schema
     return SeveralTables(
-        facts=_facts_of(encoders, bounds), label_holder=holder, reading=reading, classes=labelled.classes,
-        label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns, duplicates=duplicates,
+        facts=_facts_of(encoders, data_norm, data_bound), label_holder=holder, reading=reading,
+        classes=labelled.classes, label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns,
+        duplicates=duplicates,
     )  # fmt: skip
 
 
@@ -349,18 +325,25 @@ def _label_holder(given: str | None, names: Sequence[str], default: str | None =
     return given
 
 
-def _facts_of(encoders: Mapping[str, Encoder], bounds: GivenBounds) -> tuple[PartyFacts, ...]:
+def _bounds(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, float]:
+    bounds = {}
+    for name, text in parse_by_party(option, given, names).items():
+        try:
+            value = float(text)
+        except ValueError:
+            raise ParameterError(f"{option} {name}: {text!r} is not a number. Write {option} {name}=1.5.") from None
+        bounds[name] = number(f"{option} {name}", value, above=0.0)
+    return bounds
+
+
+def _facts_of(
+    encoders: Mapping[str, Encoder], data_norm: Sequence[str], data_bound: Sequence[str]
+) -> tuple[PartyFacts, ...]:
     """Return the facts that the schemas tell, with tighter bounds where these were given; features are in [-1, 1]."""
-    norms, largest = bounds.norms(encoders), bounds.largest(encoders)
+    norms, largest = _bounds("--data-norm", data_norm, encoders), _bounds("--data-bound", data_bound, encoders)
     return tuple(
-        PartyFacts(
-            name,
-            encoder.feature_names,
-            norms.get(name, encoder.data_norm),
-            largest.get(name, 1.0),
-            encoder.nonnegative,
-        )
-        for name, encoder in encoders.items()
+        PartyFacts(name, each.feature_names, norms.get(name, each.data_norm), largest.get(name, 1.0), each.nonnegative)
+        for name, each in encoders.items()
     )
 
 

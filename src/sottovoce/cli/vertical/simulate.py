@@ -36,7 +36,6 @@ from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
 from sottovoce.cli.vertical._parties import (
     Gathered,
-    GivenBounds,
     PartyFacts,
     PartySource,
     find_schema,
@@ -132,10 +131,6 @@ class _Given:
     )
     reading: Reading
 
-    @property
-    def bounds(self) -> GivenBounds:
-        return GivenBounds(self.data_norm, self.data_bound)
-
 
 @with_groups
 def simulate(
@@ -226,7 +221,10 @@ def _split_table(given: _Given, path: Path) -> PartySource:
     schema = find_schema(path, given.schema[0] if given.schema else None, given.target, option="--schema FILE")
     Encoder(schema)  # it names a target
     sizes = None if given.sizes is None else parse_sizes("--sizes", given.sizes)
-    return split_schema(schema, given.party, sizes, given.bounds, given.reading, given.label_holder)
+    return split_schema(
+        schema, given.party, sizes, data_norm=given.data_norm, data_bound=given.data_bound, reading=given.reading,
+        label_holder=given.label_holder,
+    )  # fmt: skip
 
 
 def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
@@ -243,7 +241,8 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     files = parse_by_party("--schema", given.schema, paths)
     schemas = {name: find_schema(path, files.get(name), option=f"--schema {name}=FILE") for name, path in paths.items()}
     source = several_tables(
-        schemas, target=given.target, label_holder=given.label_holder, ids=given.id, bounds=given.bounds,
+        schemas, target=given.target, label_holder=given.label_holder, ids=given.id,
+        data_norm=given.data_norm, data_bound=given.data_bound,
         duplicates=choice("--duplicates", "error" if given.duplicates is None else given.duplicates, DUPLICATES),
         reading=given.reading,
     )  # fmt: skip

@@ -256,7 +256,8 @@ def _seen(raw: bytes) -> tuple[str, int, str]:
 
 def _reason(answer: bytes) -> str:
     """Return why a request was refused, empty where it was answered."""
-    return decode(answer, (Refused,)).reason if code_of(answer) == Refused.code else ""
+    refused = decode(answer, (Refused,)) if code_of(answer) == Refused.code else None
+    return refused.reason if isinstance(refused, Refused) else ""
 
 
 def _plain(value: object) -> str:

@@ -188,13 +188,7 @@ def who_is_connected(kit: Kit) -> tuple[str, ...] | None:
 
 
 def follow(
-    kit: Kit,
-    office: Office,
-    spec: RunSpec,
-    job: str,
-    tell: Callable[[Mapping[str, Any]], object],
-    *,
-    every: float = 1.0,
+    kit: Kit, office: Office, spec: RunSpec, job: str, tell: Callable[[Mapping[str, Any]], object]
 ) -> dict[str, Any]:
     """Wait for the end of a run, and return its last progress; ``tell`` gets it as it goes on.
 

@@ -110,7 +110,7 @@ class Register:
         """
         with self._lock:
             used = self._usage(coordinator)
-            shortage = _over(caps, *used, n_bytes)
+            shortage = _over(caps, used[0], used[1], n_bytes)
             if shortage:
                 return 0, shortage
             used[0] += 1

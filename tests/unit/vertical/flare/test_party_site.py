@@ -291,7 +291,7 @@ EXECUTOR = config()["executors"][0]
         (config(executors=[]), "executors of its configuration is []"),
         (config(executors=[EXECUTOR, EXECUTOR]), "executors of its configuration is"),
         (config(executors=[{**EXECUTOR, "tasks": ["train"]}]), 'executors[0].tasks[0] of its configuration is "train"'),
-        (config(executors=[{"tasks": ["*"], "executor": {"path": "os.system", "args": {}}}]), 'is "os.system", not "nv'),
+        (config(executors=[{"tasks": ["*"], "executor": {"path": "os.system", "args": {}}}]), 'is "os.system"'),
         (config(executors=[{"tasks": ["*"], "executor": {"class_path": "x"}}]), "executor.path of its"),
         (config(executors=[{"tasks": ["*"], "executor": {
             **EXECUTOR["executor"], "args": {"client_obj_id": "party", "collab_obj_ids": ["other"]},
