@@ -301,4 +301,5 @@ def fault_of_job(app: Path, purpose: str) -> str:
     if different is None:
         return ""
     entry, found, ours = different
-    return f"{entry or 'all'} of its configuration is {shown(found)}, not {shown(ours)}"
+    what = f"the entry {_quoted(entry)} of its configuration" if entry else "its configuration"
+    return f"{what} is {shown(found)}, not {shown(ours)}"
