@@ -74,9 +74,7 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
         announcement = announce(common)
         for line in lines:
             line.tell(AlignTo(announcement))
-        home.align(common)
-        counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(common))
-        return AlignmentReport("psi", len(common), (counts,), _bytes(home, lines), tuple(asked))
+        return _aligned(home, lines, "psi", common, asked)
 
 
 def all_rows_over(parties: Parties) -> None:
@@ -106,10 +104,7 @@ def _again(parties: Parties, home: Party, others: Mapping[str, int], digest: str
     with _lines(parties, others) as lines:
         for line in lines:
             line.tell(AlignAgain(bytes.fromhex(digest)))
-        home.align(people)
-        held = home.people.identifiers
-        counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(people))
-        return AlignmentReport("kept", len(people), (counts,), _bytes(home, lines))
+        return _aligned(home, lines, "kept", people)
 
 
 class _Line:
@@ -146,6 +141,19 @@ def _lines(parties: Parties, others: Mapping[str, int]) -> Iterator[list[_Line]]
         yield [_Line(talk, name, rows) for name, rows in others.items()]
 
 
+def _aligned(
+    home: Party, lines: list[_Line], method: str, people: list[str], asked: Sequence[AskedParty] = ()
+) -> AlignmentReport:
+    """Let the client take the people, last of all, and report."""
+    assert home.people is not None
+    home.align(people)
+    held, sent = home.people.identifiers, dict[tuple[str, str], int]()
+    for line in lines:
+        sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
+    counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(people))
+    return AlignmentReport(method, len(people), (counts,), sent, tuple(asked))
+
+
 def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple[list[str], list[AskedParty]]:
     """Return those of the client's identifiers that all servers hold, sorted, and what each server told.
 
@@ -171,13 +179,6 @@ def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple
         common = [common[place] for place in places]
         asked.append(AskedParty(line.name, client.n_server, len(common)))
     return sorted(common), asked
-
-
-def _bytes(home: Party, lines: list[_Line]) -> dict[tuple[str, str], int]:
-    sent = {}
-    for line in lines:
-        sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
-    return sent
 
 
 def _with_tables(parties: Parties) -> dict[str, int]:

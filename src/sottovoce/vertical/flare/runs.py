@@ -50,25 +50,18 @@ class RunSpec:
 
     Attributes
     ----------
-    run : str
-        Its name.
     purpose : {"train", "score"}
     model : str
         A name of `ESTIMATORS`; of the model that scores, too.
-    parameters : dict
-        Of the estimator.
     align : {"auto", "psi", "none"}
         "auto" aligns where the coordinator's table has identifiers.
     timeout : float
         Seconds that a party has for one answer.
-    trained : str or None
-        Of a scoring run: the run that trained the model.
-    labels : bool
-        Of a scoring run: whether predictions are compared with the coordinator's labels.
+    trained, labels : str, bool
+        Of a scoring run: the run that trained the model, and whether predictions are compared with the coordinator's
+        labels.
     with_helpers : bool
         Whether the federation's helpers take part.
-    begun : str
-        When it was first asked for.
     """
 
     run: str
