@@ -26,11 +26,6 @@ class JointTrial:
 
     With an engine that is installed each party computes in a process of its own, over loopback; else, and with
     ``engine="in-process"``, in this one.
-
-    Parameters
-    ----------
-    helpers : sequence of str
-    estimator : VerticalEstimator
     """
 
     def __init__(self, helpers: Sequence[str], estimator: Any) -> None:
@@ -66,7 +61,6 @@ class JointTrial:
             _WORKER.setLevel(level)
 
     def print(self) -> None:
-        """Show what each process did, after a joint training."""
         if not isinstance(self._estimator.plan_, (SecurePlan, SecureBallPlan)):
             return
         plan = self._estimator.plan_.joint
@@ -92,7 +86,6 @@ class _Log(logging.Handler):
         self.used: dict[str, tuple[str, str, str]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take down a record."""
         party, pid = getattr(record, "party", None), getattr(record, "pid", None)
         if party is None or pid is None:
             return
