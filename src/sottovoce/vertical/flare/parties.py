@@ -29,7 +29,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
-from sottovoce.vertical.protocols.secure.plans import plan_from_text
+from sottovoce.vertical.protocols.secure.party import plan_from_text
 from sottovoce.vertical.wire import code_of, decode
 
 __all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "JointNotes", "RunStopped"]
