@@ -29,6 +29,10 @@ __all__ = ["SpilledRows", "Split", "spilled_for_evaluation", "spilled_for_fit", 
 _AT_ONCE = 1 << 16
 
 Mask = npt.NDArray[np.bool_]
+_TOGETHER: Final = "those of a person are needed together"
+_LABEL: Final = 64  # bytes of a label, at most but for long names of classes
+_FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
+_FIT_A_CLASS: Final = 3 * 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +88,6 @@ def _part(rows: UnreadTable, chosen: Mask) -> UnreadTable:
         return X[chosen], y[chosen]
 
     return UnreadTable((int(chosen.sum()), rows.shape[1]), read)
-
-
-Mask = npt.NDArray[np.bool_]
-
-_TOGETHER: Final = "those of a person are needed together"
-_LABEL: Final = 64  # bytes of a label, at most but for long names of classes
-_FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
-_FIT_A_CLASS: Final = 3 * 8
 
 
 @dataclass(frozen=True, eq=False)

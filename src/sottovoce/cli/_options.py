@@ -54,6 +54,12 @@ __all__ = [
 ]
 
 _MOST_BYTES = 1 << 16
+_T = TypeVar("_T")
+REQUIRED: Any = ...
+READING = "How the table is written"
+TRAINING = "Training"
+_STDIN = Path("/dev/stdin")
+LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
 
 def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -77,13 +83,6 @@ def _columns(schema: Any, table: Any) -> list[str]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(_MOST_BYTES)
     return [name.strip() for name in next(csv.reader([line], delimiter="\t" if path.suffix == ".tsv" else ","))]
-
-
-_T = TypeVar("_T")
-
-REQUIRED: Any = ...
-READING = "How the table is written"
-TRAINING = "Training"
 
 
 class ModelKind(StrEnum):
@@ -166,7 +165,6 @@ def _gathered(group: Any, given: Mapping[str, Any]) -> Any:
 # ------------------------------------------------------------------ what several commands have
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-_STDIN = Path("/dev/stdin")
 TABLE: Any = argument(
     "TABLE",
     "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input.",
@@ -188,7 +186,6 @@ SCRATCH: Any = option(
     "Default: that of temporary files (TMPDIR).",
     READING,
 )
-LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
 MODEL: Any = option(
     "--model",

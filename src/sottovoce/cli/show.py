@@ -25,6 +25,8 @@ from sottovoce.tables import Schema
 
 __all__ = ["show"]
 
+_SHOWN = 20
+
 
 def show(
     path: Path = argument("MODEL_OR_RECEIPT", "A file that `sottovoce fit` wrote, or the page of a receipt."),
@@ -77,9 +79,6 @@ def _is_model(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return True
     return not (isinstance(content, dict) and content.get("format") == "sottovoce-receipt")
-
-
-_SHOWN = 20
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ __all__ = [
     "with_indicator",
 ]
 
+INDICATOR: Final = "indicator"
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -154,9 +156,6 @@ class IgnoredColumn(Column):
 
     def _entries(self) -> dict[str, Any]:
         return {}
-
-
-INDICATOR: Final = "indicator"
 
 
 def with_indicator(column: str, names: Sequence[str], missing: object) -> tuple[str, ...]:

@@ -31,6 +31,17 @@ __all__ = [
 
 MOST_ROWS = 1 << 16
 KEPT_BYTES = 1 << 24
+FORMATS = ("csv", "parquet")
+_FORMAT_OF_SUFFIX = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".data": "csv",
+    ".test": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_LIBSVM = (".libsvm", ".svm", ".svmlight")
 
 
 class _Content(Protocol):
@@ -117,20 +128,6 @@ class BatchedTable:
         """Return all rows as one table in memory."""
         data = pa.concat_tables(table.data for table in self)
         return Table(data, self.source, self._content.line)
-
-
-FORMATS = ("csv", "parquet")
-
-_FORMAT_OF_SUFFIX = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".test": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-_LIBSVM = (".libsvm", ".svm", ".svmlight")
 
 
 def file_format(path: str | Path, *, chosen: str | None = None) -> str:

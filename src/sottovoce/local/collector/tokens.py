@@ -16,6 +16,11 @@ from sottovoce.exceptions import ParameterError
 __all__ = ["SECRET_BYTES", "TokenKey", "is_token", "make_secret_file", "read_secret_file", "token_hash"]
 
 SECRET_BYTES: Final = 32
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
+_ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{48}", re.ASCII)
+_HALF: Final = 16
+_MARK_BYTES: Final = 8
+_CHECK_BYTES: Final = 4
 
 
 def make_secret_file(path: Path, name: str) -> None:
@@ -51,13 +56,6 @@ def read_secret_file(path: Path, name: str) -> bytes:
     if len(key) != SECRET_BYTES:
         raise ParameterError(f"{name} {path}: this is not a key, which is {2 * SECRET_BYTES} hexadecimal digits.")
     return key
-
-
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
-_ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{48}", re.ASCII)
-_HALF: Final = 16
-_MARK_BYTES: Final = 8
-_CHECK_BYTES: Final = 4
 
 
 def is_token(value: object) -> bool:

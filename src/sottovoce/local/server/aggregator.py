@@ -33,6 +33,8 @@ __all__ = ["Aggregator", "Health", "add_reports", "fold_of"]
 
 _FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")
 _AT_ONCE: Final = 1 << 18  # reports parsed at a time: memory does not grow with what is given
+_BLOCK_ENTRIES: Final = 1 << 18  # 2 MB of candidates a thread at a time
+_FOLD_MIX: Final = np.uint64(0xD6E8FEB86659FD93)  # an odd number that the candidates' stream does not use
 
 
 @dataclass(frozen=True)
@@ -323,10 +325,6 @@ class Aggregator:
     def _reject(self, counts: dict[str, int]) -> None:
         for why, count in counts.items():
             self.rejected_[why] = self.rejected_.get(why, 0) + count
-
-
-_BLOCK_ENTRIES: Final = 1 << 18  # 2 MB of candidates a thread at a time
-_FOLD_MIX: Final = np.uint64(0xD6E8FEB86659FD93)  # an odd number that the candidates' stream does not use
 
 
 def fold_of(seeds: NDArray[np.uint64], n_folds: int) -> NDArray[np.int64]:
