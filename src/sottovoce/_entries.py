@@ -49,6 +49,8 @@ def entries(given: Any) -> NDArray[Any]:
     if isinstance(given, Collection) and not (hasattr(given, "__array__") or isinstance(given, (str, bytes))):
         given = np.fromiter(given, object, len(given))
     array: NDArray[Any] = np.asarray(given)
+    if array.dtype.kind == "T":  # texts of variable length, some of which may be missing
+        array = array.astype(object)
     try:
         return array if array.ndim == 1 else np.asarray(column_or_1d(array, warn=True))
     except ValueError as error:

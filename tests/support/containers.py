@@ -31,6 +31,7 @@ CONTAINERS = {
     "numpy": np.array,
     "numpy float32": lambda values: np.array(values, np.float32),
     "numpy objects": _objects,
+    "numpy texts": lambda values: np.array(values, np.dtypes.StringDType(na_object=None)),
     "masked": _masked,
     "masked objects": lambda values: np.ma.masked_array(_objects(values), mask=[value is None for value in values]),
     "pandas": pd.Series,

@@ -185,6 +185,7 @@ OTHER = {
     "scaler replace-one, bounds": functools.partial(
         scaled, adjacency="replace-one", bounds=([0, 0, 0, -1], [1, 2, 3, 4])
     ),
+    "scaler, two bounds": functools.partial(scaled, bounds=(0.0, 1.0)),
     "scaler add-remove": functools.partial(scaled, adjacency="add-remove", n_public=3_000),
     "scaler, nothing is released": functools.partial(scaled, epsilon=1e-3),
     "local": reports,

@@ -64,7 +64,7 @@ class ColumnScalesPlan:
     n_features: int
     centred: bool = True  # whether locations are released too
     cut: float = math.inf  # where scaled entries are cut; infinite where they are not
-    # Public lower and upper bounds of the columns; None is +-2^40.
+    # Public lower and upper bounds: one for each column, or one for all; None is +-2^40.
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     max_rows: int | None = None  # rows of one person that are used; None where the unit is a row
 
@@ -162,7 +162,7 @@ def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Gener
         n_rows = _rows_seen(counts, std, plan)
         location, scale, zoomed = _from_magnitudes(counts, n_rows, std, centred=plan.centred)
     else:
-        low, high = (np.array(bound) for bound in plan.bounds)
+        low, high = (np.broadcast_to(bound, width) for bound in plan.bounds)
         location, scale, zoomed = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) / _WIDE, np.ones(width, bool)
     for number, share in enumerate(rounds):
         columns = np.flatnonzero(zoomed)

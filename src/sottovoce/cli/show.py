@@ -113,9 +113,22 @@ def print_coefficients(estimator: DPLinearEstimator, schema: Schema | None, *, e
 
 
 def coefficients_as_json(estimator: DPLinearEstimator, schema: Schema | None) -> Any:
-    return plain(
-        {"model": type(estimator).__name__, "scores": [asdict(scores) for scores in _scores(estimator, schema)]}
-    )
+    """Return all coefficients as plain data, and the bounds to which columns are cut before, if they are."""
+    told: dict[str, Any] = {
+        "model": type(estimator).__name__, "scores": [asdict(scores) for scores in _scores(estimator, schema)],
+    }  # fmt: skip
+    if estimator.column_bounds_ is not None:
+        names = _features(estimator, schema)
+        told["columns are cut to"] = dict(zip(names, np.transpose(estimator.column_bounds_).tolist(), strict=True))
+    return plain(told)
+
+
+def _features(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
+    """Return the names of the columns that coefficients are multiplied by."""
+    if schema is not None:
+        return [name for column in schema.feature_columns for name in column.feature_names]
+    known = getattr(estimator, "feature_names_in_", None)
+    return [f"feature {k + 1}" for k in range(estimator.n_features_in_)] if known is None else [str(k) for k in known]
 
 
 def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[_Scores]:
@@ -124,8 +137,7 @@ def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[_Sc
         _names(estimator, schema), lines, np.atleast_1d(estimator.intercept_), strict=True
     ):
         if schema is None:
-            known = getattr(estimator, "feature_names_in_", None)
-            names = [f"feature {place + 1}" for place in range(len(line))] if known is None else list(known)
+            names = _features(estimator, schema)
             effects = [(float(value), f"for each 1 more of {name}") for name, value in zip(names, line, strict=True)]
         else:
             names, effects, start = [], [], 0

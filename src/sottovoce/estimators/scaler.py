@@ -116,7 +116,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
             return None
         wanted = "bounds must be two numbers low < high within +-1e100, or two lists of them, one number a column"
         try:
-            low, high = (np.broadcast_to(np.asarray(one, dtype=np.float64), n_features) for one in self.bounds)
+            low, high = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in self.bounds)
+            for one in (low, high):
+                np.broadcast_to(one, n_features)  # takes no memory; a receipt may name any number of columns
         except (TypeError, ValueError):
             raise ParameterError(f"{wanted} ({n_features}); got {self.bounds!r}.") from None
         if not ((low < high) & (low >= -1e100) & (high <= 1e100) & (high - low >= 1e-100)).all():

@@ -337,7 +337,7 @@ class Guarantee:
             ("neighbours", Adjacency.parse(self.adjacency).statement(self.unit)),
             ("mechanism", self.mechanism),
             ("released", self.releases),
-            ("accounted event", describe(self.event)),
+            ("accounted event", describe(self.event).split("\n")),
             ("accountant", self.accountant),
             ("taken as public or true", self.assumptions),
             ("not covered", self.not_covered),

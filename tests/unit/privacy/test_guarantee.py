@@ -408,3 +408,11 @@ def test_rows_hold_the_statement_and_its_evidence():
     assert rows["released"] == "the weights\nthe scale"
     assert rows["accounted event"] == "25 times: Gaussian release, noise multiplier 20"
     assert "steps = 25" in rows["parameters"]
+
+
+def test_rows_have_a_line_for_each_release():
+    event = ComposedEvent((GaussianEvent(8.0), GaussianEvent(9.0)))
+    assert dict(receipt(event=event).rows())["accounted event"].splitlines() == [
+        "Gaussian release, noise multiplier 8",
+        "Gaussian release, noise multiplier 9",
+    ]
