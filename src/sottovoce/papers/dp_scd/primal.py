@@ -111,8 +111,7 @@ class PrimalPlan(FirstOrderPlan):
         return self.n_steps
 
     def points_for(self, scales: Scales) -> int:
-        """Return the number of epochs: the weights after each may enter the average."""
-        return self.n_epochs
+        return self.n_epochs  # the weights after each may enter the average
 
     def multiplier_for(self, scales: Scales) -> float:
         return self.noise_multiplier

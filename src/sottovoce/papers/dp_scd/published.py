@@ -80,7 +80,6 @@ class _ShuffledPlan(Plan):
 
     @property
     def size(self) -> int:
-        """Size of a batch."""
         return min(self.batch_size, self.n_samples)
 
     @property

@@ -113,7 +113,7 @@ class Sketch:
     @cached_property
     def leading_singular_value(self) -> float:
         """Largest singular value of J: the published sensitivity of a sketch."""
-        gram, last = sum(piece @ piece.T for _, piece in self._pieces()), self.n_rows - 1
+        gram, last = np.asarray(sum(piece @ piece.T for _, piece in self._pieces())), self.n_rows - 1
         return float(np.sqrt(eigvalsh(gram, subset_by_index=(last, last))[0]))
 
     @cached_property

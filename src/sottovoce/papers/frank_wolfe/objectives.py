@@ -110,7 +110,7 @@ class GeneralizedLinear(Objective):
             vector("A", self._columns.data)  # refuses NaN and infinite entries
         else:
             self._columns = np.ascontiguousarray(matrix("A", A).T)
-        self.n_coordinates, self.n_rows = self._columns.shape
+        self.n_coordinates, self.n_rows = map(int, self._columns.shape)
         self.y: Array = vector("y", y)
         if len(self.y) != self.n_rows:
             raise ParameterError(f"y must have one entry a row of A; got {len(self.y)} for {self.n_rows} rows.")
@@ -150,7 +150,7 @@ class GeneralizedLinear(Objective):
     def upper_hessian(self) -> Array:
         """Return (b / n) A'A, b the largest second derivative of the loss."""
         gram: Any = self._columns @ self._columns.T
-        out: Array = (gram.toarray() if sp.issparse(gram) else gram) * (self.loss.smoothness / self.n_rows)
+        out: Array = (gram.toarray() if hasattr(gram, "toarray") else gram) * (self.loss.smoothness / self.n_rows)
         return out
 
     def _of(self, coordinates: Indices | slice) -> Any:

@@ -196,10 +196,9 @@ def main() -> None:
     print("Lou, Cheung: Uplink Communication Efficient Differentially Private Sparse Optimization (AAAI 2018)")
     print("Tables are made up; a9a.bz2 joins them where SOTTOVOCE_DATA names a folder that has it.")
     rows = [*theorem_1(), *theorem_2(), *theorem_3_rows(table), *remark_1(table), *corollary_1(), *real()]
-    show("", ("item", "the paper", "measured now", "verdict"), rows)
-    print("\nTheorem 3 and Remark 1: excess risk over the best model in the ball.")
-    print("Four parties, epsilon = 1, delta = 1e-5, iota = .3.")
-    print("More, and what is behind each verdict: docs/papers/frank_wolfe.md")
+    title = "Four parties, epsilon = 1, delta = 1e-5, iota = .3; Theorem 3, Remark 1: excess risk over the best model"
+    show(title, ("item", "the paper", "measured now", "verdict"), rows)
+    print("\nMore, and what is behind each verdict: docs/papers/frank_wolfe.md")
 
 
 if __name__ == "__main__":

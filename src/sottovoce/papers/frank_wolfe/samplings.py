@@ -199,8 +199,8 @@ class ExplicitSampling(Sampling):
         if not (self._chances >= 0.0).all() or not abs(total - 1.0) <= _ROUNDING:
             raise ParameterError(f"probabilities must be >= 0 and add up to 1; they add up to {total!r}.")
         self._inside = np.zeros((len(self.sets), self.n_blocks))
-        for r, chosen in enumerate(self.sets):
-            self._inside[r, chosen] = 1.0
+        for r, blocks in enumerate(self.sets):
+            self._inside[r, blocks] = 1.0
         self.probabilities = self._chances @ self._inside
         if not self.p_min > 0.0:
             never = np.flatnonzero(self.probabilities <= 0.0).tolist()

@@ -32,7 +32,6 @@ Row = tuple[str, str, str, str]
 
 DELTA: Final = 1e-6
 BETA: Final = 0.25
-HEAD: Final = ("item", "the paper", "measured now", "verdict")
 
 
 def people(n: int, d: int, seed: int, *, padded: int | None = None) -> tuple[Array, Array]:
@@ -202,8 +201,8 @@ def main() -> None:
     parts = (privacy, polynomial, linear, sampling, listing, sample_size, budgets_of_use, real_data)
     print("Wang, Smith and Xu (ALT 2019): one report a person. The page: docs/papers/ldp.md")
     print("People are made up; a9a.bz2 and a9a.t.bz2 join them where SOTTOVOCE_DATA names a folder that has them.")
-    print("Excess: the excess risk over that of w = 0, so that 1 is nothing learned and 0 the best weights.")
-    show("", HEAD, [row for part in parts for row in part()])
+    title = "Excess: the excess risk over that of w = 0, so that 1 is nothing learned and 0 the best weights"
+    show(title, ("item", "the paper", "measured now", "verdict"), [row for part in parts for row in part()])
 
 
 if __name__ == "__main__":

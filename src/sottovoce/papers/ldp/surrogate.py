@@ -114,7 +114,7 @@ def bernstein_at(coefficients: Array, v: Array) -> Array:
     degree = len(coefficients) - 1
     j = np.arange(degree + 1)
     terms: Array = coefficients * _binomials(degree) * v[..., None] ** j * (1.0 - v[..., None]) ** (degree - j)
-    return terms.sum(axis=-1)
+    return np.asarray(terms.sum(axis=-1))
 
 
 def _binomials(degree: int) -> Array:
