@@ -647,9 +647,9 @@ def objectives() -> dict[str, Any]:
     A = np.column_stack([X, X[:, ::-1] ** 2])
     signs = 2.0 * Y - 1.0
     return {
-        "least squares": bfw.LeastSquares(A, NUMBERS, l2=0.01),
+        "least squares": bfw.LeastSquares(A, NUMBERS),
         "sparse least squares": bfw.LeastSquares(sp.csc_array(A), NUMBERS),
-        "logistic": bfw.GeneralizedLinear(A, signs, Logistic(), l2=0.02),
+        "logistic": bfw.GeneralizedLinear(A, signs, Logistic()),
         "smooth hinge": bfw.GeneralizedLinear(A, signs, SmoothedHinge(0.5)),
         "quadratic": bfw.Quadratic(A.T @ A, -A.T @ NUMBERS),
     }
@@ -669,14 +669,13 @@ def domains() -> dict[str, Any]:
 
 def samplings(n: int) -> dict[str, Any]:
     """Return samplings of n blocks."""
-    halves = [range(n // 2), range(n // 2, n)]
     return {
         "serial": bfw.UniformSerialSampling(n),
         "nice": bfw.NiceSampling(n, 2),
         "all": bfw.ElementarySampling(n),
         "independent": bfw.IndependentSampling(np.linspace(0.3, 0.9, n)),
         "explicit": bfw.ExplicitSampling(n, [[0], range(1, n), range(n)], [0.5, 0.25, 0.25]),
-        "distributed": bfw.DistributedSampling(halves, 1),
+        "distributed": bfw.DistributedSampling(n, 2, 1),
     }
 
 

@@ -17,7 +17,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
-from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
+from sottovoce.papers.dp_scd.published import OneNewtonStep
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours

@@ -15,7 +15,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.primal import _blocks_of
-from sottovoce.papers.dp_scd.sequential import SequentialPlan
+from sottovoce.papers.dp_scd.published import SequentialPlan
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 

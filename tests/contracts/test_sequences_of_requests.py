@@ -19,7 +19,7 @@ import pytest
 
 from sottovoce.papers import admm, frank_wolfe
 from sottovoce.papers.admm.perturbed import PerturbedStart
-from sottovoce.papers.frank_wolfe.party import PublishedBallStart, PublishedBallStep
+from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS, HANDLERS

@@ -30,7 +30,7 @@ from sottovoce.losses import (
     dual_step,
     slope,
 )
-from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
+from sottovoce.papers.dp_scd.published import OneNewtonStep
 
 LOSSES = {
     "squared": Squared(),

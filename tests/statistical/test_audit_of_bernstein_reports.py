@@ -11,11 +11,10 @@ import pytest
 
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, randomizer
-from sottovoce.papers.ldp.losses import GENERAL_LOSSES
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.receipts import guarantee
-from sottovoce.papers.ldp.sigm import gradients
+from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
+from sottovoce.papers.ldp import report as randomizer
+from sottovoce.papers.ldp.server import gradients, guarantee
+from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle
 
 RUNS = 150_000
 

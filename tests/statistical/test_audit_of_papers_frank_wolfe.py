@@ -14,7 +14,7 @@ from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
 from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
 from sottovoce.papers.frank_wolfe.noise import column_release
-from sottovoce.papers.frank_wolfe.party import PublishedBallStart, PublishedBallStep, PublishedBallWorker
+from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep, PublishedBallWorker
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import VerticalLasso, split_columns

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sottovoce.local.device import randomizer as one_bit
-from sottovoce.papers.ldp import randomizer as bernstein
+from sottovoce.papers.ldp import report as bernstein
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 

@@ -15,7 +15,7 @@ from sottovoce._plain_data import digest
 from sottovoce.exceptions import SottovoceError, SottovoceWarning
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.papers.ldp import BernsteinProtocol
-from sottovoce.papers.ldp.receipts import guarantee as bernstein_receipt
+from sottovoce.papers.ldp.server import guarantee as bernstein_receipt
 from sottovoce.privacy.events import GaussianEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
 from support.solvers import by_name

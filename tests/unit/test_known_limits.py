@@ -10,7 +10,7 @@ import sottovoce as sv
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.papers.admm import PROTOCOL, Perturbed
 from sottovoce.papers.ldp import BernsteinProtocol
-from sottovoce.papers.ldp.receipts import guarantee
+from sottovoce.papers.ldp.server import guarantee
 from sottovoce.privacy.guarantee import FURTHER_LIMITS
 from sottovoce.vertical import Party, VerticalLasso, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties

@@ -39,7 +39,7 @@ def samplings() -> dict[str, bfw.Sampling]:
         "elementary": bfw.ElementarySampling(D),
         "uniform serial": bfw.UniformSerialSampling(D),
         f"{TAU}-nice": bfw.NiceSampling(D, TAU),
-        f"({K}, {TAU})-distributed": bfw.DistributedSampling.even(D, K, TAU),
+        f"({K}, {TAU})-distributed": bfw.DistributedSampling(D, K, TAU),
         "independent": bfw.IndependentSampling(p),
     }
 

@@ -240,7 +240,7 @@ def promised(problem: Problem, tau: int | None = None, n_parties: int = PARTIES)
     tau = COLUMNS // n_parties if tau is None else tau
     domain = ProductDomain.intervals(-1.0, 1.0, n_blocks=COLUMNS)
     curvature = proposition_4_bound(
-        Quadratic(problem.gram), domain, DistributedSampling.even(COLUMNS, n_parties, tau)
+        Quadratic(problem.gram), domain, DistributedSampling(COLUMNS, n_parties, tau)
     )  # fmt: skip
     rows = published_rows(published_steps(problem.n, EPSILON), DELTA, IOTA)
     bound = theorem_3(
@@ -256,7 +256,7 @@ def of_reading(problem: Problem, reading: str) -> dict[str, float]:
     if reading == "coordinates":
         domain = ProductDomain.intervals(-1.0, 1.0, n_blocks=COLUMNS)
         C = proposition_4_bound(
-            Quadratic(problem.gram), domain, DistributedSampling.even(COLUMNS, PARTIES, COLUMNS // PARTIES)
+            Quadratic(problem.gram), domain, DistributedSampling(COLUMNS, PARTIES, COLUMNS // PARTIES)
         )
     steps = float(published_steps(problem.n, EPSILON))
     for _ in range(4):  # m has the logarithm of T, and T has m

@@ -28,7 +28,7 @@ from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
 from sottovoce.papers.frank_wolfe.noise import Sketch, published_column_std, published_rows, published_steps
-from sottovoce.papers.frank_wolfe.party import PublishedBallReply
+from sottovoce.papers.frank_wolfe.published import PublishedBallReply
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn

@@ -28,9 +28,9 @@ from sottovoce.papers.ldp import (
     fit_reports,
     theorem_choice,
 )
-from sottovoce.papers.ldp.losses import GENERAL_LOSSES
 from sottovoce.papers.ldp.noise import KINDS, CopyNoise
 from sottovoce.papers.ldp.reproduce import Judge, people
+from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES
 
 Array = NDArray[np.float64]
 

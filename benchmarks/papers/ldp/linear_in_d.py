@@ -24,12 +24,10 @@ from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write
 from benchmarks.papers.ldp.bernstein import DELTA, TEST
 from sottovoce._compiling import njit
 from sottovoce.papers.ldp import risk_bound
-from sottovoce.papers.ldp.losses import GENERAL_LOSSES
 from sottovoce.papers.ldp.noise import CopyNoise
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.polynomial import hinge_half, smoothed_hinge_derivative
 from sottovoce.papers.ldp.reproduce import people
-from sottovoce.papers.ldp.sigm import STEP_FACTOR
+from sottovoce.papers.ldp.server import STEP_FACTOR
+from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle, hinge_half, smoothed_hinge_derivative
 
 Array = NDArray[np.float64]
 

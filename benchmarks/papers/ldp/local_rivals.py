@@ -18,7 +18,7 @@ their reports. Excess risk on 100,000 other people over that of w = 0, means of 
   Wainwright 2013, the mechanism for the Euclidean ball), epsilon-LDP.
 * ``interactive, our report``: the same with a report of ours on the gradient's direction.
 
-All but the net and the grid take the steps of `sottovoce.papers.ldp.sigm`, from public bounds; ``--longer 10``
+All but the net and the grid take the steps of `sottovoce.papers.ldp.server.sigm`, from public bounds; ``--longer 10``
 shows what is lost by that. ``--docs`` writes the table into
 docs/papers/ldp.md.
 """
@@ -43,10 +43,9 @@ from sottovoce.exceptions import SottovoceWarning
 from sottovoce.local import Aggregator, Protocol, cap
 from sottovoce.local.planning.simulate import simulate
 from sottovoce.papers.ldp.noise import CopyNoise
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.polynomial import bernstein_at, hinge_half, smoothed_hinge_derivative
 from sottovoce.papers.ldp.reproduce import Judge, people
-from sottovoce.papers.ldp.sigm import STEP_FACTOR
+from sottovoce.papers.ldp.server import STEP_FACTOR
+from sottovoce.papers.ldp.surrogate import Oracle, bernstein_at, hinge_half, smoothed_hinge_derivative
 from sottovoce.privacy.calibration import gaussian_mu
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ from benchmarks.papers.dp_scd import many_runs, tuning
 from benchmarks.papers.dp_scd.appendix_e import DELTA
 from sottovoce.losses import Hinge, Squared, dual_step, slope
 from sottovoce.papers.dp_scd import Published
-from sottovoce.papers.dp_scd.one_newton_step import OneNewtonStep
+from sottovoce.papers.dp_scd.published import OneNewtonStep
 from sottovoce.privacy.accounting import PLDAccountant, accountant_for
 from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatAndSelectEvent, RepeatedEvent
 

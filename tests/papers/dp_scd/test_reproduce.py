@@ -30,8 +30,3 @@ def test_every_method_has_a_score(loss):
 def test_where_its_condition_is_met_theorem_2_does_not_hold():
     bound, dual, excess = reproduce.theorem_2(2, 1)
     assert dual > 100 * bound > excess
-
-
-def test_a_table_is_aligned(capsys):
-    reproduce.show("Title", ("a", "long head"), [("value", 1), ("b", 22)])
-    assert capsys.readouterr().out == "\nTitle\n  a      long head\n  value  1\n  b      22\n"

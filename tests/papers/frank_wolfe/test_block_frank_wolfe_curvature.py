@@ -20,8 +20,8 @@ SAMPLINGS = {
     "elementary": bfw.ElementarySampling(N),
     "uniform serial": bfw.UniformSerialSampling(N),
     "nice": bfw.NiceSampling(N, 3),
-    "distributed": bfw.DistributedSampling.even(N, 2, 1),
-    "uneven groups": bfw.DistributedSampling([[1], [0, 2, 3]], 1),
+    "distributed": bfw.DistributedSampling(N, 2, 1),
+    "uneven groups": bfw.DistributedSampling(N, 3, 1),
     "independent": bfw.IndependentSampling([0.2, 0.9, 0.5, 0.7]),
     "explicit": bfw.ExplicitSampling(N, [[0, 1], [2], [1, 2, 3], []], [0.4, 0.2, 0.3, 0.1]),
 }
@@ -123,7 +123,7 @@ def test_bound_for_logistic_loss(sampling):
     domain = DOMAINS["mixed"]
     rng = np.random.default_rng(2)
     signs = np.sign(rng.normal(size=9))
-    objective = bfw.GeneralizedLinear(rng.normal(size=(9, domain.n_coordinates)), signs, Logistic(), l2=0.2)
+    objective = bfw.GeneralizedLinear(rng.normal(size=(9, domain.n_coordinates)), signs, Logistic())
     bound = bfw.curvature_bound(objective, domain, sampling)
     seen = [
         definition_2(objective, domain, sampling, a_point(domain, rng), a_point(domain, rng), rng.uniform(0.1, 1))
@@ -138,7 +138,7 @@ def test_propositions_3_and_4_are_attained():
     """Equal columns, equal intervals: everything adds up, C = E|T|^2 = |T|^2."""
     domain = bfw.ProductDomain.intervals(0, 1, n_blocks=9)
     objective = bfw.Quadratic(np.ones((9, 9)))
-    nice, distributed = bfw.NiceSampling(9, 4), bfw.DistributedSampling.even(9, 3, 2)
+    nice, distributed = bfw.NiceSampling(9, 4), bfw.DistributedSampling(9, 3, 2)
     assert bfw.expected_curvature(objective, domain, nice) == pytest.approx(16)
     assert bfw.proposition_4_bound(objective, domain, nice) == pytest.approx(16)
     assert bfw.expected_curvature(objective, domain, distributed) == pytest.approx(36)

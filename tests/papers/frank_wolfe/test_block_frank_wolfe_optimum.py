@@ -19,7 +19,7 @@ def samplings():
         "elementary": bfw.ElementarySampling(D),
         "uniform serial": bfw.UniformSerialSampling(D),
         "nice": bfw.NiceSampling(D, 2),
-        "distributed": bfw.DistributedSampling.even(D, 2, 2),
+        "distributed": bfw.DistributedSampling(D, 2, 2),
         "independent": bfw.IndependentSampling(p),
     }
 
@@ -70,10 +70,10 @@ def test_logistic_regression_inside_l2_balls():
     rng = np.random.default_rng(2)
     A = rng.normal(size=(80, 6))
     y = np.sign(A @ rng.normal(size=6) + rng.logistic(size=80))
-    model = LogisticRegression(C=1 / (0.1 * 80), fit_intercept=False, tol=1e-10, max_iter=1000).fit(A, y)
+    model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000).fit(A, y)
     domain = bfw.ProductDomain.power(bfw.L2Ball(2, 2.0), 3)
     assert domain.contains(model.coef_[0])
-    objective = bfw.GeneralizedLinear(A, y, Logistic(), l2=0.1)
+    objective = bfw.GeneralizedLinear(A, y, Logistic())
     result = bfw.minimize(
         objective, domain, bfw.NiceSampling(3, 2), step="line-search", tol=1e-3, max_iter=20_000, random_state=0
     )

@@ -11,6 +11,7 @@ from sottovoce.papers.frank_wolfe import reproduce
 from sottovoce.papers.frank_wolfe.algorithm import algorithm_1, algorithm_2
 from sottovoce.papers.frank_wolfe.bounds import balls_curvature
 from sottovoce.papers.frank_wolfe.noise import published_column_std, published_rows, published_selection_scale
+from support.data import VARIABLE
 
 
 def test_algorithm_1_is_the_optimiser():
@@ -80,7 +81,7 @@ def test_curvature_of_the_balls_is_a_bound_and_is_reached():
 
 
 def test_reproducing_needs_no_data(monkeypatch, capsys):
-    monkeypatch.delenv(reproduce.DATA, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(reproduce, "theorem_1", lambda: [])
     monkeypatch.setattr(reproduce, "theorem_3_rows", lambda table: [("Theorem 3", "", f"{table.least:.4f}", "")])
     monkeypatch.setattr(reproduce, "remark_1", lambda table: [])

@@ -17,7 +17,7 @@ from sottovoce.papers.frank_wolfe.noise import (
     published_selection_scale,
     published_steps,
 )
-from sottovoce.papers.frank_wolfe.party import PublishedBallReply, PublishedBallStart, PublishedBallStep
+from sottovoce.papers.frank_wolfe.published import PublishedBallReply, PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.report.rebuilding import made_again
@@ -348,10 +348,10 @@ def test_the_attack_is_the_likelihood_test():
     ("changes", "why"),
     [
         ({"releases": np.zeros(3)}, "releases must hold sketches of 12 numbers"),
-        ({"others": np.zeros(3)}, "others must hold 50 entries"),
+        ({"others": np.zeros(3)}, "others must be a vector of 50 numbers"),
         ({"candidates": []}, "candidates must be a list"),
         ({"person": 50}, "person must be"),
-        ({"others": np.full(50, np.nan)}, "must be finite"),
+        ({"others": np.full(50, np.nan)}, "others holds NaN"),
     ],
 )
 def test_wrong_uses_of_the_attack(changes, why):

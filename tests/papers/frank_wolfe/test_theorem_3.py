@@ -27,7 +27,7 @@ def problem():
 
 
 def test_formula_as_printed():
-    bound = theorem_3(n_people=5000, most_nonzeros=400, sketch_rows=100, **FACTS)
+    bound = theorem_3(n_people=5000, sketch_rows=100, **FACTS)
     both = bound.gradient_constant + bound.oracle_constant
     assert bound.sampling_rate == pytest.approx(0.2)
     assert bound.n_steps == pytest.approx((30.0 * 5000 * 0.5 / both) ** (2 / 3))
@@ -40,13 +40,13 @@ def test_formula_as_printed():
 def test_constants_are_the_printed_noise():
     """C sqrt(T) / (n epsilon) is the noise on a choice, and on a gradient through a column."""
     n, T = 5000, 77
-    bound = theorem_3(n_people=n, most_nonzeros=400, sketch_rows=100, **FACTS)
+    bound = theorem_3(n_people=n, sketch_rows=100, **FACTS)
     unit = math.sqrt(T) / (n * 0.5)
     claim = {"n_people": n, "n_steps": T, "epsilon": 0.5, "delta": 1e-6}
     assert bound.oracle_constant * unit == pytest.approx(published_selection_scale(0.7, 2.0, **claim))
     std = published_column_std(math.sqrt(n / 100) + 1.0, n_parties=4, **claim)
-    # a column of norm 20, four of them with weight 2 in all, independent noise
-    assert bound.gradient_constant * unit == pytest.approx(20.0 * 2.0 * math.sqrt(4) * std / n)
+    # a column of norm sqrt(n), four of them with weight 2 in all, independent noise
+    assert bound.gradient_constant * unit == pytest.approx(math.sqrt(n) * 2.0 * math.sqrt(4) * std / n)
 
 
 def test_a_sketch_needs_more_noise_not_less():
@@ -121,7 +121,6 @@ def test_floor_of_sampling(problem):
     ("make", "words"),
     [
         (lambda: theorem_3(n_people=100, **{**FACTS, "sampled_columns": 51}), "sampled_columns"),
-        (lambda: theorem_3(n_people=100, most_nonzeros=101, **FACTS), "most_nonzeros"),
         (lambda: theorem_3(n_people=100, **{**FACTS, "curvature": 0.0}), "curvature"),
         (lambda: weight_cap(1.0, sampled_columns=3, n_columns_of_party=2), "sampled_columns"),
         (lambda: weight_cap(0.0, sampled_columns=1, n_columns_of_party=2), "radius"),

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sottovoce.papers.ldp.losses import GENERAL_LOSSES
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.polynomial import bernstein_at
-from sottovoce.papers.ldp.sigm import expected_noise_error, gradients, sigm
+from sottovoce.papers.ldp.server import expected_noise_error, gradients, sigm
+from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle, bernstein_at
 
 TICK = 2.0**-20
 

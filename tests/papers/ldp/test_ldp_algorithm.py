@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from sottovoce.papers.ldp import algorithm
-from sottovoce.papers.ldp.losses import GENERAL_LOSSES
 from sottovoce.papers.ldp.noise import CopyNoise
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.polynomial import smoothed_hinge_derivative, smoothed_step
 from sottovoce.papers.ldp.reproduce import Judge, once_and_again, people
-from sottovoce.papers.ldp.sigm import sigm
+from sottovoce.papers.ldp.server import sigm
+from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle, smoothed_hinge_derivative, smoothed_step
 
 BETA, TICK = 0.25, 2.0**-20
 

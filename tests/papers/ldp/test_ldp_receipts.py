@@ -7,7 +7,7 @@ import pytest
 from sottovoce._plain_data import digest
 from sottovoce.exceptions import ModelFormatError
 from sottovoce.papers.ldp import BernsteinProtocol, verify_receipt
-from sottovoce.papers.ldp.receipts import guarantee
+from sottovoce.papers.ldp.server import guarantee
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import verify_receipt as verify_for_the_product
 

@@ -16,10 +16,6 @@ at most and adds L sigma^2 / (2 lambda N^2), for losses that are 1/mu-smooth. Th
 condition L (2 (1 - kappa) mu lambda - 1) > mu lambda N. The condition asks for mu lambda > 1; Lemma 2 fails where v has
 noise of its own; Lemma 3 forgets the conjugates, and the factor 2 C^2 of the noise; and none of it is about v, which is
 what is released (``docs/papers/dp_scd.md``).
-
-References
-----------
-.. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Sections 3 and 4.
 """
 
 import math
@@ -33,25 +29,13 @@ from sottovoce.central.utility import UtilityBound
 from sottovoce.losses import Loss, dual_step
 from sottovoce.privacy.accounting import gaussian_delta, gaussian_epsilon
 
-__all__ = [
-    "PrintedUtility",
-    "epsilon_of_fixed_visits",
-    "epsilon_of_printed_sampling",
-    "lemma_1",
-    "stated_theorem_2",
-]
+__all__ = ["PrintedUtility", "epsilon_of_fixed_visits", "epsilon_of_printed_sampling", "lemma_1", "stated_theorem_2"]
 
 
 def epsilon_of_printed_sampling(n_samples: int, batch_size: int, steps: int, sigma: float, delta: float) -> float:
     """Return the epsilon of Algorithm 1 with the printed sampling, exactly, for an adversary who sees alpha.
 
-    Parameters
-    ----------
-    n_samples, batch_size, steps : int
-        N, L and T.
-    sigma : float
-        Noise over the sensitivity of Lemma 1.
-    delta : float
+    N rows, L of them in each of T steps; ``sigma`` is the noise over the sensitivity of Lemma 1.
     """
     visits = np.arange(steps + 1)
     chances = binom.pmf(visits, steps, batch_size / n_samples)
@@ -74,15 +58,7 @@ def epsilon_of_fixed_visits(visits: int, sigma: float, delta: float) -> float:
 def lemma_1(loss: Loss, a: float, y: float, m: float, ratio: float, clip: float) -> tuple[float, float]:
     """Return how far one row moves (alpha, v): if its column is set to zero, and if it contributes nothing.
 
-    Parameters
-    ----------
-    loss : Loss
-    a, y, m : float
-        Noised dual variable, label and prediction of the row, whose norm is 1.
-    ratio : float
-        L / (lambda N).
-    clip : float
-        C.
+    The row has norm 1, the noised dual variable a, the label y and the prediction m; ``ratio`` is L / (lambda N).
     """
     step = min(max(dual_step(loss, a, y, m, ratio), -clip), clip)
     zeroed = min(max(dual_step(loss, a, y, 0.0, 0.0 if math.isfinite(loss.smoothness) else 1e-12), -clip), clip)
@@ -102,25 +78,13 @@ def stated_theorem_2(bound: UtilityBound) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedUtility:
-    """What Theorem 2 says of a run, number by number.
+    """What Theorem 2 says of a run, number by number."""
 
-    Parameters
-    ----------
-    n_samples, batch_size : int
-        N and L.
-    alpha : float, > 0
-        lambda of the paper.
-    smoothness : float, > 0
-        Bound on the second derivative of the loss: 1 / mu of the paper.
-    shortened : float, 0 <= shortened < 1
-        kappa: what the scaling of steps costs; 0 where no step is scaled.
-    """
-
-    n_samples: int
-    batch_size: int
-    alpha: float
-    smoothness: float
-    shortened: float = 0.0
+    n_samples: int  # N
+    batch_size: int  # L
+    alpha: float  # lambda of the paper
+    smoothness: float  # bound on the second derivative of the loss: 1 / mu of the paper
+    shortened: float = 0.0  # kappa: what the scaling of steps costs; 0 where no step is scaled
 
     @property
     def curvature(self) -> float:

@@ -105,8 +105,7 @@ class MinibatchPlan(SampledPlan):
         return point + noisy
 
     def _shared(self, scales: Scales) -> float:
-        """Return what the other rows of a batch add to the aggregation constant."""
-        return (self.expected_size - 1.0) * scales.eigenvalue
+        return (self.expected_size - 1.0) * scales.eigenvalue  # what other rows of a batch add to the constant
 
 
 def _rule(loss: Loss) -> tuple[float, float, float]:

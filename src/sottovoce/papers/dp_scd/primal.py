@@ -62,13 +62,10 @@ class PrimalPlan(FirstOrderPlan):
     @property
     def size(self) -> int:
         """Features of a block."""
-        return min(
-            self.n_features, math.ceil(self.n_features / _BLOCKS) if self.block_size is None else self.block_size
-        )
+        return min(self.n_features, self.block_size or math.ceil(self.n_features / _BLOCKS))
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks."""
         return math.ceil(self.n_features / self.size)
 
     @cached_property
@@ -80,7 +77,6 @@ class PrimalPlan(FirstOrderPlan):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps of each model."""
         return self.n_epochs * self.n_blocks
 
     @property
@@ -90,23 +86,18 @@ class PrimalPlan(FirstOrderPlan):
 
     @property
     def rate(self) -> float:
-        """Learning rate."""
         return min(self.safe_rate, self.horizon / self.n_epochs) if self.learning_rate is None else self.learning_rate
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise of a step divided by its sensitivity."""
         return math.sqrt(self.n_steps * self.n_models) / self.mu_steps
 
     @property
     def event(self) -> Event:
-        """The scales of the labels and the steps."""
-        return compose(
-            *self.scale_events, RepeatedEvent(GaussianEvent(self.noise_multiplier), self.n_steps * self.n_models)
-        )
+        steps = RepeatedEvent(GaussianEvent(self.noise_multiplier), self.n_steps * self.n_models)
+        return compose(*self.scale_events, steps)
 
     def details(self) -> dict[str, object]:
-        """Return the blocks, the step and the noise."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
@@ -117,15 +108,12 @@ class PrimalPlan(FirstOrderPlan):
         }
 
     def steps_for(self, scales: Scales) -> int:
-        """Return the number of steps."""
         return self.n_steps
 
     def points_for(self, scales: Scales) -> int:
-        """Return the number of epochs: the weights after each may enter the average."""
-        return self.n_epochs
+        return self.n_epochs  # the weights after each may enter the average
 
     def multiplier_for(self, scales: Scales) -> float:
-        """Return the noise of a step divided by its sensitivity."""
         return self.noise_multiplier
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:

@@ -5,15 +5,12 @@ phishing.bz2, and a9a.bz2 with a9a.t.bz2 (Adult in the coding of the LIBSVM page
 """
 
 import math
-import os
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import normalize
 
 import sottovoce as sv
@@ -21,6 +18,7 @@ from sottovoce.losses import Hinge, Squared
 from sottovoce.papers.dp_scd.algorithm import SLOPES, Released, dp_scd, primal_dp_scd, seq_dp_scd
 from sottovoce.papers.dp_scd.bounds import PrintedUtility, epsilon_of_fixed_visits, epsilon_of_printed_sampling, lemma_1
 from sottovoce.papers.dp_scd.published import moments_noise
+from sottovoce.papers.showing import libsvm, show
 
 EPSILON, DELTA = 1.0, 1e-3
 Array = NDArray[Any]
@@ -51,19 +49,15 @@ class Problem(NamedTuple):
 
 def problems() -> Iterator[Problem]:
     """Yield the three tables of the paper, as far as they are at hand."""
-    named = os.environ.get("SOTTOVOCE_DATA")
-    folder = Path(named) if named and Path(named).is_dir() else None
     for name, loss, lam, epochs, files, n, width in (
         ("Phishing", "logistic", 1e-4, 10, ("phishing.bz2",), 8_291, 68),
         ("Adult", "hinge", 1e-5, 10, ("a9a.bz2", "a9a.t.bz2"), 32_561, 123),
         ("YearPredictionMSD / 20", "squared", 1e-4, 50, (), 23_186, 90),
     ):
         rng = np.random.default_rng(n)
-        if folder and files and all((folder / file).is_file() for file in files):
-            parts = [load_svmlight_file(str(folder / file), n_features=width) for file in files]
-            X, y = np.vstack([part.toarray() for part, _ in parts]), np.concatenate([labels for _, labels in parts])
-            order, name = rng.permutation(len(y))[:n], f"{name} ({', '.join(files)})"
-            X, y = X[order], np.where(y[order] > 0, 1.0, -1.0)
+        if files and (found := libsvm(*files, width=width)):
+            order, name = rng.permutation(len(found[1]))[:n], f"{name} ({', '.join(files)})"
+            X, y = found[0][order], np.where(found[1][order] > 0, 1.0, -1.0)
         else:
             X = rng.standard_normal((n, width)) * 0.93 ** np.arange(width)
             signal, noise = X @ rng.standard_normal(width), rng.standard_normal(n)
@@ -102,21 +96,13 @@ def figure_1(problem: Problem) -> Iterator[tuple[str, str]]:
     clips = [(C * unit,) for C in (1e-4, 1e-3, 1e-2, 1e-1)]
     yield "Algorithm 1 without noise", best(lambda C, rng: dp_scd(*given, T, L, C, 0.0, rng), [(_FREE,)])
     yield "Algorithm 1, printed noise", best(lambda C, rng: dp_scd(*given, T, L, C, sigma, rng), clips)
-    yield (
-        "DP-SGD, printed noise",
-        best(
-            lambda C, rate, rng: dp_sgd(*given, T, L, C, sigma, rate, rng),
-            [(C * unit, rate) for C in (0.1, 1.0) for rate in (0.1, 1.0, 10.0)],
-        ),
-    )
+    rates = [(C * unit, rate) for C in (0.1, 1.0) for rate in (0.1, 1.0, 10.0)]
+    yield "DP-SGD, printed noise", best(lambda C, rate, rng: dp_sgd(*given, T, L, C, sigma, rate, rng), rates)
     if problem.loss == "logistic":  # a Python loop: one table is enough to see it
-        few = 50
+        few, clips = 50, [(C,) for C in (1e-6, 1e-5, 1e-4)]
         steps = problem.epochs * N // few
         noise = moments_noise(few / N, steps, EPSILON, DELTA)
-        yield (
-            "Algorithm 3, printed noise",
-            best(lambda C, rng: seq_dp_scd(*given, steps, few, C, noise, rng), [(C,) for C in (1e-6, 1e-5, 1e-4)]),
-        )
+        yield "Algorithm 3, printed noise", best(lambda C, rng: seq_dp_scd(*given, steps, few, C, noise, rng), clips)
     if problem.loss != "hinge":  # which is not smooth
         length = np.linalg.norm(X, axis=1, keepdims=True).clip(1e-12)  # rows X[j, :] of norm 1, from everybody's data
         unit_rows = (X / length, *given[1:])
@@ -156,15 +142,6 @@ def theorem_2(M: int, T: int) -> tuple[float, float, float]:
     return bound, float(np.mean(dual)), float(np.mean(excess))
 
 
-def show(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print an aligned table."""
-    cells = [[str(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"\n{title}")
-    for row in cells:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def main() -> None:
     """Print claims and measurements."""
     print("Damaskinos et al., DP-SCD (AAAI 2021): what it claims beside what is measured")
@@ -174,38 +151,32 @@ def main() -> None:
         printed = epsilon_of_printed_sampling(N, L, epochs * N // L, sigma, DELTA)
         cut = epsilon_of_fixed_visits(epochs, sigma, DELTA)
         rows.append((name, L, f"{sigma:.3g}", f"{EPSILON:g}", f"{printed:.3g}", f"{cut:.3g}"))
-    title = "Theorem 1: epsilon of Algorithm 1 at delta = 1e-3, for an adversary who sees alpha"
-    show(title, ("table", "L", "sigma", "claimed", "holds, L of N each step", "holds, shuffled and cut"), rows)
+    show("Theorem 1: epsilon of Algorithm 1 at delta = 1e-3, for an adversary who sees alpha",
+         ("table", "L", "sigma", "claimed", "holds, L of N each step", "holds, shuffled and cut"), rows)  # fmt: skip
 
-    states = [(a, 1.0, m, r) for a in (-1.0, 0.0, 0.5, 1.0) for m in (-3.0, 0.0, 3.0) for r in (0.1, 1.0)]
-    rows = []
+    states, rows = [(a, 1.0, m, r) for a in (-1.0, 0.0, 0.5, 1.0) for m in (-3.0, 0.0, 3.0) for r in (0.1, 1.0)], []
     for loss in (Squared(), Hinge()):
         worst = np.max([lemma_1(loss, *state, 0.01) for state in states], axis=0) / 0.01
         rows.append((loss.name, f"{math.sqrt(2.0):.3f}", f"{worst[0]:.3f}", f"{worst[1]:.3f}"))
-    title = "Lemma 1: how far one row moves (alpha, v), over C"
-    show(title, ("loss", "claimed", "column set to zero, as in the proof", "row contributes nothing"), rows)
+    show("Lemma 1: how far one row moves (alpha, v), over C",
+         ("loss", "claimed", "column set to zero, as in the proof", "row contributes nothing"), rows)  # fmt: skip
 
     rows = []
     for name, n, smoothness, lam in (("YearPredictionMSD", 347_786, 1.0, 1e-4), ("Phishing", 6_218, 0.25, 1e-4)):
         left, right = PrintedUtility(n_samples=n, batch_size=500, alpha=lam, smoothness=smoothness).condition
         rows.append((name, f"{left:.4g}", f"{right:.3g}", "met" if left > right else "not met"))
-    show(
-        "Theorem 2: its condition in the paper's own experiments, L = 500",
-        ("table", "left side, must exceed", "right side", "condition"),
-        rows,
-    )
+    show("Theorem 2: its condition in the paper's own experiments, L = 500",
+         ("table", "left side, must exceed", "right side", "condition"), rows)  # fmt: skip
     rows = [(M, T, *(f"{value:.3g}" for value in theorem_2(M, T))) for M, T in ((2, 1), (32, 1), (2, 10), (32, 10))]
-    title = "Theorem 2 where the condition is met (ridge, mu lambda = 5, N = L = 200)"
-    show(title, ("M", "T", "bound on S(alpha)", "S(alpha), measured", "F - F* of theta, measured"), rows)
+    show("Theorem 2 where the condition is met (ridge, mu lambda = 5, N = L = 200)",
+         ("M", "T", "bound on S(alpha)", "S(alpha), measured", "F - F* of theta, measured"), rows)  # fmt: skip
 
     print("\nFigure 1 at epsilon = 1. The paper: DP-SCD ahead of DP-SGD for ridge and SVM, behind for logistic;")
-    print(
-        "sequential worst. Small grids, one seed. The printed noise of DP-SCD is less private than it says (Theorem 1)."
-    )
+    print("sequential worst. Small grids, one seed. The printed noise of DP-SCD is less private than it says.")
     for problem in problems():
-        scores = list(figure_1(problem))
         what = "mean squared error" if problem.loss == "squared" else "accuracy"
-        show(f"{problem.name}: {problem.loss} loss, N = {problem.n:,}", ("method", what), scores)
+        title = f"{problem.name}: {problem.loss} loss, N = {problem.n:,}"
+        show(title, ("method", what), list(figure_1(problem)))
     print("\nWhat is behind each table: docs/papers/dp_scd.md")
 
 

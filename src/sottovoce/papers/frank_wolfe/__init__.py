@@ -8,24 +8,21 @@ printed are in `sottovoce.papers.frank_wolfe.algorithm`. What holds and what doe
 from sottovoce.papers.frank_wolfe.bounds import (
     Theorem3,
     balls_curvature,
-    inexactness,
-    serial_bound,
-    theorem_1_bound,
-    theorem_3,
-    weight_cap,
-)
-from sottovoce.papers.frank_wolfe.curvature import (
     block_curvatures,
     curvature_bound,
     expected_curvature,
     expected_set_curvature,
     global_curvature,
+    inexactness,
     proposition_1_bound,
     proposition_4_bound,
+    serial_bound,
+    theorem_1_bound,
+    theorem_3,
+    weight_cap,
 )
-from sottovoce.papers.frank_wolfe.domains import Block, Box, L1Ball, L2Ball, Simplex
+from sottovoce.papers.frank_wolfe.domains import Block, Box, L1Ball, L2Ball, ProductDomain, Simplex
 from sottovoce.papers.frank_wolfe.objectives import GeneralizedLinear, LeastSquares, Objective, Position, Quadratic
-from sottovoce.papers.frank_wolfe.product import ProductDomain
 from sottovoce.papers.frank_wolfe.published import PROTOCOL, PublishedBallPlan
 from sottovoce.papers.frank_wolfe.samplings import (
     DistributedSampling,

@@ -1,14 +1,11 @@
 """Checks of arrays: finite, of the right shape, copied so that the caller cannot change them afterwards."""
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Array", "Indices", "matrix", "vector", "whole_numbers"]
+__all__ = ["Array", "Indices", "matrix", "vector"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -30,21 +27,6 @@ def matrix(name: str, value: object) -> Array:
     out = _finite(name, value)
     if out.ndim != 2 or 0 in out.shape:
         raise ParameterError(f"{name} must be a matrix with rows and columns; got an array of shape {out.shape}.")
-    return out
-
-
-def whole_numbers(name: str, value: Iterable[Any], *, below: int) -> Indices:
-    """Return distinct whole numbers in [0, below), sorted."""
-    try:
-        given = np.asarray(list(value))
-    except TypeError:
-        raise ParameterError(f"{name} must list whole numbers in [0, {below}); got {value!r}.") from None
-    good = given.ndim == 1 and (given.size == 0 or np.issubdtype(given.dtype, np.integer))
-    if not good or (given.size and not (given.min() >= 0 and given.max() < below)):
-        raise ParameterError(f"{name} must list whole numbers in [0, {below}); got {value!r}.")
-    out = np.unique(given).astype(np.intp)
-    if len(out) != len(given):
-        raise ParameterError(f"{name} names a block twice; got {value!r}. List each block once.")
     return out
 
 

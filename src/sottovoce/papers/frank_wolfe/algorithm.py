@@ -1,15 +1,10 @@
-r"""Algorithms 1 and 2 of Lou and Cheung [1]_ in the paper's notation; the numbers in comments are those of its lines.
+r"""Algorithms 1 and 2 of Lou and Cheung in the paper's notation; the numbers in comments are those of its lines.
 
 They are for reading and for checks: `sottovoce.papers.frank_wolfe.minimize` is Algorithm 1 to work with, and
 `sottovoce.papers.frank_wolfe.published` is Algorithm 2 among real parties. Nothing here protects anybody.
 
 Algorithm 2 does not run word for word. "Mended" marks where a reading had to be chosen; why:
 ``docs/privacy/published_vertical_frank_wolfe.md``.
-
-References
-----------
-.. [1] Lou, Cheung (2018). Uplink Communication Efficient Differentially Private Sparse Optimization With Feature-Wise
-   Distributed Data. AAAI 2018.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,20 +26,10 @@ def algorithm_1(
 ) -> Iterator[Array]:
     """Block-coordinate Frank-Wolfe with arbitrary sampling: yield x_1, ..., x_T.
 
-    Parameters
-    ----------
-    gradient : callable
-        ``gradient(x, block)`` returns the partial derivatives of f in a block, exact or approximate (eq. 5).
-    oracle : callable
-        ``oracle(i, g)`` returns the point of M_i with the least inner product with g, or one nearly as good (eq. 4).
-    blocks : sequence of slice
-        The coordinates of each block.
-    sets : iterable of ndarray of int
-        The sets that were drawn, one a step: T of them, from any distribution in which every block comes.
-    x : ndarray
-        The start, a point of the product.
-    p_min : float
-        How likely the rarest block is drawn.
+    ``gradient(x, block)`` returns the partial derivatives of f in a block, exact or approximate (eq. 5);
+    ``oracle(i, g)`` the point of M_i with the least inner product with g, or one nearly as good (eq. 4). ``blocks`` are
+    the coordinates of each block, ``sets`` the sets that were drawn, one a step, from any distribution in which every
+    block comes; ``p_min`` says how likely the rarest one is drawn. x is the start.
     """
     for t, T_t in enumerate(sets):  # 1, 2
         gamma = 2.0 / (p_min * t + 2.0)
@@ -72,27 +57,11 @@ def algorithm_2(
 ) -> Array:
     r"""Private Frank-Wolfe with distributed features for the lasso, min \|Ax - y\|^2 / 2n over \|x\|_1 <= eta.
 
-    Parameters
-    ----------
-    A : sequence of ndarray
-        A_1, ..., A_K, the columns of each user node. The listing knows rows by A'A and A'y alone, so any tables with
-        the same ones, such as \sqrt n times a root of A'A / n, stand for those of n people.
-    y : ndarray
-        Labels, known to all.
-    n : int
-        People.
-    eta : float
-        Size of the ball.
-    T, tau : int
-        Steps; columns that a node draws for a step.
-    b : float
-        Scale of the Laplace noise "pert", see `published_selection_scale`.
-    pi : float
-        Standard deviation of the noise on a shared column, see `published_column_std`.
-    J : ndarray or None
-        The sketch; None shares columns as they are.
-    rng : numpy.random.Generator
-        Of everything that is drawn.
+    A_1, ..., A_K are the columns of each user node, y the labels, known to all. The listing knows rows by A'A and A'y
+    alone, so any tables with the same ones, such as \sqrt n times a root of A'A / n, stand for those of n people. T
+    steps; tau columns that a node draws for each; b, the scale of the Laplace noise "pert"
+    (`published_selection_scale`); pi, the standard deviation of the noise on a shared column (`published_column_std`);
+    J, the sketch, None for columns as they are.
     """
     JA = list(A) if J is None else [J @ A_k for A_k in A]
     Ay = [A_k.T @ y for A_k in A]

@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
+from sottovoce.papers.frank_wolfe._arrays import matrix, vector
 from sottovoce.papers.frank_wolfe.noise import Sketch
 
 __all__ = ["identify_entry", "least_error", "success_at_most"]
@@ -30,33 +31,16 @@ def identify_entry(releases: ArrayLike, others: ArrayLike, person: int, candidat
     others : array-like of shape (n,)
         The column; what it holds at ``person`` is not looked at.
     person : int
-        Place of the person whose entry is looked for.
     candidates : array-like of shape (n_candidates,)
-        Values that the entry may have.
     sketch : Sketch
-        J.
 
-    Returns
-    -------
-    float
-        One of the candidates.
-
-    Raises
-    ------
-    ParameterError
-        If shapes do not fit, or numbers are not finite.
     """
-    seen = np.atleast_2d(np.asarray(releases, dtype=np.float64))
-    column = np.array(others, dtype=np.float64)
-    values = np.asarray(candidates, dtype=np.float64)
-    if seen.ndim != 2 or seen.shape[1] != sketch.n_rows or not len(seen):
+    seen, column = matrix("releases", np.atleast_2d(releases)), vector("others", others, size=sketch.n_people)
+    values = vector("candidates", candidates)
+    if seen.shape[1] != sketch.n_rows:
         raise ParameterError(f"releases must hold sketches of {sketch.n_rows} numbers; got shape {seen.shape}.")
-    if column.shape != (sketch.n_people,):
-        raise ParameterError(f"others must hold {sketch.n_people} entries; got shape {column.shape}.")
-    if values.ndim != 1 or not len(values):
-        raise ParameterError(f"candidates must be a list of values; got shape {values.shape}.")
-    if not (np.isfinite(seen).all() and np.isfinite(column).all() and np.isfinite(values).all()):
-        raise ParameterError("releases, others and candidates must be finite.")
+    if not len(values):
+        raise ParameterError("candidates must be a list of values; got none.")
     place = whole_number("person", person, at_least=0, at_most=sketch.n_people - 1)
     column[place] = 0.0
     own = np.zeros(sketch.n_people)
@@ -68,13 +52,7 @@ def identify_entry(releases: ArrayLike, others: ArrayLike, person: int, candidat
 
 
 def success_at_most(mu: float) -> float:
-    """Return how often the best test between two equally likely tables is right, at a mean shift ``mu``.
-
-    Examples
-    --------
-    >>> round(success_at_most(2.0), 3)
-    0.841
-    """
+    """Return how often the best test between two equally likely tables is right, at a mean shift ``mu``."""
     return float(ndtr(0.5 * number("mu", mu, at_least=0.0)))
 
 

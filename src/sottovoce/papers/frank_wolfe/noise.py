@@ -1,13 +1,8 @@
 r"""The noise of private Frank-Wolfe over distributed columns as published, for reproduction: its claim does not hold.
 
-Formulas of Lou and Cheung [1]_ for a claimed epsilon and delta, n people, K parties, T steps, a ball of size eta for
-entries within [-1, 1], slopes within G, and a public Gaussian sketch J of m rows. What they give:
+Formulas of Lou and Cheung (Algorithm 2, Theorems 2 and 3) for a claimed epsilon and delta, n people, K parties, T
+steps, a ball of size eta for entries within [-1, 1], slopes within G, and a public Gaussian sketch J of m rows:
 ``docs/privacy/published_vertical_frank_wolfe.md``.
-
-References
-----------
-.. [1] Lou, Cheung (2018). Uplink Communication Efficient Differentially Private Sparse Optimization With Feature-Wise
-   Distributed Data. AAAI 2018; Algorithm 2, Theorems 2 and 3.
 """
 
 import math
@@ -22,7 +17,6 @@ from scipy.linalg import eigvalsh
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
-from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, coarsest_tick
 
@@ -31,7 +25,6 @@ __all__ = [
     "SketchRelease",
     "column_release",
     "published_column_std",
-    "published_event",
     "published_rows",
     "published_selection_scale",
     "published_steps",
@@ -43,13 +36,7 @@ _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
 
 
 def published_steps(n_people: int, epsilon: float) -> int:
-    r"""Return T of Theorem 3 with its constants left out, :math:`(n \varepsilon)^{2/3}`, rounded.
-
-    Examples
-    --------
-    >>> published_steps(10_000, 1.0)
-    464
-    """
+    r"""Return T of Theorem 3 with its constants left out, :math:`(n \varepsilon)^{2/3}`, rounded."""
     n, epsilon = whole_number("n_people", n_people, at_least=1), number("epsilon", epsilon, above=0.0)
     return max(1, round(math.pow(n * epsilon, 2.0 / 3.0)))
 
@@ -57,13 +44,7 @@ def published_steps(n_people: int, epsilon: float) -> int:
 def published_rows(n_steps: int, delta: float, jl_parameter: float) -> int:
     r"""Return m of the sketch, :math:`\ln(2 T / \delta) / \iota^2` with the constant 1, rounded up.
 
-    Parameters
-    ----------
-    n_steps : int
-        T.
-    delta : float, in (0, 1)
-    jl_parameter : float, in (0, 1]
-        iota, the relative error that a sketched inner product may have.
+    iota, the ``jl_parameter``, is the relative error that a sketched inner product may have.
     """
     n_steps = whole_number("n_steps", n_steps, at_least=1)
     delta = number("delta", delta, above=0.0, below=1.0)
@@ -79,15 +60,7 @@ def published_selection_scale(
     .. math:: \frac{(2 G \eta / K n) \sqrt{2 T \ln(1 / (\delta / 2))}}{(\varepsilon / 2 K) / 2}
        = \frac{8 G \eta \sqrt{2 T \ln(2 / \delta)}}{n \varepsilon}.
 
-    Parameters
-    ----------
-    slope_bound : float, > 0
-        G.
-    vertex : float, > 0
-        eta, for entries within [-1, 1].
-    n_people, n_steps : int
-    epsilon, delta : float
-        As claimed.
+    G is the ``slope_bound``; eta the size of a ``vertex``, for entries within [-1, 1].
     """
     root = math.sqrt(2.0 * n_steps * math.log(2.0 / delta))
     return 8.0 * slope_bound * vertex * root / (n_people * epsilon)
@@ -100,38 +73,10 @@ def published_column_std(
 
     .. math:: \frac{\sigma(J) \sqrt{K T} \sqrt{2 (\ln(1/\delta) + \varepsilon / 2)}}{n \varepsilon / 2}.
 
-    Parameters
-    ----------
-    sensitivity : float, > 0
-        sigma(J), the leading singular value of the sketch; 1 without one.
-    n_people, n_parties, n_steps : int
-    epsilon, delta : float
-        As claimed.
-
-    Examples
-    --------
-    >>> facts = {"n_people": 10_000, "n_parties": 4, "n_steps": 464, "epsilon": 1.0, "delta": 1e-5}
-    >>> round(published_column_std(24.3, **facts), 2)
-    1.03
+    sigma(J), the ``sensitivity``, is the leading singular value of the sketch; 1 without one.
     """
     root = math.sqrt(n_parties * n_steps) * math.sqrt(2.0 * (math.log(1.0 / delta) + 0.5 * epsilon))
     return sensitivity * root / (0.5 * n_people * epsilon)
-
-
-def published_event(selection_epsilon: float, column_noise: float, n_steps: int) -> Event:
-    """Return what so many steps of one party really cost: a choice and a shared column each.
-
-    Parameters
-    ----------
-    selection_epsilon : float
-        A noisy maximum with Laplace noise of scale b over scores that move by at most D is (2 D / b)-DP.
-    column_noise : float
-        Standard deviation over what one person can move the sketch by.
-    n_steps : int
-    """
-    return compose(
-        RepeatedEvent(PureEvent(selection_epsilon), n_steps), RepeatedEvent(GaussianEvent(column_noise), n_steps)
-    )
 
 
 @dataclass(frozen=True)
@@ -141,20 +86,11 @@ class Sketch:
     One person's entry meets one column of J, so the sensitivity of J a is the largest norm of a *column* times that of
     a (not the leading singular value of J, which is 7 to 11 times as much). J follows from a public seed: it protects
     nobody.
-
-    Parameters
-    ----------
-    n_people : int
-        n.
-    n_rows : int
-        m, at least 4.
-    seed : int
-        Public.
     """
 
-    n_people: int
-    n_rows: int
-    seed: int
+    n_people: int  # n
+    n_rows: int  # m, at least 4
+    seed: int  # public
 
     def __post_init__(self) -> None:
         whole_number("sketch_rows", self.n_rows, at_least=4)
@@ -172,18 +108,12 @@ class Sketch:
     @cached_property
     def largest_sum(self) -> float:
         """Bound on an entry of J a, for a within [-1, 1]."""
-        sums = np.zeros(self.n_rows)
-        for _, piece in self._pieces():
-            sums += np.abs(piece).sum(axis=1)
-        return _SLACK * float(sums.max())
+        return _SLACK * float(np.max(sum(np.abs(piece).sum(axis=1) for _, piece in self._pieces())))
 
     @cached_property
     def leading_singular_value(self) -> float:
         """Largest singular value of J: the published sensitivity of a sketch."""
-        gram = np.zeros((self.n_rows, self.n_rows))
-        for _, piece in self._pieces():
-            gram += piece @ piece.T
-        last = self.n_rows - 1
+        gram, last = np.asarray(sum(piece @ piece.T for _, piece in self._pieces())), self.n_rows - 1
         return float(np.sqrt(eigvalsh(gram, subset_by_index=(last, last))[0]))
 
     @cached_property
@@ -202,17 +132,11 @@ class Sketch:
 
     def compress(self, column: Vector) -> Vector:
         """Return J a."""
-        total = np.zeros(self.n_rows)
-        for place, piece in self._pieces():
-            total += piece @ column[place]
-        return total
+        return np.asarray(sum(piece @ column[place] for place, piece in self._pieces()))
 
     def spread(self, compressed: Vector) -> Vector:
         """Return J'u, one number a person: its inner product with a column a is that of J a with u."""
-        out = np.empty(self.n_people)
-        for place, piece in self._pieces():
-            out[place] = compressed @ piece
-        return out
+        return np.concatenate([compressed @ piece for _, piece in self._pieces()])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,22 +145,16 @@ class SketchRelease(ColumnRelease):
 
     Entries are cut to multiples of 2^-20 before they are sketched. A sketch is rounded to whole ticks as a whole, which
     the sensitivity counts.
-
-    Parameters
-    ----------
-    sketch : Sketch
     """
 
     sketch: Sketch
 
     @property
     def size(self) -> int:
-        """How many numbers are sent."""
         return self.sketch.n_rows
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        """The noise; it follows from public facts."""
         exact = 2.0 * self.sketch.largest_norm * ROUNDING_SLACK
         widest = power_of_two_below(exact / math.sqrt(self.size)) * 2.0**-12
         tick = min(coarsest_tick(exact * self.noise_multiplier), widest)
@@ -244,11 +162,9 @@ class SketchRelease(ColumnRelease):
 
     @property
     def largest(self) -> float:
-        """Bound on what is sent, without its noise."""
         return self.sketch.largest_sum
 
     def ticks(self, column: Vector) -> NDArray[np.int64]:
-        """Return what is sent, without its noise, in whole ticks."""
         return to_ticks(self.sketch.compress(np.trunc(column * 2.0**20) * 2.0**-20), self.mechanism.tick)
 
 

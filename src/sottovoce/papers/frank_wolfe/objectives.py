@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
 
-from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.base import Loss
 from sottovoce.losses.squared import Squared
@@ -20,18 +19,10 @@ _ROUNDING: Final = 1e-10
 
 
 class Objective(ABC):
-    """A convex differentiable function f, computed from x and a linear image of x that is kept from step to step.
+    """A convex differentiable function f, computed from x and a linear image of x that is kept from step to step."""
 
-    Attributes
-    ----------
-    n_coordinates : int
-        Length of x.
-    is_quadratic : bool
-        True where Assumption 2 holds with equality, see `upper_hessian`.
-    """
-
-    n_coordinates: int
-    is_quadratic: bool
+    n_coordinates: int  # length of x
+    is_quadratic: bool  # whether Assumption 2 holds with equality, see `upper_hessian`
 
     def at(self, x: object) -> "Position":
         """Return a position at (a copy of) x."""
@@ -59,13 +50,7 @@ class Objective(ABC):
 
 
 class Position:
-    """A point x of an objective.
-
-    Parameters
-    ----------
-    objective : Objective
-    x : array-like of shape (n_coordinates,)
-    """
+    """A point x of an objective, and the image of x."""
 
     def __init__(self, objective: Objective, x: object) -> None:
         self.objective = objective
@@ -94,7 +79,7 @@ class Position:
         self.image = self.objective.image(self.x, slice(None))
 
 
-def quadratic_step(slope: float, curvature: float) -> float:
+def _quadratic_step(slope: float, curvature: float) -> float:
     """Return the minimiser on [0, 1] of slope * g + curvature * g^2 / 2, curvature >= 0."""
     if not slope < 0.0:
         return 0.0
@@ -102,7 +87,7 @@ def quadratic_step(slope: float, curvature: float) -> float:
 
 
 class GeneralizedLinear(Objective):
-    r"""f(x) = (1/n) sum_r l(y_r, a_r x) + (l2 / 2) \|x\|^2 for a smooth convex loss l.
+    r"""f(x) = (1/n) sum_r l(y_r, a_r x) for a smooth convex loss l.
 
     The margins Ax are kept: a step costs the columns of the sampled blocks, n numbers each.
 
@@ -113,58 +98,48 @@ class GeneralizedLinear(Objective):
         Labels; -1 and +1 where the loss is one of classification.
     loss : Loss
         From `sottovoce.losses`; with a finite second derivative.
-    l2 : float, >= 0
     """
 
-    def __init__(self, A: Any, y: object, loss: Loss, *, l2: float = 0.0) -> None:
+    def __init__(self, A: Any, y: object, loss: Loss) -> None:
         if not isinstance(loss, Loss) or not np.isfinite(loss.smoothness):
-            raise ParameterError(
-                f"loss must be a smooth convex loss of sottovoce.losses, such as Logistic(); got {loss!r}."
-            )
-        given: Any = A
+            raise ParameterError(f"loss must be a smooth convex loss of sottovoce.losses, as Logistic(); got {loss!r}.")
         self._columns: Any  # the transposed table, so that the columns of a block lie together
         if sp.issparse(A):
-            self._columns = sp.csr_array(given.T.astype(np.float64))
+            self._columns = sp.csr_array(A.T.astype(np.float64))  # type: ignore[attr-defined]
             self._columns.sum_duplicates()
             vector("A", self._columns.data)  # refuses NaN and infinite entries
         else:
             self._columns = np.ascontiguousarray(matrix("A", A).T)
-        shape: tuple[int, int] = self._columns.shape
-        self.n_coordinates, self.n_rows = shape
+        self.n_coordinates, self.n_rows = map(int, self._columns.shape)
         self.y: Array = vector("y", y)
         if len(self.y) != self.n_rows:
             raise ParameterError(f"y must have one entry a row of A; got {len(self.y)} for {self.n_rows} rows.")
         if loss.is_classification and not np.isin(self.y, (-1.0, 1.0)).all():
             raise ParameterError("y must hold -1 and +1 for a loss of classification; recode the labels.")
         self.loss = loss
-        self.l2 = number("l2", l2, at_least=0.0)
         self.is_quadratic = isinstance(loss, Squared)
 
     def image(self, part: Array, coordinates: Indices | slice) -> Array:
-        """Return A[:, coordinates] part."""
         out: Array = self._of(coordinates).T @ part
         return out
 
     def value(self, at: Position) -> float:
-        losses: Array = self.loss.value(self.y, at.image)
-        return float(losses.mean()) + 0.5 * self.l2 * float(at.x @ at.x)
+        return float(np.mean(self.loss.value(self.y, at.image)))
 
     def gradient(self, at: Position, coordinates: Indices | slice) -> Array:
         slopes = self.loss.derivative(self.y, at.image)
         out: Array = self._of(coordinates) @ slopes / self.n_rows
-        return out + self.l2 * at.x[coordinates] if self.l2 else out
+        return out
 
     def best_step(self, at: Position, coordinates: Indices | slice, direction: Array, image: Array) -> float:
-        own = self.l2 * float(direction @ at.x[coordinates])
-        bent = self.l2 * float(direction @ direction)
         loss, y, n = self.loss, self.y, self.n_rows
         if self.is_quadratic:
-            slope = float(loss.derivative(y, at.image) @ image) / n + own
-            return quadratic_step(slope, loss.smoothness * float(image @ image) / n + bent)
+            slope = float(loss.derivative(y, at.image) @ image) / n
+            return _quadratic_step(slope, loss.smoothness * float(image @ image) / n)
 
         def slope_at(step: float) -> float:
             slopes = loss.derivative(y, at.image + step * image)
-            return float(slopes @ image) / n + own + step * bent
+            return float(slopes @ image) / n
 
         if not slope_at(0.0) < 0.0:
             return 0.0
@@ -173,11 +148,9 @@ class GeneralizedLinear(Objective):
         return float(brentq(slope_at, 0.0, 1.0, xtol=_ACCURACY))
 
     def upper_hessian(self) -> Array:
-        """Return (b / n) A'A + l2 I, b the largest second derivative of the loss."""
-        product: Any = self._columns @ self._columns.T
-        gram: Array = product if isinstance(product, np.ndarray) else product.toarray()
-        out = gram * (self.loss.smoothness / self.n_rows)
-        out[np.diag_indices_from(out)] += self.l2
+        """Return (b / n) A'A, b the largest second derivative of the loss."""
+        gram: Any = self._columns @ self._columns.T
+        out: Array = (gram.toarray() if hasattr(gram, "toarray") else gram) * (self.loss.smoothness / self.n_rows)
         return out
 
     def _of(self, coordinates: Indices | slice) -> Any:
@@ -187,27 +160,16 @@ class GeneralizedLinear(Objective):
 
 
 class LeastSquares(GeneralizedLinear):
-    r"""f(x) = \|Ax - y\|^2 / (2 n) + (l2 / 2) \|x\|^2, with exact line search.
+    r"""f(x) = \|Ax - y\|^2 / (2 n), with exact line search."""
 
-    Parameters
-    ----------
-    A : array-like or sparse matrix of shape (n_rows, n_coordinates)
-    y : array-like of shape (n_rows,)
-    l2 : float, >= 0
-    """
-
-    def __init__(self, A: Any, y: object, *, l2: float = 0.0) -> None:
-        super().__init__(A, y, Squared(), l2=l2)
+    def __init__(self, A: Any, y: object) -> None:
+        super().__init__(A, y, Squared())
 
 
 class Quadratic(Objective):
-    """f(x) = x'Qx / 2 + b'x, with exact line search; Qx is kept, so a partial gradient costs nothing.
+    """f(x) = x'Qx / 2 + b'x, Q symmetric and positive semidefinite, with exact line search.
 
-    Parameters
-    ----------
-    Q : array-like of shape (n_coordinates, n_coordinates)
-        Symmetric and positive semidefinite.
-    b : array-like of shape (n_coordinates,), default 0
+    Qx is kept, so a partial gradient costs nothing.
     """
 
     is_quadratic = True
@@ -225,7 +187,6 @@ class Quadratic(Objective):
         self.n_coordinates = n
 
     def image(self, part: Array, coordinates: Indices | slice) -> Array:
-        """Return Q[:, coordinates] part."""
         out: Array = self.Q[:, coordinates] @ part
         return out
 
@@ -237,7 +198,7 @@ class Quadratic(Objective):
 
     def best_step(self, at: Position, coordinates: Indices | slice, direction: Array, image: Array) -> float:
         slope = float(self.gradient(at, coordinates) @ direction)
-        return quadratic_step(slope, float(image[coordinates] @ direction))
+        return _quadratic_step(slope, float(image[coordinates] @ direction))
 
     def upper_hessian(self) -> Array:
         return self.Q.copy()

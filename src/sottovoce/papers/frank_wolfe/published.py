@@ -3,105 +3,239 @@ r"""Private Frank-Wolfe over distributed columns as published, among parties; fo
 In every step each party draws some of its columns, chooses a signed one by a noisy maximum with Laplace noise, and
 sends it together with a noisy Gaussian sketch of the column; the model moves towards the *sum* of all parties'
 vertices. The noise is the printed one. Its claim does not hold: the receipt says what does, which is an epsilon in the
-hundreds and more, at the same delta (``docs/privacy/published_vertical_frank_wolfe.md``).
+hundreds and more, at the same delta. Algorithm 2 does not run as it is printed; what was mended, and nothing else, is
+in a table of ``docs/privacy/published_vertical_frank_wolfe.md``. Logistic loss, which the paper does not treat, needs
+the prediction of every record: columns are shared raw, with sigma(J) = 1.
 
 Parties and estimator must both be given it, within one process:
 
 >>> from sottovoce.vertical import Party, VerticalLasso
 >>> clinic = Party([[0.5], [1.0]], name="clinic", data_bound=1.0, protocols=[PROTOCOL])
 >>> lasso = VerticalLasso(radius=1.0, label_bounds=(-1, 1), labels_public=True, mechanism=PublishedBallPlan)
-
-Algorithm 2 does not run as it is printed. Mended here, and nothing else:
-
-* q is a vector of m numbers, so the gradient from it is (1/n) (J a)'(q - J y) and not a'q - a'y. J'q is the prediction
-  of each record; the labels are used as they are, not through J.
-* eq. (15) and line 5 leave out eta, the size of the vertices, and mix indices of two steps.
-* the maximum is over both signs of every column (text of subroutine A); line 11 takes those with a positive
-  derivative only, and eq. (14) has the opposite sign of line 3.
-* G, "a constant", is the largest derivative of the data. Here it is a public bound, and slopes are clipped to it:
-  without that no noise of any size would be enough.
-* T and m are given up to constants; here the constants are 1.
-
-Logistic loss, which the paper does not treat, needs the prediction of every record: columns are shared raw, with
-sigma(J) = 1.
-
-References
-----------
-.. [1] Lou, Cheung (2018). Uplink Communication Efficient Differentially Private Sparse Optimization With Feature-Wise
-   Distributed Data. AAAI 2018; Algorithm 2.
 """
 
 import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
+from sottovoce.central.data.rows import make_bounded_rows
+from sottovoce.central.parallel import Team
+from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
 from sottovoce.papers.frank_wolfe.noise import (
     Sketch,
     column_release,
     published_column_std,
-    published_event,
     published_rows,
     published_selection_scale,
     published_steps,
 )
-from sottovoce.papers.frank_wolfe.party import (
-    PublishedBallReply,
-    PublishedBallStart,
-    PublishedBallStartHandler,
-    PublishedBallStep,
-    PublishedBallStepHandler,
-    selection_epsilon,
-)
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import Event, compose
+from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.protocol import Answer, Protocol
+from sottovoce.vertical.protocol import (
+    Answer,
+    Desk,
+    Handler,
+    PartyFacts,
+    Protocol,
+    RefusalError,
+    Step,
+    Training,
+    within,
+)
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
+from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
+from sottovoce.vertical.protocols.frank_wolfe.worker import cut
+from sottovoce.vertical.wire import Count, Done, Message
+from sottovoce.vertical.wire import Vector as Numbers
 
-__all__ = ["PROTOCOL", "PublishedBallPlan"]
+__all__ = [
+    "PROTOCOL",
+    "PublishedBallPlan",
+    "PublishedBallReply",
+    "PublishedBallStart",
+    "PublishedBallStep",
+    "PublishedBallWorker",
+]
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+class PublishedBallStart(Message, code=72):
+    """Open steps of Frank-Wolfe with the published noise.
+
+    ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
+    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn again for each step, one is
+    chosen. ``sketch_rows`` is 0 for raw columns.
+    """
+
+    loss: str
+    labels: Numbers
+    clip: float
+    selection: float
+    column_noise: float
+    n_steps: Count
+    sampled: Count
+    intercept: Count
+    sketch_rows: Count
+    sketch_seed: Count
+
+
+class PublishedBallStep(Message, code=73):
+    """What the released columns predict: one number a record, or a row of the sketch; take one step."""
+
+    predicted: Numbers
+
+
+class PublishedBallReply(Message, code=74):
+    """Twice the column, plus 1 for a step down; the noisy column in whole ticks; pure epsilon and noise multiplier."""
+
+    place: Count
+    ticks: bytes
+    selection_epsilon: float
+    column_noise: float
+
+
+_MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
+
+
+def _choice_epsilon(scale: float, clip: float, n_people: int) -> float:
+    """Return what one noisy maximum costs at a scale of the noise on the mean of slopes within ``clip``.
+
+    With Laplace noise of scale b over scores that move by at most D it is (2 D / b)-DP.
+    """
+    return 2.0 * _MOVE / _ticks(scale, clip, n_people)
+
+
+def _ticks(scale: float, clip: float, n_people: int) -> float:
+    """Return a scale on the mean of slopes times entries in the unit of the scores."""
+    return scale * n_people * TICKS / clip
+
+
+def _steps_event(choice_epsilon: float, column_noise: float, n_steps: int) -> Event:
+    """Return what so many steps of one party really cost: a choice and a shared column each."""
+    choices, columns = PureEvent(choice_epsilon), GaussianEvent(column_noise)
+    return compose(RepeatedEvent(choices, n_steps), RepeatedEvent(columns, n_steps))
+
+
+# --- a party's side ---------------------------------------------------------------------------------------------------
+
+
+class _GivenScores(DenseScores):
+    """Scores at predictions that come from outside."""
+
+    def at(self, predicted: Vector) -> NDArray[np.int64]:
+        """Return the sum of slopes of every column, in ticks."""
+        self._margins[:] = predicted
+        return self.sums()
+
+
+class PublishedBallWorker:
+    """Steps with the published noise."""
+
+    def __init__(self, table: Any, data_bound: float, start: PublishedBallStart, noise: np.random.Generator) -> None:
+        self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
+        team = Team(1, None)
+        rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
+        self._scores = _GivenScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
+        self._n_people, self._n_columns = rows.n_samples, rows.n_weights
+        self._steps = 0
+
+    @cached_property
+    def _sketch(self) -> Sketch | None:
+        rows = self._start.sketch_rows
+        return Sketch(self._n_people, rows, self._start.sketch_seed) if rows else None
+
+    @cached_property
+    def _release(self) -> ColumnRelease:
+        return column_release(self._n_people, self._start.column_noise, self._sketch)
+
+    def why_not(self, request: PublishedBallStep) -> str:
+        """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""
+        if self._steps >= self._start.n_steps:
+            return "all steps that were charged have been taken"
+        if not 1 <= self._start.sampled <= self._n_columns:
+            return f"{self._start.sampled} of {self._n_columns} columns cannot be drawn"
+        if len(request.predicted) != self._release.size:
+            return f"PublishedBallStep has {len(request.predicted)} numbers where {self._release.size} are due"
+        return ""
+
+    def step(self, request: PublishedBallStep) -> PublishedBallReply:
+        """Choose a signed column by noisy maximum, and share it with noise."""
+        self._steps += 1
+        predicted = cut(request.predicted)
+        sums = self._scores.at(predicted if self._sketch is None else self._sketch.spread(predicted))
+        drawn = np.arange(self._n_columns)
+        if self._start.sampled < self._n_columns:
+            drawn = self._noise.choice(drawn, self._start.sampled, replace=False)
+        scale = _ticks(self._start.selection, self._start.clip, self._n_people)
+        noisy = np.concatenate([sums[drawn], -sums[drawn]]) + self._noise.laplace(0.0, scale, 2 * len(drawn))
+        best = int(np.argmax(noisy))
+        column = int(drawn[best % len(drawn)])
+        # a steep positive derivative is a step down
+        place = place_of(column, -1 if best < len(drawn) else 1)
+        shared = self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)
+        return PublishedBallReply(place, shared, 2.0 * _MOVE / scale, self._release.event.noise_multiplier)
+
+
+class _StartHandler(Handler[PublishedBallStart]):
+    """Steps with the published noise, charged as a whole at what they are worth."""
+
+    request = PublishedBallStart
+
+    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStart) -> Event:
+        self._bound = check_ball(facts, request)
+        within("column_noise", request.column_noise, *NOISES)
+        choice = _choice_epsilon(request.selection, request.clip, facts.n_rows)
+        return _steps_event(choice, request.column_noise, request.n_steps)
+
+    def run(self, desk: Desk, request: PublishedBallStart) -> Done:
+        desk.training.worker = PublishedBallWorker(desk.table, self._bound, request, desk.noise())
+        return Done()
+
+
+class _StepHandler(Step[PublishedBallStep]):
+    request, worker = PublishedBallStep, PublishedBallWorker
+
+    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStep) -> None:
+        reason = training.open(PublishedBallWorker, request).why_not(request)
+        if reason:
+            raise RefusalError(reason)
+
+    def run(self, desk: Desk, request: PublishedBallStep) -> PublishedBallReply:
+        return desk.training.open(PublishedBallWorker, request).step(request)
+
+
+# --- the plan, and the coordinator's side -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedBallPlan(PrivateBallPlan):
-    """Plan of one training with the published noise; ``epsilon`` and ``delta`` are what the paper claims for all of it.
-
-    Attributes
-    ----------
-    jl_parameter : float, in (0, 1]
-        iota: m = ln(2 T / delta) / iota^2.
-    sampled_columns : int or None
-        tau, columns that each party draws for a step; None for all.
-    sketch_rows : int or None
-        m; None by the rule.
-    sketch_seed : int
-        Public.
-
-    Raises
-    ------
-    ParameterError
-        If a parameter is out of range, or the labels are secret.
-    """
+    """Plan of one training with the published noise; ``epsilon`` and ``delta`` are what the paper claims for it."""
 
     name: ClassVar[str] = "lou-cheung"
     proof: ClassVar[str] = "docs/privacy/published_vertical_frank_wolfe.md"
     options: ClassVar[tuple[str, ...]] = ("jl_parameter", "sampled_columns", "sketch_rows", "sketch_seed")
 
-    jl_parameter: float = 0.3
-    sampled_columns: int | None = None
-    sketch_rows: int | None = None
-    sketch_seed: int = 0
+    jl_parameter: float = 0.3  # iota: m = ln(2 T / delta) / iota^2
+    sampled_columns: int | None = None  # tau, columns that each party draws for a step; None for all
+    sketch_rows: int | None = None  # m; None by the rule
+    sketch_seed: int = 0  # public
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,9 +260,7 @@ class PublishedBallPlan(PrivateBallPlan):
     @cached_property
     def n_steps(self) -> int:
         """T of Theorem 3."""
-        if self.n_steps_given is not None:
-            return self.n_steps_given
-        return published_steps(self.facts.n_samples, self.epsilon)
+        return self.n_steps_given or published_steps(self.facts.n_samples, self.epsilon)
 
     @cached_property
     def public_sketch(self) -> Sketch | None:
@@ -141,16 +273,15 @@ class PublishedBallPlan(PrivateBallPlan):
         return Sketch(self.facts.n_samples, rows, self.sketch_seed)
 
     @cached_property
+    def _claim(self) -> dict[str, Any]:
+        people = self.facts.n_samples
+        return {"n_people": people, "n_steps": self.n_steps, "epsilon": self.epsilon, "delta": self.delta}
+
+    @cached_property
     def column_std(self) -> float:
         """Standard deviation of the printed noise, pi."""
-        return published_column_std(
-            1.0 if self.public_sketch is None else self.public_sketch.leading_singular_value,
-            n_people=self.facts.n_samples,
-            n_parties=len(self.facts.names),
-            n_steps=self.n_steps,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
+        sensitivity = 1.0 if self.public_sketch is None else self.public_sketch.leading_singular_value
+        return published_column_std(sensitivity, n_parties=len(self.facts.names), **self._claim)
 
     @cached_property
     def column(self) -> ColumnRelease:
@@ -161,22 +292,15 @@ class PublishedBallPlan(PrivateBallPlan):
 
     def selection_scale(self, name: str) -> float:
         """Return the scale of the printed Laplace noise at a party."""
-        return published_selection_scale(
-            self.slope_bound(name),
-            self.vertex(name),
-            n_people=self.facts.n_samples,
-            n_steps=self.n_steps,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
+        return published_selection_scale(self.slope_bound(name), self.vertex(name), **self._claim)
 
     def selection_epsilon(self, name: str) -> float:
         """Return what one choice of a party costs."""
-        return selection_epsilon(self.selection_scale(name), clip=self.slope_bound(name), n_people=self.facts.n_samples)
+        return _choice_epsilon(self.selection_scale(name), self.slope_bound(name), self.facts.n_samples)
 
     def party_event(self, name: str) -> Event:
         """Return what a party's steps cost."""
-        return published_event(self.selection_epsilon(name), self.column.noise_multiplier, self.n_steps)
+        return _steps_event(self.selection_epsilon(name), self.column.noise_multiplier, self.n_steps)
 
     @property
     def event(self) -> Event:
@@ -194,7 +318,6 @@ class PublishedBallPlan(PrivateBallPlan):
         return accountant_for(self.event).epsilon(self.event, self.delta)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Take all steps; see `VerticalPlan.solve`."""
         names = self.facts.names
         events = {name: self.party_event(name) for name in names}
         check_affordable(parties, events)
@@ -205,11 +328,14 @@ class PublishedBallPlan(PrivateBallPlan):
             PrivacyWarning,
             stacklevel=3,
         )
-        parties.exchange(self._starts(self.soft_labels(y, streams)), Done)
+        tau, widest = self.sampled_columns, max(self.n_columns(name) for name in names)
+        p_min = 1.0 if tau is None else tau / widest
+        labels = self.soft_labels(y, streams)
+        parties.exchange({name: self._start(name, labels[name]) for name in names}, Done)
         weights = {name: np.zeros(self.n_columns(name)) for name in names}
         predicted = np.zeros(self.column.size)
         for step in range(self.n_steps):
-            size = 2.0 / (self._least_chance * step + 2.0)
+            size = 2.0 / (p_min * step + 2.0)
             replies = parties.exchange(dict.fromkeys(names, PublishedBallStep(predicted)), PublishedBallReply)
             predicted = (1.0 - size) * predicted
             for name, reply in replies.items():
@@ -223,30 +349,19 @@ class PublishedBallPlan(PrivateBallPlan):
             scorer=self.scorer, event=self.event, party_events=events, n_rounds=self.n_steps, weights=parts
         )
 
-    @cached_property
-    def _least_chance(self) -> float:
-        """p_min of the steps' sizes, 2 / (p_min t + 2): how likely a column is drawn at the largest party."""
-        if self.sampled_columns is None:
-            return 1.0
-        return self.sampled_columns / max(self.n_columns(name) for name in self.facts.names)
-
-    def _starts(self, labels: dict[str, Vector]) -> dict[str, PublishedBallStart]:
-        sketch = self.public_sketch
-        return {
-            name: PublishedBallStart(
-                self.loss.name,
-                labels[name],
-                self.slope_bound(name),
-                self.selection_scale(name),
-                self.column.noise_multiplier,
-                self.n_steps,
-                self.n_columns(name) if self.sampled_columns is None else self.sampled_columns,
-                self.intercept_at(name),
-                0 if sketch is None else sketch.n_rows,
-                self.sketch_seed,
-            )
-            for name in self.facts.names
-        }
+    def _start(self, name: str, labels: Vector) -> PublishedBallStart:
+        return PublishedBallStart(
+            loss=self.loss.name,
+            labels=labels,
+            clip=self.slope_bound(name),
+            selection=self.selection_scale(name),
+            column_noise=self.column.noise_multiplier,
+            n_steps=self.n_steps,
+            sampled=self.sampled_columns or self.n_columns(name),
+            intercept=self.intercept_at(name),
+            sketch_rows=0 if self.public_sketch is None else self.public_sketch.n_rows,
+            sketch_seed=self.sketch_seed,
+        )
 
     def _checked(self, name: str, reply: PublishedBallReply) -> tuple[int, int, Vector]:
         """Return the column, the sign of the step and the noisy column, if they are what was planned."""
@@ -265,7 +380,6 @@ class PublishedBallPlan(PrivateBallPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return (
             "Frank-Wolfe over distributed columns with the noise of Lou and Cheung (2018), for reproduction: the noise "
             "of a shared column is about 1/n of what the claim needs"
@@ -273,7 +387,6 @@ class PublishedBallPlan(PrivateBallPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         column = "its entries" if self.public_sketch is None else "a public sketch of it"
         return (
             f"to everybody, {self.n_steps} times: the signed column that each party chooses, and {column} with noise "
@@ -282,7 +395,6 @@ class PublishedBallPlan(PrivateBallPlan):
 
     def details(self) -> dict[str, object]:
         """Return what the paper claims, and what becomes of it."""
-        sketch = self.public_sketch
         return {
             **super().details(),
             "epsilon that the paper claims": self.epsilon,
@@ -293,7 +405,7 @@ class PublishedBallPlan(PrivateBallPlan):
             "noise multiplier of a shared column": self.column.noise_multiplier,
             "pure epsilon of a choice": {name: self.selection_epsilon(name) for name in self.facts.names},
             "largest l1 norm that the sum of vertices may have": self.radius * len(self.facts.names),
-            "sketch rows": 0 if sketch is None else sketch.n_rows,
+            "sketch rows": 0 if self.public_sketch is None else self.public_sketch.n_rows,
             "sketch seed": self.sketch_seed,
             "columns drawn for a step": "all" if self.sampled_columns is None else self.sampled_columns,
         }
@@ -301,6 +413,6 @@ class PublishedBallPlan(PrivateBallPlan):
 
 PROTOCOL = Protocol(
     Answer("lou-cheung", "what Lou and Cheung (2018) print, for study", charged=True),
-    handlers=(PublishedBallStartHandler, PublishedBallStepHandler),
+    handlers=(_StartHandler, _StepHandler),
     plan=PublishedBallPlan,
 )

@@ -6,10 +6,8 @@ of 20,000 rows stand for any number of people. Where SOTTOVOCE_DATA names a fold
 """
 
 import math
-import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize as minimize_in_a_box
@@ -26,10 +24,10 @@ from sottovoce.papers.frank_wolfe.noise import (
     published_selection_scale,
     published_steps,
 )
+from sottovoce.papers.showing import libsvm, show
 from sottovoce.privacy.accounting import gaussian_epsilon
 
 EPSILON, DELTA, IOTA, PARTIES, COLUMNS = 1.0, 1e-5, 0.3, 4, 200
-DATA: Final = "SOTTOVOCE_DATA"
 Row = tuple[str, str, str, str]
 
 
@@ -37,9 +35,7 @@ class Table:
     """A table as the lasso knows it: A'A / n, A'y / n, and the mean square of y."""
 
     def __init__(self, entries: Any, y: Array) -> None:
-        n = len(y)
-        self.gram = np.asarray(entries.T @ entries, np.float64) / n
-        self.moment = np.asarray(entries.T @ y, np.float64) / n
+        self.gram, self.moment = entries.T @ entries / len(y), entries.T @ y / len(y)
         self.constant = 0.5 * float(np.mean(y**2))
         values, vectors = np.linalg.eigh(self.gram)
         self._root = (vectors * np.sqrt(np.maximum(values, 0.0))).T  # root'root = A'A / n
@@ -91,7 +87,7 @@ def theorem_1(runs: int = 20, steps: int = 600) -> Iterator[Row]:
     A = rng.normal(size=(40, 12)) + rng.normal(size=(40, 1))
     objective = fw.LeastSquares(A, A @ rng.uniform(-0.5, 0.5, 12) + rng.normal(size=40))
     domain, x0 = fw.ProductDomain.intervals(-0.5, 0.5, n_blocks=12), np.full(12, 0.45)
-    samplings = (fw.UniformSerialSampling(12), fw.NiceSampling(12, 2), fw.DistributedSampling.even(12, 3, 2))
+    samplings = (fw.UniformSerialSampling(12), fw.NiceSampling(12, 2), fw.DistributedSampling(12, 3, 2))
     least = fw.minimize(objective, domain, samplings[0], step="line-search", tol=1e-10, max_iter=200_000).value
     for sampling in samplings:
         far = np.zeros((runs, steps + 1))
@@ -104,10 +100,8 @@ def theorem_1(runs: int = 20, steps: int = 600) -> Iterator[Row]:
             fw.minimize(objective, domain, sampling, x0=x0, max_iter=steps, tol=0.0, gap_every=steps, callback=note,
                         random_state=run)  # fmt: skip
         mean, C = far.mean(axis=0), fw.expected_curvature(objective, domain, sampling)
-        bounds = [
-            fw.theorem_1_bound(t, start=mean[0], curvature=C, p_min=sampling.p_min) for t in range(steps + 1)
-        ]  # fmt: skip
-        share = float((mean / bounds).max())
+        known: dict[str, Any] = {"start": mean[0], "curvature": C, "p_min": sampling.p_min}
+        share = float((mean / [fw.theorem_1_bound(t, **known) for t in range(steps + 1)]).max())
         yield ("Theorem 1, Algorithm 1" if sampling is samplings[0] else "",
                f"{sampling.name}: mean distance within the bound",
                f"at most {share:.2f} of it in {runs} runs of {steps} steps", "holds")  # fmt: skip
@@ -115,35 +109,33 @@ def theorem_1(runs: int = 20, steps: int = 600) -> Iterator[Row]:
 
 def theorem_2(n: int = 10_000) -> Iterator[Row]:
     """Compute what the printed noise on columns gives, and read one person's entry from one message."""
-    T = published_steps(n, EPSILON)
-    sketch = Sketch(n, published_rows(T, DELTA, IOTA), 0)
-    claim: dict[str, Any] = {"n_parties": PARTIES, "epsilon": EPSILON, "delta": DELTA}
-    pi = published_column_std(sketch.leading_singular_value, n_people=n, n_steps=T, **claim)
+
+    def printed(people: int) -> tuple[int, Sketch, float]:
+        T = published_steps(people, EPSILON)
+        sketch = Sketch(people, published_rows(T, DELTA, IOTA), 0)
+        claim: dict[str, Any] = {"n_parties": PARTIES, "epsilon": EPSILON, "delta": DELTA}
+        return T, sketch, published_column_std(sketch.leading_singular_value, n_people=people, n_steps=T, **claim)
+
+    T, sketch, pi = printed(n)
     mu = 2.0 * sketch.largest_norm * math.sqrt(PARTIES * T) / pi
     yield ("Theorem 2, privacy", f"epsilon = {EPSILON:g} at delta = {DELTA:g}, {n:,} people",
            f"epsilon = {gaussian_epsilon(mu, DELTA):,.0f} from the columns alone", "refuted")  # fmt: skip
     people, tries, rng = 2_000, 400, np.random.default_rng(0)
-    T = published_steps(people, EPSILON)
-    sketch = Sketch(people, published_rows(T, DELTA, IOTA), 0)
-    pi = published_column_std(sketch.leading_singular_value, n_people=people, n_steps=T, **claim)
+    T, sketch, pi = printed(people)
     column, right = rng.choice([-1.0, 1.0], people), 0
     clear = sketch.compress(column)
     for person in range(tries):
         message = clear + rng.normal(0.0, pi, len(clear))
         right += identify_entry(message, column, person, [-1.0, 1.0], sketch) == column[person]
     most = math.exp(EPSILON) / (1.0 + math.exp(EPSILON))
-    yield (
-        "",
-        f"an entry is guessed {most:.0%} of the time at most",
-        f"{right / tries:.0%} from one message",
-        "refuted",
-    )
+    claimed, found = f"an entry is guessed {most:.0%} of the time at most", f"{right / tries:.0%} from one message"
+    yield "", claimed, found, "refuted"
 
 
 def theorem_3_rows(table: Table) -> Iterator[Row]:
     """Run Algorithm 2 with the T of the theorem, for one C in T and in the bound, in both readings of it."""
     zero, width = table.constant - table.least, COLUMNS // PARTIES
-    blocks = fw.DistributedSampling.even(COLUMNS, PARTIES, width)
+    blocks = fw.DistributedSampling(COLUMNS, PARTIES, width)
     domain = fw.ProductDomain.intervals(-1.0, 1.0, n_blocks=COLUMNS)
     readings = (
         ("coordinates", fw.proposition_4_bound(table.objective, domain, blocks), (3_000,)),
@@ -187,14 +179,10 @@ def corollary_1() -> Iterator[Row]:
 
 def real() -> Iterator[Row]:
     """Run Algorithm 2 over a9a, its columns dealt to four parties in order; nothing where there are no data."""
-    path = Path(os.environ.get(DATA, "")) / "a9a.bz2"
-    if not os.environ.get(DATA) or not path.exists():
+    found = libsvm("a9a.bz2", width=124)  # 123, and one of zeros so that all parties have 31
+    if found is None:
         return
-    from sottovoce.tables import read_libsvm
-
-    read = read_libsvm(path, n_features=124)  # 123, and one of zeros so that all parties have 31
-    X: Any = read.X
-    table, n = Table(X.toarray() if hasattr(X, "toarray") else X, np.asarray(read.y)), len(read.y)
+    table, n = Table(*found), len(found[1])
     excess = table.excess(n, published_steps(n, EPSILON))
     bare = table.excess(n, published_steps(n, EPSILON), noise=False)
     yield ("a9a, lasso on the labels", f"n = {n:,}, T = (n eps)^(2/3)",
@@ -205,16 +193,12 @@ def real() -> Iterator[Row]:
 def main() -> None:
     """Print all rows, each claim beside what was measured now."""
     table = made_table()
-    rows: list[Row] = [("item", "the paper", "measured now", "verdict")]
-    rows += [*theorem_1(), *theorem_2(), *theorem_3_rows(table), *remark_1(table), *corollary_1(), *real()]
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
     print("Lou, Cheung: Uplink Communication Efficient Differentially Private Sparse Optimization (AAAI 2018)")
-    print("Tables are made up; a9a.bz2 joins them where SOTTOVOCE_DATA names a folder that has it.\n")
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print("\nTheorem 3 and Remark 1: excess risk over the best model in the ball.")
-    print("Four parties, epsilon = 1, delta = 1e-5, iota = .3.")
-    print("More, and what is behind each verdict: docs/papers/frank_wolfe.md")
+    print("Tables are made up; a9a.bz2 joins them where SOTTOVOCE_DATA names a folder that has it.")
+    rows = [*theorem_1(), *theorem_2(), *theorem_3_rows(table), *remark_1(table), *corollary_1(), *real()]
+    title = "Four parties, epsilon = 1, delta = 1e-5, iota = .3; Theorem 3, Remark 1: excess risk over the best model"
+    show(title, ("item", "the paper", "measured now", "verdict"), rows)
+    print("\nMore, and what is behind each verdict: docs/papers/frank_wolfe.md")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.papers.frank_wolfe._arrays import Array, Indices, vector, whole_numbers
+from sottovoce.papers.frank_wolfe._arrays import Array, Indices, vector
 
 __all__ = [
     "DistributedSampling",
@@ -25,25 +25,15 @@ __all__ = [
 ]
 
 _MOST: Final = 100_000  # sets that are listed
-_FEW: Final = 64  # blocks for each that is drawn: below, a random key for every block is faster than draws by group
 _ROUNDING: Final = 1e-9
 
 
 class Sampling(ABC):
-    """A law over sets T of blocks 0, ..., n_blocks - 1, in which every block can come.
+    """A law over sets T of blocks 0, ..., n_blocks - 1, in which every block can come."""
 
-    Attributes
-    ----------
-    name : str
-        For tables and messages.
-    n_blocks : int
-    probabilities : ndarray of shape (n_blocks,)
-        P(i in T) for each block i.
-    """
-
-    name: str
+    name: str  # for tables and messages
     n_blocks: int
-    probabilities: Array
+    probabilities: Array  # P(i in T) for each block i
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Indices:
@@ -82,13 +72,6 @@ class Sampling(ABC):
         return f"<{self.name}, {self.n_blocks} blocks>"
 
 
-def some_of(rng: np.random.Generator, n: int, tau: int) -> Any:
-    """Return tau different numbers below n, uniformly."""
-    if tau == 1:
-        return rng.integers(n, size=1)
-    return rng.choice(n, tau, replace=False, shuffle=False)
-
-
 class DistributedSampling(Sampling):
     """Each of K groups of blocks takes ``tau`` of its own, uniformly and independently of the others.
 
@@ -97,46 +80,30 @@ class DistributedSampling(Sampling):
 
     Parameters
     ----------
-    groups : iterable of iterables of int
-        The blocks of each group; every block in exactly one. `even` makes equal groups.
+    n_blocks, n_groups : int
+        Groups are runs of neighbouring blocks, of sizes that differ by at most one.
     tau : int, from 1 to the size of the smallest group
     """
 
-    def __init__(self, groups: Iterable[Iterable[int]], tau: int) -> None:
-        try:
-            listed = [list(group) for group in groups]
-        except TypeError:
-            raise ParameterError(f"groups must be a list of lists of blocks; got {groups!r}.") from None
-        self.n_blocks = sum(map(len, listed))
-        self.groups: list[Indices] = [
-            whole_numbers(f"groups[{k}]", group, below=self.n_blocks) for k, group in enumerate(listed)
-        ]
-        if not listed or not all(listed) or len(np.unique(np.concatenate(self.groups))) != self.n_blocks:
-            raise ParameterError(
-                "groups must hold every block 0, 1, ... exactly once, and no group may be empty; "
-                f"got sizes {[len(group) for group in listed]}."
-            )
-        smallest, largest = min(map(len, self.groups)), max(map(len, self.groups))
-        self.tau = whole_number("tau", tau, at_least=1, at_most=smallest, remedy="The smallest group sets the limit.")
-        few = self.n_blocks <= _FEW * len(self.groups) * self.tau
-        self._table = np.array(self.groups) if smallest == largest and few else None
-        self.name = f"({len(self.groups)}, {self.tau})-distributed"
-        self.probabilities = np.empty(self.n_blocks)
-        for group in self.groups:
-            self.probabilities[group] = self.tau / len(group)
-
-    @classmethod
-    def even(cls, n_blocks: int, n_groups: int, tau: int) -> "DistributedSampling":
-        """Return groups of neighbouring blocks, of sizes that differ by at most one."""
-        n = whole_number("n_blocks", n_blocks, at_least=1)
-        k = whole_number("n_groups", n_groups, at_least=1, at_most=n)
-        return DistributedSampling(np.array_split(np.arange(n), k), tau)
+    def __init__(self, n_blocks: int, n_groups: int, tau: int) -> None:
+        self.n_blocks = whole_number("n_blocks", n_blocks, at_least=1)
+        K = whole_number("n_groups", n_groups, at_least=1, at_most=self.n_blocks)
+        smallest, remedy = self.n_blocks // K, "The smallest group sets the limit."
+        self.tau = whole_number("tau", tau, at_least=1, at_most=smallest, remedy=remedy)
+        self.groups: list[Indices] = np.array_split(np.arange(self.n_blocks), K)
+        self.name = f"({K}, {self.tau})-distributed"
+        self.probabilities = np.concatenate([np.full(len(group), self.tau / len(group)) for group in self.groups])
 
     def draw(self, rng: np.random.Generator) -> Indices:
-        if self._table is not None:
-            places = rng.random(self._table.shape).argpartition(self.tau - 1, axis=1)[:, : self.tau]
-            return np.sort(np.take_along_axis(self._table, places, axis=1), axis=None)
-        return np.sort(np.concatenate([group[some_of(rng, len(group), self.tau)] for group in self.groups]))
+        if len(self.groups) > 1 and self.n_blocks % len(self.groups) == 0:  # equal groups at once
+            keys = rng.random((len(self.groups), len(self.groups[0])))
+            places = keys.argpartition(self.tau - 1, axis=1)[:, : self.tau]
+            return np.sort(np.take_along_axis(np.array(self.groups), places, axis=1), axis=None)
+        return np.sort(np.concatenate([group[self._some_of(rng, len(group))] for group in self.groups]))
+
+    def _some_of(self, rng: np.random.Generator, n: int) -> Indices:
+        """Return tau different numbers below n, uniformly."""
+        return rng.integers(n, size=1) if self.tau == 1 else rng.choice(n, self.tau, replace=False, shuffle=False)
 
     def _pairs(self) -> Array:
         out = np.outer(self.probabilities, self.probabilities)
@@ -149,33 +116,19 @@ class DistributedSampling(Sampling):
         count = math.prod(math.comb(len(group), self.tau) for group in self.groups)
         self._check_few(count)
         choices = product(*(combinations(group.tolist(), self.tau) for group in self.groups))
-        return [(np.sort(np.concatenate(parts)).astype(np.intp), 1.0 / count) for parts in choices]
+        return [(np.concatenate(parts).astype(np.intp), 1.0 / count) for parts in choices]
 
 
 class NiceSampling(DistributedSampling):
-    """Every set of ``tau`` blocks with the same probability: one group.
-
-    Parameters
-    ----------
-    n_blocks : int
-    tau : int, from 1 to n_blocks
-    """
+    """Every set of ``tau`` blocks, from 1 to n_blocks, with the same probability: one group."""
 
     def __init__(self, n_blocks: int, tau: int) -> None:
-        super().__init__([range(whole_number("n_blocks", n_blocks, at_least=1))], tau)
+        super().__init__(n_blocks, 1, tau)
         self.name = f"{self.tau}-nice"
-
-    def draw(self, rng: np.random.Generator) -> Indices:
-        return np.sort(some_of(rng, self.n_blocks, self.tau))
 
 
 class UniformSerialSampling(NiceSampling):
-    """One block, all with the same probability.
-
-    Parameters
-    ----------
-    n_blocks : int
-    """
+    """One block, all with the same probability."""
 
     def __init__(self, n_blocks: int) -> None:
         super().__init__(n_blocks, 1)
@@ -183,28 +136,15 @@ class UniformSerialSampling(NiceSampling):
 
 
 class ElementarySampling(NiceSampling):
-    """All blocks in every step: classical Frank-Wolfe.
-
-    Parameters
-    ----------
-    n_blocks : int
-    """
+    """All blocks in every step: classical Frank-Wolfe."""
 
     def __init__(self, n_blocks: int) -> None:
         super().__init__(n_blocks, n_blocks)
         self.name = "elementary"
 
-    def draw(self, rng: np.random.Generator) -> Indices:
-        return np.arange(self.n_blocks)
-
 
 class IndependentSampling(Sampling):
-    """Block i comes with its own probability p_i, independently of the others; sets may be empty.
-
-    Parameters
-    ----------
-    probabilities : array-like of shape (n_blocks,), in (0, 1]
-    """
+    """Block i comes with its own probability p_i in (0, 1], independently of the others; sets may be empty."""
 
     def __init__(self, probabilities: object) -> None:
         self.probabilities = vector("probabilities", probabilities)
@@ -239,31 +179,28 @@ class ExplicitSampling(Sampling):
     sets : iterable of iterables of int
         May hold the empty set; every block must be in a set of positive probability.
     probabilities : array-like of shape (number of sets,), >= 0, of sum 1
-
-    Examples
-    --------
-    >>> sampling = ExplicitSampling(3, [[0], [1, 2], [0, 1, 2]], [0.5, 0.25, 0.25])
-    >>> sampling.probabilities, sampling.expected_size
-    (array([0.75, 0.5 , 0.5 ]), 1.75)
     """
 
     def __init__(self, n_blocks: int, sets: Iterable[Iterable[int]], probabilities: object) -> None:
         self.n_blocks = whole_number("n_blocks", n_blocks, at_least=1)
+        self.name = "explicit"
         try:
             listed = [list(chosen) for chosen in sets]
         except TypeError:
             raise ParameterError(f"sets must be a list of lists of blocks; got {sets!r}.") from None
-        self.sets: list[Indices] = [
-            whole_numbers(f"sets[{r}]", chosen, below=self.n_blocks) for r, chosen in enumerate(listed)
-        ]
-        self._chances = vector("probabilities", probabilities, size=len(listed))
+        for r, chosen in enumerate(listed):
+            for block in chosen:
+                whole_number(f"sets[{r}]", block, at_least=0, at_most=self.n_blocks - 1)
+            if len(set(chosen)) < len(chosen):
+                raise ParameterError(f"sets[{r}] names a block twice; got {chosen!r}. List each block once.")
+        self.sets: list[Indices] = [np.array(sorted(chosen), dtype=np.intp) for chosen in listed]
+        self._chances = vector("probabilities", probabilities, size=len(self.sets))
         total = math.fsum(self._chances)
         if not (self._chances >= 0.0).all() or not abs(total - 1.0) <= _ROUNDING:
             raise ParameterError(f"probabilities must be >= 0 and add up to 1; they add up to {total!r}.")
-        self._inside = np.zeros((len(listed), self.n_blocks))
-        for r, chosen in enumerate(self.sets):
-            self._inside[r, chosen] = 1.0
-        self.name = "explicit"
+        self._inside = np.zeros((len(self.sets), self.n_blocks))
+        for r, blocks in enumerate(self.sets):
+            self._inside[r, blocks] = 1.0
         self.probabilities = self._chances @ self._inside
         if not self.p_min > 0.0:
             never = np.flatnonzero(self.probabilities <= 0.0).tolist()
@@ -286,20 +223,10 @@ class ExplicitSampling(Sampling):
 
 
 class ImportanceSampling(ExplicitSampling):
-    r"""Block i alone, with its own probability p_i.
+    r"""Block i alone, with its own probability p_i > 0, of sum 1; see `from_curvatures`.
 
     Take ``step="balanced"`` or ``"line-search"`` with it. Under the universal step, one size for all blocks, no serial
     sampling has a better bound than the uniform one (``docs/papers/frank_wolfe.md``, "Derivations").
-
-    Parameters
-    ----------
-    probabilities : array-like of shape (n_blocks,), > 0, of sum 1
-
-    Examples
-    --------
-    >>> sampling = ImportanceSampling.from_curvatures([9.0, 1.0, 1.0], mix=0.0)
-    >>> sampling.probabilities
-    array([0.6, 0.2, 0.2])
     """
 
     def __init__(self, probabilities: object) -> None:

@@ -6,15 +6,8 @@ them moves toward the minimiser of its linear function,
 .. math:: x_i \leftarrow x_i + \gamma_t (s_i - x_i), \qquad
     s_i = \arg\min_{s \in M_i} \langle s, \nabla_i f(x) \rangle, \qquad \gamma_t = \frac{2}{p_{\min} t + 2}.
 
-What is proved of it: ``docs/papers/frank_wolfe.md``.
-
-References
-----------
-.. [1] Lou, Cheung (2018). Uplink Communication Efficient Differentially Private Sparse Optimization With Feature-Wise
-   Distributed Data. AAAI 2018; Algorithm 1, Theorem 1.
-.. [2] Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013). Block-coordinate Frank-Wolfe optimization for structural SVMs.
-   ICML 2013.
-.. [3] Jaggi (2013). Revisiting Frank-Wolfe: Projection-free sparse convex optimization. ICML 2013.
+This is Algorithm 1 of Lou and Cheung, after Jaggi (ICML 2013) and, for one block a step, Lacoste-Julien, Jaggi, Schmidt
+and Pletscher (ICML 2013). What is proved of it: ``docs/papers/frank_wolfe.md``.
 """
 
 import math
@@ -25,9 +18,9 @@ import numpy as np
 
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.papers.frank_wolfe._arrays import Array, Indices, vector
+from sottovoce.papers.frank_wolfe._arrays import Array, vector
+from sottovoce.papers.frank_wolfe.domains import ProductDomain
 from sottovoce.papers.frank_wolfe.objectives import Objective, Position
-from sottovoce.papers.frank_wolfe.product import ProductDomain
 from sottovoce.papers.frank_wolfe.samplings import Sampling
 
 __all__ = ["BlockFrankWolfeResult", "minimize"]
@@ -35,29 +28,14 @@ __all__ = ["BlockFrankWolfeResult", "minimize"]
 
 @dataclass(frozen=True)
 class BlockFrankWolfeResult:
-    """The last iterate, and how sure it is.
-
-    Attributes
-    ----------
-    x : ndarray of shape (n_coordinates,)
-        The last iterate, in the domain.
-    value : float
-        f(x).
-    gap : float
-        Duality gap at x: f(x) - min f is at most this.
-    n_steps : int
-        Steps made.
-    n_block_updates : int
-        Blocks moved in them, in total.
-    stop_reason : {"gap", "max_iter", "callback"}
-    """
+    """The last iterate, and how sure it is."""
 
     x: Array
     value: float
-    gap: float
+    gap: float  # duality gap: f(x) - min f is at most this
     n_steps: int
-    n_block_updates: int
-    stop_reason: str
+    n_block_updates: int  # blocks moved in all steps
+    stop_reason: str  # "gap", "max_iter" or "callback"
 
     @property
     def converged(self) -> bool:
@@ -85,9 +63,7 @@ def minimize(
     objective : Objective
         `LeastSquares`, `GeneralizedLinear` or `Quadratic`.
     domain : ProductDomain
-        As many coordinates as the objective.
     sampling : Sampling
-        As many blocks as the domain.
     x0 : array-like or None
         A point of the domain; None takes the centre of each block.
     step : {"universal", "line-search", "balanced"}
@@ -105,15 +81,6 @@ def minimize(
         ``callback(t, position)`` after every step; a true value stops. It must not change the position.
     random_state : int, numpy.random.Generator or None
         Of the sampling. Nothing here is private.
-
-    Returns
-    -------
-    BlockFrankWolfeResult
-
-    Raises
-    ------
-    ParameterError
-        If the parts do not fit one another or x0 is outside the domain.
 
     Examples
     --------
@@ -133,14 +100,24 @@ def minimize(
     if not isinstance(random_state, np.random.Generator | None):
         random_state = whole_number("random_state", random_state, at_least=0)
     rng = np.random.default_rng(random_state)
-    position = _start(objective, domain, sampling, x0)
+    domain.check_fit(objective.n_coordinates, sampling.n_blocks)
+    start = domain.start() if x0 is None else vector("x0", x0, size=domain.n_coordinates)
+    if not domain.contains(start):
+        raise ParameterError("x0 must be a point of the domain; leave it out to start from the centre.")
 
+    position = objective.at(start)
     gap, t, updates = _gap(position, domain), 0, 0
     reason = "gap" if gap <= tolerance else "max_iter"
     while reason == "max_iter" and t < most:
         blocks = sampling.draw(rng)
         if len(blocks) > 0:
-            _move(position, domain, sampling, blocks, 2.0 / (sampling.p_min * t + 2.0), rule)
+            coordinates = slice(None) if len(blocks) == domain.n_blocks else domain.coordinates(blocks)
+            direction = domain.oracle(position.gradient(coordinates), blocks) - position.x[coordinates]
+            if rule == "balanced":
+                shares = sampling.p_min / sampling.probabilities[blocks]
+                direction = direction * np.repeat(shares, domain.sizes[blocks])
+            universal = 2.0 / (sampling.p_min * t + 2.0)
+            position.move(coordinates, direction, None if rule == "line-search" else universal)
         t, updates = t + 1, updates + len(blocks)
         if callback is not None and callback(t, position):
             reason = "callback"
@@ -150,29 +127,7 @@ def minimize(
     return BlockFrankWolfeResult(position.x.copy(), position.value(), gap, t, updates, reason)
 
 
-def _start(objective: Objective, domain: ProductDomain, sampling: Sampling, x0: object) -> Position:
-    """Return the position of the start, once the parts fit one another."""
-    domain.check_fit(objective.n_coordinates, sampling.n_blocks)
-    start = domain.start() if x0 is None else vector("x0", x0, size=domain.n_coordinates)
-    if not domain.contains(start):
-        raise ParameterError("x0 must be a point of the domain; leave it out to start from the centre.")
-    return objective.at(start)
-
-
 def _gap(position: Position, domain: ProductDomain) -> float:
     position.refresh()
     gap = float(domain.gaps(position.x, position.gradient(slice(None))).sum())
     return max(gap, 0.0)  # rounding may leave it a hair below
-
-
-def _move(
-    position: Position, domain: ProductDomain, sampling: Sampling, blocks: Indices, universal: float, rule: str
-) -> None:
-    """Make one step."""
-    coordinates = slice(None) if len(blocks) == domain.n_blocks else domain.coordinates(blocks)
-    target = domain.oracle(position.gradient(coordinates), blocks)
-    direction = target - position.x[coordinates]
-    if rule == "balanced":
-        shares = sampling.p_min / sampling.probabilities[blocks]
-        direction = direction * np.repeat(shares, domain.sizes[blocks])
-    position.move(coordinates, direction, None if rule == "line-search" else universal)

@@ -5,10 +5,8 @@ sottovoce.papers.ldp.reproduce`` prints the paper's claims beside what is measur
 """
 
 from sottovoce.papers.ldp.bounds import RiskBound, TheoremChoice, risk_bound, theorem_choice
-from sottovoce.papers.ldp.protocol import BernsteinProtocol
-from sottovoce.papers.ldp.randomizer import bernstein_reports
-from sottovoce.papers.ldp.receipts import verify_receipt
-from sottovoce.papers.ldp.server import BernsteinModel, fit_reports
+from sottovoce.papers.ldp.report import BernsteinProtocol, bernstein_reports
+from sottovoce.papers.ldp.server import BernsteinModel, fit_reports, verify_receipt
 
 __all__ = [
     "BernsteinModel",

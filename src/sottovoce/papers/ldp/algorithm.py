@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.papers.ldp.polynomial import smoothed_hinge_derivative, smoothed_step
+from sottovoce.papers.ldp.surrogate import smoothed_hinge_derivative, smoothed_step
 
 __all__ = ["algorithm_1", "algorithm_2", "devices", "printed_noise", "server"]
 

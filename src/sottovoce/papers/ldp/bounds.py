@@ -29,9 +29,8 @@ import numpy as np
 
 from sottovoce._validation import number, whole_number
 from sottovoce.papers.ldp.noise import CopyNoise, copies
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.polynomial import THIRD_DERIVATIVE, hinge_half
-from sottovoce.papers.ldp.sigm import STEP_FACTOR, expected_noise_error
+from sottovoce.papers.ldp.server import STEP_FACTOR, expected_noise_error
+from sottovoce.papers.ldp.surrogate import THIRD_DERIVATIVE, Oracle
 
 __all__ = ["RiskBound", "TheoremChoice", "risk_bound", "theorem_choice"]
 
@@ -40,43 +39,22 @@ _EXACT_UP_TO = 20  # beyond, the second moment leaves the doubles for small budg
 
 @dataclass(frozen=True)
 class TheoremChoice:
-    """Parameters for a target excess risk.
-
-    Attributes
-    ----------
-    alpha, beta : float
-    degree : int
-    n_copies : int
-        Of each report.
-    log10_reports : float
-        Decimal logarithm of the number of people.
-    """
+    """Parameters for a target excess risk."""
 
     alpha: float
     beta: float
     degree: int
-    n_copies: int
-    log10_reports: float
+    n_copies: int  # of each report
+    log10_reports: float  # decimal logarithm of the number of people
 
 
 @dataclass(frozen=True)
 class RiskBound:
-    """A bound on the expected excess risk of one pass, by its parts.
+    """A bound on the expected excess risk of one pass, by its parts."""
 
-    Attributes
-    ----------
-    surrogate : float
-        What the minimiser of the surrogate can lose: the range of surrogate minus loss on the interval of predictions.
-        It stays, however many people report.
-    noise : float
-        1.44 sigma / sqrt(n).
-    smoothness : float
-        L / n.
-    """
-
-    surrogate: float
-    noise: float
-    smoothness: float
+    surrogate: float  # the range of surrogate minus loss: what stays, however many people report
+    noise: float  # 1.44 sigma / sqrt(n)
+    smoothness: float  # L / n
 
     @property
     def total(self) -> float:
@@ -85,25 +63,12 @@ class RiskBound:
 
 
 def theorem_choice(
-    alpha: float,
-    n_features: int,
-    epsilon: float,
-    delta: float,
-    *,
-    spread: float | None = None,
-    noise: str = "tight",
+    alpha: float, n_features: int, epsilon: float, delta: float, *, spread: float | None = None, noise: str = "tight"
 ) -> TheoremChoice:
     """Return beta, degree and the number of reports for an expected excess risk of at most ``alpha``; see the module.
 
-    Parameters
-    ----------
-    alpha : float, in (0, 1/2]
-    n_features : int, >= 1
-    epsilon, delta : float
-    spread : float, in (0, 2], optional
-        D of Theorem 4.12, by which the slope of the loss changes on [-1, 1]: 2 covers every loss, and less asks for
-        fewer people. By default Theorem 4.5, for the hinge.
-    noise : {"tight", "printed"}
+    alpha is at most 1/2. ``spread`` is D of Theorem 4.12, by which the slope of the loss changes on [-1, 1]: 2 covers
+    every loss, and less asks for fewer people. By default Theorem 4.5, for the hinge.
     """
     alpha = number("alpha", alpha, above=0.0, at_most=0.5)
     n_features = whole_number("n_features", n_features, at_least=1)
@@ -125,21 +90,14 @@ def risk_bound(oracle: Oracle, noise: CopyNoise, n_features: int, n_reports: int
     """Return a bound on the expected excess risk over the unit ball after one pass over ``n_reports`` reports.
 
     It holds for the population that people are drawn from, and needs a convex surrogate: order 1.
-
-    Parameters
-    ----------
-    oracle : Oracle
-    noise : CopyNoise
-    n_features, n_reports : int, >= 1
     """
     n = whole_number("n_reports", n_reports, at_least=1)
     whole_number("order", oracle.order, at_least=1, at_most=1, remedy="The bound needs a convex surrogate.")
     u = oracle.reach * np.linspace(-1.0, 1.0, 4001)
     slopes = oracle.derivative(u)
     surrogate = np.concatenate([[0.0], np.cumsum(0.5 * (slopes[1:] + slopes[:-1]) * np.diff(u))])
-    value = hinge_half(u) if oracle.loss is None else np.asarray(oracle.loss.value(u), dtype=np.float64)
     std = oracle.gradient_std(noise, whole_number("n_features", n_features, at_least=1))
-    return RiskBound(float(np.ptp(surrogate - value)), expected_noise_error(std, n), oracle.smoothness / n)
+    return RiskBound(float(np.ptp(surrogate - oracle.value(u))), expected_noise_error(std, n), oracle.smoothness / n)
 
 
 def _log10_gradient_std(degree: int, beta: float, noise: CopyNoise, n_features: int, spread: float | None) -> float:

@@ -43,21 +43,11 @@ def copies(degree: int) -> int:
 
 @dataclass(frozen=True)
 class CopyNoise:
-    """Standard deviations of the noise in a report, and what they give.
+    """Standard deviations of the noise in a report, and what they give."""
 
-    Parameters
-    ----------
-    degree : int, >= 1
-        p.
-    first_std : float, > 0
-        s_0, of copy 0.
-    other_std : float, > 0
-        s_1, of the p(p+1) other copies.
-    """
-
-    degree: int
-    first_std: float
-    other_std: float
+    degree: int  # p
+    first_std: float  # s_0, of copy 0
+    other_std: float  # s_1, of the p(p+1) other copies
 
     def __post_init__(self) -> None:
         whole_number("degree", self.degree, at_least=1)
@@ -66,24 +56,15 @@ class CopyNoise:
 
     @classmethod
     def calibrated(cls, kind: str, epsilon: float, delta: float, degree: int) -> "CopyNoise":
-        """Return the noise of a kind for a target, see the module.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is out of range.
-        """
+        """Return the noise of a kind for a target, see the module."""
         kind = choice("noise", kind, KINDS)
         epsilon = number("epsilon", epsilon, above=0.0)
         delta = number("delta", delta, above=0.0, below=1.0)
         degree = whole_number("degree", degree, at_least=1)
         log_term = math.log(1.25 / delta)
         if kind == "printed":
-            return cls(
-                degree,
-                math.sqrt(32.0 * log_term) / epsilon,
-                math.sqrt(8.0 * log_term) * degree * (degree + 1) / epsilon,
-            )
+            first, other = math.sqrt(32.0 * log_term), math.sqrt(8.0 * log_term) * degree * (degree + 1)
+            return cls(degree, first / epsilon, other / epsilon)
         std = SENSITIVITY * math.sqrt(copies(degree)) / gaussian_mu(epsilon, delta) * _SLACK
         return cls(degree, std, std)
 

@@ -8,11 +8,9 @@ joins it.
 """
 
 import math
-import os
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +20,18 @@ from sottovoce.exceptions import SottovoceWarning
 from sottovoce.papers.ldp import algorithm
 from sottovoce.papers.ldp.bounds import theorem_choice
 from sottovoce.papers.ldp.noise import CopyNoise
-from sottovoce.papers.ldp.oracle import Oracle
-from sottovoce.papers.ldp.polynomial import bernstein_at, bernstein_coefficients, smoothed_hinge_derivative
-from sottovoce.papers.ldp.protocol import BernsteinProtocol
-from sottovoce.papers.ldp.randomizer import bernstein_reports
-from sottovoce.papers.ldp.server import fit_reports
-from sottovoce.papers.ldp.sigm import sigm
+from sottovoce.papers.ldp.report import BernsteinProtocol, bernstein_reports
+from sottovoce.papers.ldp.server import fit_reports, sigm
+from sottovoce.papers.ldp.surrogate import Oracle, bernstein_at, bernstein_coefficients, smoothed_hinge_derivative
+from sottovoce.papers.showing import libsvm, show
 
 __all__ = ["Judge", "main", "once_and_again", "people"]
 
 Array = NDArray[np.float64]
 Row = tuple[str, str, str, str]
 
-DATA: Final = "SOTTOVOCE_DATA"
 DELTA: Final = 1e-6
 BETA: Final = 0.25
-HEAD: Final = ("item", "the paper", "measured now", "verdict")
 
 
 def people(n: int, d: int, seed: int, *, padded: int | None = None) -> tuple[Array, Array]:
@@ -62,13 +56,9 @@ class Judge:
         mean = self.Z.mean(axis=0)
         ball = {"type": "ineq", "fun": lambda w: 1.0 - w @ w, "jac": lambda w: -2.0 * w}
         best = minimize(
-            self.risk,
-            mean / np.linalg.norm(mean),
-            jac=lambda w: -self.Z[self.Z @ w < 0.5].sum(axis=0) / len(self.Z),
-            constraints=[ball],
-            method="SLSQP",
-            options={"ftol": 1e-10, "maxiter": 500},
-        )  # type: ignore[call-overload]
+            self.risk, mean / np.linalg.norm(mean), jac=lambda w: -self.Z[self.Z @ w < 0.5].sum(axis=0) / len(self.Z),
+            constraints=[ball], method="SLSQP", options={"ftol": 1e-10, "maxiter": 500},
+        )  # type: ignore[call-overload]  # fmt: skip
         self.best, self.weights = float(best.fun), np.asarray(best.x)
 
     def risk(self, w: Array) -> float:
@@ -189,20 +179,17 @@ def sample_size() -> Iterator[Row]:
                "linear, and out of reach")  # fmt: skip
 
 
-def real_data(folder: Path) -> Iterator[Row]:
-    """Fit a9a, rows scaled to norm 1, and score its own test part."""
-    from sklearn.datasets import load_svmlight_file
-
-    parts = []
-    for name in ("a9a.bz2", "a9a.t.bz2"):
-        X, y = load_svmlight_file(str(folder / name), n_features=123)
-        rows = np.asarray(X.toarray())
-        parts.append((rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), np.where(y > 0, 1.0, -1)))
-    (X, y), (X_test, y_test) = parts
+def real_data() -> Iterator[Row]:
+    """Fit a9a, rows scaled to norm 1, and score its own test part; nothing where it is not at hand."""
+    found: list[Any] = [libsvm(name, width=123) for name in ("a9a.bz2", "a9a.t.bz2")]
+    if None in found:
+        return
+    rows = [X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12) for X, _ in found]
+    y, y_test = (np.where(labels > 0, 1.0, -1.0) for _, labels in found)
     for epsilon in (8.0, 32.0):
         public = BernsteinProtocol("hinge", 123, epsilon, DELTA)
-        reports = bernstein_reports(public, X, y, random_bytes=np.random.default_rng(0).bytes)
-        score = float((fit_reports(public, reports, random_state=0).predict(X_test) == y_test).mean())
+        reports = bernstein_reports(public, rows[0], y, random_bytes=np.random.default_rng(0).bytes)
+        score = float((fit_reports(public, reports, random_state=0).predict(rows[1]) == y_test).mean())
         yield (f"a9a, {len(y):,} people" if epsilon == 8.0 else "", f"epsilon {epsilon:g}: no claim",
                f"accuracy {score:.3f}; always the larger class {float((y_test < 0).mean()):.3f}",
                "next to nothing is learned")  # fmt: skip
@@ -211,20 +198,11 @@ def real_data(folder: Path) -> Iterator[Row]:
 def main() -> None:
     """Print the table."""
     warnings.simplefilter("ignore", SottovoceWarning)
-    rows: list[Row] = [HEAD]
-    for part in (privacy, polynomial, linear, sampling, listing, sample_size, budgets_of_use):
-        rows.extend(part())
-    folder = Path(os.environ.get(DATA, ""))
-    if DATA in os.environ and (folder / "a9a.bz2").is_file() and (folder / "a9a.t.bz2").is_file():
-        rows.extend(real_data(folder))
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    parts = (privacy, polynomial, linear, sampling, listing, sample_size, budgets_of_use, real_data)
     print("Wang, Smith and Xu (ALT 2019): one report a person. The page: docs/papers/ldp.md")
     print("People are made up; a9a.bz2 and a9a.t.bz2 join them where SOTTOVOCE_DATA names a folder that has them.")
-    print("Excess: the excess risk over that of w = 0, so that 1 is nothing learned and 0 the best weights.\n")
-    for number, row in enumerate(rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        if number == 0:
-            print("  ".join("-" * width for width in widths))
+    title = "Excess: the excess risk over that of w = 0, so that 1 is nothing learned and 0 the best weights"
+    show(title, ("item", "the paper", "measured now", "verdict"), [row for part in parts for row in part()])
 
 
 if __name__ == "__main__":
