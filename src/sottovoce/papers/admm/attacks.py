@@ -1,6 +1,6 @@
 r"""Attacks on the published noise of ADMM sharing: demonstrations that its privacy claim does not hold.
 
-A release is the message v = D (x + xi) of one party, see `sottovoce.papers.admm.noise`. What each attacker
+A release is the message v = D (x + xi) of one party, eq. (16). What each attacker
 knows besides is said below. None of them needs to know the noise level, the weights x, or anything about other parties.
 Proofs: ``docs/privacy/published_vertical_noise.md``.
 

@@ -38,7 +38,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.papers.admm.conditions import Theorem1Report
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.papers.admm.sharing import ScoreProblem
 
 __all__ = ["corollary_1", "coupling", "lemma_1_bound", "rate_constant", "start_value", "theorem_3_std"]
 
@@ -78,11 +78,11 @@ def rate_constant(report: Theorem1Report, theta: float) -> float:
     """
     rho, L = report.rho, report.smoothness
     from_z = report.modulus / 2.0 - L * L / rho
-    falls = [(party.modulus - rho * theta) / 2.0 for party in report.parties.values()]
+    falls = [(party.modulus - rho * theta) / 2.0 for party in report.parties]
     if not (rho >= L and from_z > 0.0 and min(falls) > 0.0):
         return math.inf
     worst = (1.0 + rho * rho) * (L / rho) ** 2 / from_z
-    for party, fall in zip(report.parties.values(), falls, strict=True):
+    for party, fall in zip(report.parties, falls, strict=True):
         kappa = 1.0 + max(abs(1.0 - rho * party.smallest), abs(1.0 - rho * party.largest))
         worst = max(worst, kappa * kappa / fall)
     return worst
