@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker, score_release
+
+from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.table.bounded import bounded_pieces
 
 wild = st.floats(allow_nan=False, allow_infinity=False)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.table.penalty import Penalty
 
 from sottovoce.losses import Logistic
 from sottovoce.vertical import VerticalLogisticRegression, split_columns
-from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.table.penalty import Penalty
 
 
 @pytest.fixture(scope="module")

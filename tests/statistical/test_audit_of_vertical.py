@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 import pytest
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from support.noise import scale_gaussians
 from support.party import request, training_of, worker_of
 

@@ -46,7 +46,6 @@ RECEIPTS = {
         .guarantee_
     ),
     "local-models": lambda: vertical("local-models"),
-    "noisy-admm": lambda: vertical("noisy-admm"),
     "vertical Frank-Wolfe": lambda: (
         VerticalLasso(radius=1.0, label_bounds=(-1.0, 1.0), **PUBLIC).fit(parties(), Y * 1.0).guarantee_
     ),

@@ -9,7 +9,6 @@ from sottovoce.losses.multinomial import Multinomial
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
-from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
     "Absolute",
@@ -22,7 +21,6 @@ __all__ = [
     "SmoothLoss",
     "SmoothedHinge",
     "Squared",
-    "TiltedLogistic",
     "dual_step",
     "slope",
 ]

@@ -7,6 +7,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.logistic import Logistic
+from sottovoce.papers.admm.algorithm import half_inverse
 from sottovoce.papers.admm.attacks import (
     Lemma1Counterexample,
     distance_to_columns,
@@ -15,7 +16,6 @@ from sottovoce.papers.admm.attacks import (
     recover_block,
     rows_to_know,
 )
-from sottovoce.papers.admm.algorithm import half_inverse
 
 STD = 100.0
 rng = np.random.default_rng(0)

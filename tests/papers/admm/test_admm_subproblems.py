@@ -34,7 +34,7 @@ def test_the_quadratic_penalty_is_one_linear_system(n, d, intercept):
     assert got == pytest.approx(np.linalg.solve(matrix, rho * b), rel=1e-9, abs=1e-9)
 
 
-# --- corners: accelerated proximal steps --------------------------------------------------------------------------------------
+# --- corners: accelerated proximal steps ------------------------------------------------------------------------------
 
 PENALTIES = {
     "l1": Penalty(l1=0.8),

@@ -5,6 +5,10 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
 
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
@@ -16,11 +20,7 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
 from sottovoce.vertical.wire import Done
 from support.party import Line, asked, instead, request, worker_of
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import QuantileRegressor
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Absolute, Huber, SigmoidLoss
 from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.protocols.exact.lbfgs import line_search
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 
 N, D = 300, 6
 generator = np.random.default_rng(19)

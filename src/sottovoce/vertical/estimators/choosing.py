@@ -1,9 +1,4 @@
-"""``mechanism="auto"``: joint training or local models, by public facts alone, and why.
-
-Noisy ADMM is never taken. Its statement leaves out the coefficients that each party keeps, which that of local models
-covers; and no public fact that we tried says where it is the more accurate of the two
-(``docs/decisions/0021-who-wins-over-columns.md``).
-"""
+"""``mechanism="auto"``: joint training or local models, by public facts alone, and why."""
 
 import math
 from collections.abc import Collection, Mapping

@@ -263,7 +263,7 @@ schema = "people.toml"     # public facts about the columns: bounds and categori
 # dataset = "people"
 
 # [allow]
-# answers = ["local-models", "alignment"]  # default: private ones but noisy-admm, and the alignment
+# answers = ["local-models", "alignment"]  # default: the private ones, and the alignment
 
 # [caps]                   # for this coordinator, over all runs
 # epsilon = 2.0
