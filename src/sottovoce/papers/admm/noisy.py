@@ -281,7 +281,8 @@ def noisy_admm(
     if not labels_public and not isinstance(chosen, Logistic):
         raise ParameterError("secret labels need the logistic loss, which can be corrected for randomised response.")
     response = None if labels_public else RandomizedResponse(label_share * epsilon)
-    mu, tilt, event = gaussian_mu(epsilon, delta), 0.0, NothingReleased()
+    mu, tilt = gaussian_mu(epsilon, delta), 0.0
+    event: Event = NothingReleased()
     if response is not None:
         mu, tilt, event = gaussian_mu_beside(epsilon, delta, response.event), response.tilt, response.event
         y, _ = response.release(y, rng)
