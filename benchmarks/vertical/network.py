@@ -2,9 +2,9 @@
 
     python -m benchmarks.vertical.network [--quick] [--docs] [--only rounds,memory,runs]
 
-All processes are on this machine and talk over loopback with mutual TLS. ``rounds``: exact Frank-Wolfe carries one number
-a person to each party and a choice back; each party has one column, so that little is computed. A round is timed at the
-coordinator, from the first request to the last answer, with all that is written to disk for it. The echo
+All processes are on this machine and talk over loopback with mutual TLS. ``rounds``: exact Frank-Wolfe carries one
+number a person to each party and a choice back; each party has one column, so that little is computed. A round is timed
+at the coordinator, from the first request to the last answer, with all that is written to disk for it. The echo
 (`benchmarks.vertical.echo`) carries the same bytes before and after, while the federation is up and idle. Rounds of 80
 bytes too. ``memory``: what every process holds resident during 1,000 rounds. ``runs``: a9a over three organisations,
 from the command to its end, beside the same training in this process; models are compared bit by bit.

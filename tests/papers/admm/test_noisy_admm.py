@@ -142,7 +142,7 @@ def test_the_loss_for_flipped_labels_is_the_logistic_one_moved(tilt):
         ({"norm_bound": math.inf}, "norm_bound must be"),
         ({"target_bound": -1.0}, "target_bound must be"),
         ({"loss": Squared()}, "secret labels need the logistic loss"),
-        ({"score_bound": 1e-40, "norm_bound": 1e40}, "too far apart for 200 rows"),
+        ({"l2": 1e45, "score_bound": 1e-10, "norm_bound": 1e10}, "too far apart for 200 rows"),
     ],
 )
 def test_bad_parameters_are_refused(changed, match):
