@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
-from sottovoce.papers.admm.noisy import NoisyBlock, ScoreRelease
+from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 from sottovoce.privacy.calibration import gaussian_mu
 from support.noise import scale_gaussians
 
@@ -57,7 +57,7 @@ CASES = {
 def party(case, row):
     rest, bounds, penalty, targets = CASES[case]
     table = np.vstack([[[row]], rest])
-    block = NoisyBlock(table, ScoreRelease(*table.shape, penalty, 1.0, *bounds.values(), MU))
+    block = NoisyBlock(table, score_release(*table.shape, penalty, 1.0, *bounds.values(), MU))
     block.update(targets / 2.0)
     return block
 

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, Squared
 from sottovoce.papers.admm import Penalty, admm, noisy_admm
-from sottovoce.papers.admm.noisy import NoisyBlock, ScoreRelease
+from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 from sottovoce.papers.admm.sharing import ScoreProblem
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import GaussianEvent, NothingReleased, RandomizedResponseEvent, RepeatedEvent, compose
@@ -86,7 +86,7 @@ def test_the_next_targets_come_from_the_noisy_message():
     """From the exact scores they would differ between neighbours, and the rounds would not compose."""
     rng = np.random.default_rng(1)
     rows = BLOCKS[1] / np.maximum(3.0, np.linalg.norm(BLOCKS[1], axis=1, keepdims=True))
-    block = NoisyBlock(BLOCKS[1] / 3.0, ScoreRelease(N, 2, 2.0 / 9.0, 0.5, 1.0, 100.0, 3.0, 1.0))
+    block = NoisyBlock(BLOCKS[1] / 3.0, score_release(N, 2, 2.0 / 9.0, 0.5, 1.0, 100.0, 3.0, 1.0))
     first, second = rng.normal(size=(2, N))
     block.update(first)
     sent = block.send(rng)

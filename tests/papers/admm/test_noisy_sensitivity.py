@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.papers.admm.noisy import NoisyBlock, ScoreRelease
+from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 
 
 def scores_and_bound(table, targets, *, penalty, rho, c, R, W):
     """Return the exact clipped scores for these targets, and the release."""
-    release = ScoreRelease(*table.shape, penalty, rho, c, R, W, 1.0)
+    release = score_release(*table.shape, penalty, rho, c, R, W, 1.0)
     block = NoisyBlock(table, release)
     block.update(np.asarray(targets) / 2.0)  # the first targets are twice the shift
     return block.clipped_scores(), release, c * block.weights
@@ -104,7 +104,7 @@ def test_a_computed_solution_is_within_the_accepted_gap():
 
 def test_what_is_not_solved_is_0_and_nobody_is_told():
     """A solution outside the accepted gap, which no data give, must not stop the party: that would be an answer."""
-    block = NoisyBlock(np.eye(3), ScoreRelease(3, 3, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0))
+    block = NoisyBlock(np.eye(3), score_release(3, 3, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0))
     block.steepness = block.steepness * 2.0
     block.update(np.ones(3))
     assert block.clipped_scores().tolist() == [0.0, 0.0, 0.0]
@@ -124,15 +124,15 @@ def test_every_computed_solution_is_accepted():
         wide = 49 if trial % 2 else 3
         rho, c, R, W, l2 = 10.0 ** rng.uniform(-wide, wide, 5)
         try:
-            release = ScoreRelease(n, d, l2, rho, c, R, W, 1.0)
+            release = score_release(n, d, l2, rho, c, R, W, 1.0)
         except ParameterError:
             refused += 1
             continue
         block = NoisyBlock(table, release)
         targets = release.target * rng.uniform(-1, 1, n)
-        x = block.on_the_ball(block.vectors.T @ block.back(targets))
+        x = block.on_the_ball(block.vectors.T @ targets @ block.rows)
         rows = block.rows  # shortened to 1
-        gradient = release.ratio * x - block.back(targets) + rows.T @ (rows @ x)
+        gradient = release.ratio * x - targets @ block.rows + rows.T @ (rows @ x)
         gap = float(gradient @ x) + release.radius * float(np.linalg.norm(gradient))
         assert np.isfinite(x).all() and np.linalg.norm(x) <= release.radius * (1.0 + 1e-12)
         closest = max(closest, gap / release.gap)
@@ -145,7 +145,7 @@ def test_a_message_is_never_the_column(scale):
     """Bounds of 1e-170 once made the noise 10^12 times too small: the correlation was 1."""
     column = np.random.default_rng(69).uniform(0.0, 1.0, (200, 1))
     try:
-        release = ScoreRelease(200, 1, 1.0, 1.0, scale, scale, scale, 0.01)
+        release = score_release(200, 1, 1.0, 1.0, scale, scale, scale, 0.01)
     except ParameterError as error:
         assert "_bound must be a finite number >= 1e-50 and <= 1e+50" in str(error)
         return
@@ -159,7 +159,7 @@ def test_a_message_is_never_the_column(scale):
 
 def test_any_shift_is_taken():
     """Targets are clipped, also where sums of shifts overflow."""
-    block = NoisyBlock(np.random.default_rng(0).random((200, 2)), ScoreRelease(200, 2, 1.0, 0.3, 1.0, 1.0, 1.0, 1.0))
+    block = NoisyBlock(np.random.default_rng(0).random((200, 2)), score_release(200, 2, 1.0, 0.3, 1.0, 1.0, 1.0, 1.0))
     for shift in (1e308, 1e308, -1e308, -1e308, -1e308, 0.0):
         block.update(np.full(200, shift))
         assert np.isfinite(block.send(np.random.default_rng(0))).all()

@@ -23,13 +23,12 @@ from sottovoce.papers.admm.bounds import (
     theorem_3_std,
 )
 from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.noisy import ScoreRelease, noisy_admm
+from sottovoce.papers.admm.noisy import noisy_admm
 from sottovoce.papers.admm.sharing import Penalty, admm, usual_rho
 
 __all__ = [
     "Lemma1Counterexample",
     "Penalty",
-    "ScoreRelease",
     "admm",
     "admm_sharing",
     "corollary_1",

@@ -44,17 +44,9 @@ __all__ = ["PartyCondition", "Theorem1Report", "theorem_1_conditions"]
 
 @dataclass(frozen=True)
 class PartyCondition:
-    """What Assumption 1 says of one party.
+    """What Assumption 1 says of one party: extreme eigenvalues of D'D, gamma_m(rho), least rho with 2 (b).
 
-    Attributes
-    ----------
-    smallest, largest : float
-        Extreme eigenvalues of D'D, the column of ones of an intercept included; ``smallest`` is 0 where it is not above
-        rounding errors.
-    modulus : float
-        gamma_m(rho).
-    least_rho : float
-        Least rho with gamma_m(rho) >= 2 ``largest``; inf if there is none.
+    The column of ones of an intercept counts; ``smallest`` is 0 where it is not above rounding errors.
     """
 
     smallest: float
@@ -75,21 +67,10 @@ class PartyCondition:
 
 @dataclass(frozen=True)
 class Theorem1Report:
-    """Which of the conditions of Theorem 1 hold.
+    """Which of the conditions of Theorem 1 hold at ``rho``.
 
-    Attributes
-    ----------
-    rho : float
-        Penalty parameter that was asked about.
-    parties : tuple of PartyCondition
-    smoothness : float
-        L.
-    modulus : float
-        gamma(rho) of subproblem (7).
-    failing : tuple of str
-        The conditions that do not hold, in words; empty when all do.
-    least_rho : float
-        All conditions hold for every rho above it, and for none below; inf if there is no such rho.
+    ``smoothness`` is L, ``modulus`` gamma(rho) of (7); ``failing`` has the conditions that do not hold, in words. All
+    hold for every rho above ``least_rho`` and for none below; it is inf if there is no such rho.
     """
 
     rho: float
@@ -126,10 +107,6 @@ def theorem_1_conditions(
         Penalty parameter of the printed form, for the sum of losses.
     intercept : int or None
         Which party, from 0, carries the free intercept.
-
-    Returns
-    -------
-    Theorem1Report
 
     Raises
     ------

@@ -24,24 +24,22 @@ References
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._numerics import PIECE, ROUNDING_SLACK
+from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import magnitude
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss
 from sottovoce.papers.admm.sharing import ScoreProblem
 from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
-from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased, RepeatedEvent, compose
+from sottovoce.privacy.events import Event, NothingReleased, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 
-__all__ = ["NoisyBlock", "NoisyRun", "ScoreRelease", "noisy_admm"]
+__all__ = ["NoisyBlock", "NoisyRun", "ScoreRelease", "noisy_admm", "score_release"]
 
 Array = NDArray[np.float64]
 
@@ -51,9 +49,29 @@ _FARTHEST: Final = 1e150  # of a shift, in units of the clip; sums of a few squa
 _HALVINGS: Final = 200
 
 
-@dataclass(frozen=True)
-class ScoreRelease:
-    """One noisy message of a party: what it can move by, and its noise; from public facts alone.
+class ScoreRelease(NamedTuple):
+    """One noisy message: bounds, what it can move by, and its noise, all in units of the clip; from `score_release`."""
+
+    score_bound: float
+    ratio: float  # lambda / rho
+    radius: float  # R
+    target: float  # W
+    sensitivity: float  # how far (L2) exact clipped scores move when a row is replaced
+    gap: float  # optimality gap, in units of rho c^2, that every computed x keeps: far above what rounding can do
+    solving: float  # what the computed scores of two tables can be apart beside the exact ones
+    mechanism: GridGaussian
+
+    @property
+    def event(self) -> Event:
+        """What one message costs."""
+        return self.mechanism.event
+
+
+def score_release(
+    n_rows: int, n_weights: int, penalty: float, rho: float, score_bound: float, norm_bound: float,
+    target_bound: float, mu: float,
+) -> ScoreRelease:  # fmt: skip
+    """Return how a party releases its scores, from public facts alone.
 
     Parameters
     ----------
@@ -70,103 +88,34 @@ class ScoreRelease:
     ParameterError
         If a number is out of its range, or rounding would need more noise than the scores.
     """
-
-    n_rows: int
-    n_weights: int
-    penalty: float
-    rho: float
-    score_bound: float
-    norm_bound: float
-    target_bound: float
-    mu: float
-
-    def __post_init__(self) -> None:
-        for name in ("penalty", "rho", "score_bound", "norm_bound", "target_bound", "mu"):
-            magnitude(name, getattr(self, name))
-        if not self.solving <= self.sensitivity:
-            raise ParameterError(
-                f"score_bound={self.score_bound!r}, norm_bound={self.norm_bound!r} and target_bound="
-                f"{self.target_bound!r} are too far apart for {self.n_rows:,} rows: rounding would need more noise "
-                "than the scores do. Bring them closer together."
-            )
-
-    @property
-    def event(self) -> Event:
-        """What one message costs."""
-        return GaussianEvent(1.0 / self.mu)
-
-    @property
-    def ratio(self) -> float:
-        """The penalty in units of rho, in which it counts."""
-        return self.penalty / self.rho
-
-    @property
-    def radius(self) -> float:
-        """R in units of c."""
-        return self.norm_bound / self.score_bound
-
-    @property
-    def target(self) -> float:
-        """W in units of c."""
-        return self.target_bound / self.score_bound
-
-    @property
-    def largest_residual(self) -> float:
-        """B in units of c: bound on |row.x - target|."""
-        return self.target + self.radius * ROUNDING_SLACK
-
-    @property
-    def sensitivity(self) -> float:
-        """How far (L2) exact clipped scores move when a row is replaced, in units of c."""
-        return math.hypot(2.0, self.largest_residual / math.sqrt(2.0 + self.ratio / ROUNDING_SLACK**2))
-
-    @property
-    def _rounding(self) -> float:
-        """Bound on the relative error of a sum over rows, or over columns, in double precision."""
-        return 8.0 * (PIECE + self.n_rows / PIECE + self.n_weights + 8) * 2.0**-53
-
-    @property
-    def wrong_gap(self) -> float:
-        """How far rounding can move an optimality gap, in units of rho c^2: of the solver, or of who checks it."""
-        pull = self.n_rows * self.largest_residual
-        return 2.0 * self.radius * self._rounding * (pull + min(self.ratio * self.radius, pull))
-
-    @property
-    def gap(self) -> float:
-        """Optimality gap, in units of rho c^2, that every computed x keeps: far above what rounding can do."""
-        return max(_SOLVED**2, 4.0 * self.wrong_gap)
-
-    @property
-    def solving(self) -> float:
-        """What the computed scores of two tables can be apart beside the exact ones, in units of c."""
-        wrong_scores = math.sqrt(self.n_rows) * self._rounding * self.radius
-        return 2.0 * (math.sqrt(self.gap + self.wrong_gap) + wrong_scores)
-
-    @cached_property
-    def mechanism(self) -> GridGaussian:
-        """The noise, in units of c."""
-        computed = self.sensitivity + self.solving
-        tick = power_of_two_below(computed / self.mu) * _TICKS
-        return GridGaussian(computed + rounding_norm(self.n_rows, tick), 1.0 / self.mu, tick)
+    given = {"penalty": penalty, "rho": rho, "score_bound": score_bound, "norm_bound": norm_bound}
+    for name, value in {**given, "target_bound": target_bound, "mu": mu}.items():
+        magnitude(name, value)
+    ratio, radius, target = penalty / rho, norm_bound / score_bound, target_bound / score_bound
+    residual = target + radius * ROUNDING_SLACK  # B
+    sensitivity = math.hypot(2.0, residual / math.sqrt(2.0 + ratio / ROUNDING_SLACK**2))
+    rounding = 8.0 * (n_rows + n_weights + 8) * 2.0**-53  # of a sum over rows, or over columns, relatively
+    pull = n_rows * residual
+    wrong = 2.0 * radius * rounding * (pull + min(ratio * radius, pull))  # of a gap: the solver's, or who checks it
+    gap = max(_SOLVED**2, 4.0 * wrong)
+    solving = 2.0 * (math.sqrt(gap + wrong) + math.sqrt(n_rows) * rounding * radius)
+    if not solving <= sensitivity:
+        raise ParameterError(
+            f"score_bound={score_bound!r}, norm_bound={norm_bound!r} and target_bound={target_bound!r} are too far "
+            f"apart for {n_rows:,} rows: rounding would need more noise than the scores do. Bring them closer together."
+        )
+    tick = power_of_two_below((sensitivity + solving) / mu) * _TICKS
+    mechanism = GridGaussian(sensitivity + solving + rounding_norm(n_rows, tick), 1.0 / mu, tick)
+    return ScoreRelease(score_bound, ratio, radius, target, sensitivity, gap, solving, mechanism)
 
 
 class NoisyBlock:
-    """One party: its rows, of norm at most 1, and what it computes from released values.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Longer rows are shortened to norm 1, each by itself.
-    release : ScoreRelease
-    """
+    """One party: its rows, each shortened to norm 1 by itself, and what it computes from released values."""
 
     def __init__(self, rows: Array, release: ScoreRelease) -> None:
         self.rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
         self.release = release
-        gram = np.zeros((rows.shape[1], rows.shape[1]))
-        for piece in self._pieces():
-            gram += self.rows[piece].T @ self.rows[piece]
-        values, self.vectors = np.linalg.eigh(gram)
+        values, self.vectors = np.linalg.eigh(self.rows.T @ self.rows)
         self.steepness = release.ratio + np.maximum(values, 0.0)
         self.weights = np.zeros(rows.shape[1])  # in units of c, as all that follows
         self._sent, self._dual = np.zeros(len(rows)), np.zeros(len(rows))
@@ -176,12 +125,9 @@ class NoisyBlock:
         bounds = self.release
         shift = np.clip(shift / bounds.score_bound, -_FARTHEST, _FARTHEST)
         self._dual = np.clip(self._dual - shift, -_FARTHEST, _FARTHEST)
-        targets = np.clip(self._sent + shift - self._dual, -bounds.target, bounds.target)
-        back = self.back(targets)
+        back = np.clip(self._sent + shift - self._dual, -bounds.target, bounds.target) @ self.rows
         x = self.on_the_ball(self.vectors.T @ back)
-        gradient = bounds.ratio * x - back
-        for piece in self._pieces():
-            gradient += (self.rows[piece] @ x) @ self.rows[piece]
+        gradient = bounds.ratio * x - back + (self.rows @ x) @ self.rows
         # the sum of squares of D times the error is at most this (strong convexity)
         gap = float(gradient @ x) + bounds.radius * float(np.linalg.norm(gradient))
         # the proof excludes the other case; nobody could be told of it, so there is something to go on with
@@ -199,29 +145,16 @@ class NoisyBlock:
 
     def on_the_ball(self, pull: Array) -> Array:
         """Return the minimiser from the pull on each eigenvector: the multiplier of the ball by halving."""
-        radius, multiplier = self.release.radius, 0.0
-
-        def length(multiplier: float) -> float:
-            with np.errstate(over="ignore"):  # infinite is longer than the ball, and right
-                return float(np.linalg.norm(pull / (self.steepness + multiplier)))
-
-        if length(0.0) > radius:
-            low, multiplier = 0.0, float(np.linalg.norm(pull)) / radius
-            for _ in range(_HALVINGS):
-                middle = 0.5 * (low + multiplier)
-                low, multiplier = (middle, multiplier) if length(middle) > radius else (low, middle)
+        radius, low, multiplier = self.release.radius, 0.0, 0.0
+        with np.errstate(over="ignore"):  # infinite is longer than the ball, and right
+            if np.linalg.norm(pull / self.steepness) > radius:
+                multiplier = float(np.linalg.norm(pull)) / radius
+                for _ in range(_HALVINGS):
+                    middle = 0.5 * (low + multiplier)
+                    longer = np.linalg.norm(pull / (self.steepness + middle)) > radius
+                    low, multiplier = (middle, multiplier) if longer else (low, middle)
         x = np.asarray(self.vectors @ (pull / (self.steepness + multiplier)))
         return x / max(1.0, float(np.linalg.norm(x)) / radius)
-
-    def back(self, v: Array) -> Array:
-        """Return D'v."""
-        out = np.zeros(self.rows.shape[1])
-        for piece in self._pieces():
-            out += v[piece] @ self.rows[piece]
-        return out
-
-    def _pieces(self) -> list[slice]:
-        return [slice(low, low + PIECE) for low in range(0, len(self.rows), PIECE)]
 
 
 class NoisyRun(NamedTuple):
@@ -263,15 +196,8 @@ def noisy_admm(
     loss : Loss or None
         None is the logistic loss.
     labels_public : bool
-    data_norm : float, > 0
-        Public bound on the norm of a row at every party.
-    rho : float, > 0
-    max_iter : int, >= 0
-        T, messages of each party.
-    score_bound, norm_bound : float, > 0
-        c and R.
-    target_bound : float or None
-        W; None for 2 c.
+    data_norm, rho, max_iter, score_bound, norm_bound, target_bound : float
+        Bound on the norm of a row at every party, rho, T, c, R and W (None for 2 c).
     label_share : float, in (0, 1)
         Of epsilon, for secret labels.
     rng : numpy.random.Generator
@@ -292,7 +218,7 @@ def noisy_admm(
     parties = [
         NoisyBlock(
             D / data_norm,
-            ScoreRelease(n, D.shape[1], l2 / data_norm**2, *bounds, mu),
+            score_release(n, D.shape[1], l2 / data_norm**2, *bounds, mu),
         )
         for D in blocks
     ]

@@ -53,16 +53,8 @@ _TINY: Final = float(np.finfo(np.float64).tiny)
 class Penalty(NamedTuple):
     r"""R(x) = l2/2 |x|^2 + l1 sum_g sqrt(p_g) |x_g| in a box, an L1 ball or an L2 ball, for the sum of losses.
 
-    Parameters
-    ----------
-    l2, l1 : float, >= 0
-    low, high : float
-        Bounds of every coefficient, low <= 0 <= high.
-    groups : tuple of int
-        Sizes p_g of runs of columns, which add up to all; empty makes each column one by itself. Only without bounds.
-    ball : {"", "l1", "l2"}
-        Norm of the ball; only without bounds, and ``"l1"`` only without groups.
-    radius : float, > 0
+    ``groups`` has the sizes p_g of runs of columns, which add up to all; empty makes each column one by itself. Groups
+    and a ball (``"l1"`` or ``"l2"``) go with no bounds, and an L1 ball with no groups.
     """
 
     l2: float = 0.0
@@ -107,15 +99,7 @@ class Penalty(NamedTuple):
 
 
 class Block:
-    """One party: its columns, a column of ones behind them where ``intercept`` is set, and its problem (6).
-
-    Parameters
-    ----------
-    D : ndarray of shape (n, d)
-    penalty : Penalty
-        Of the columns; the intercept is free.
-    rho : float, > 0
-    """
+    """One party: its columns, a column of ones behind them where ``intercept`` is set, and its problem (6)."""
 
     def __init__(self, D: Array, penalty: Penalty, rho: float, *, intercept: bool = False) -> None:
         self.D = np.column_stack([D, np.ones(len(D))]) if intercept else np.asarray(D, dtype=np.float64)
