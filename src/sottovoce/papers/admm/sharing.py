@@ -240,8 +240,7 @@ def admm(
     Parameters
     ----------
     blocks : sequence of ndarray of shape (n, d_m)
-    loss : Loss or SmoothLoss
-    y : ndarray of shape (n,)
+    loss, y : Loss or SmoothLoss, ndarray of shape (n,)
     penalty : Penalty, or one a party
     rho : float, > 0
         For the sum of losses.
@@ -253,8 +252,7 @@ def admm(
         columns of one-hot codes contain the constant.
     noise : callable or None
         What is added to the coefficients of a party before it sends D x, as in eq. (16).
-    max_iter : int
-    tol : float
+    max_iter, tol : int, float
         Stop when V^t <= tol^2 V^1.
     after : callable
         Called with the number of rounds and all coefficients after each of them.
