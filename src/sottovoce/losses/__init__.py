@@ -9,6 +9,7 @@ from sottovoce.losses.multinomial import Multinomial
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
+from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
     "Absolute",
@@ -21,6 +22,7 @@ __all__ = [
     "SmoothLoss",
     "SmoothedHinge",
     "Squared",
+    "TiltedLogistic",
     "dual_step",
     "slope",
 ]
