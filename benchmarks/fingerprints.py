@@ -36,7 +36,7 @@ import scipy.sparse as sp
 import sottovoce as sv
 from sottovoce import audit, local, report, vertical
 from sottovoce.losses import Logistic, SmoothedHinge
-from sottovoce.papers import admm, dp_scd
+from sottovoce.papers import dp_scd
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers import ldp as bernstein
 from support.replay import grey_box
@@ -365,10 +365,7 @@ SIZES = {2: [2, 1], 3: [1, 1, 1]}
 # mechanism: its estimators with secret labels, its options
 MECHANISMS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "local-models": (tuple(V_KINDS), {"label_share": 0.6, "combination": 0.5}),
-    "noisy-admm": (("logistic",), {"max_iter": 2, "rho": 0.5, "score_bound": 0.3}),
-    "paper": (tuple(V_KINDS), {"max_iter": 3, "rho": 2.0, "norm_bound": 0.5}),
 }
-FOR_STUDY = {"paper": admm.Perturbed}  # not in the closed list
 
 
 def split(parties: int, table: Any = X, studied: Sequence[Any] = ()) -> Any:
@@ -384,7 +381,7 @@ def together(make: Callable[..., Any], labels: Any, parties: int = 2, table: Any
     """Fit parties in one process, and score, compare and recombine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return joint(make(**given), split(parties, table, [bfw.PROTOCOL, admm.PROTOCOL]), labels)
+        return joint(make(**given), split(parties, table, [bfw.PROTOCOL]), labels)
 
 
 def joint(model: Any, everybody: Any, labels: Any) -> Found:
@@ -395,7 +392,7 @@ def joint(model: Any, everybody: Any, labels: Any) -> Found:
     shown += [getattr(model, name)(everybody) for name in ("decision_function", "predict", "predict_proba")
               if hasattr(model, name)]  # fmt: skip
     shown.append(model.score(everybody, labels))
-    if not hasattr(model, "radius") and plan.name != admm.Perturbed.name:
+    if not hasattr(model, "radius"):
         shown += [model.local_decision_function(everybody), plain(model.compare(everybody, labels))]
     if plan.name == "local-models":
         shown.append(model.recombine(everybody, labels).decision_function(everybody))
@@ -406,8 +403,7 @@ def joint(model: Any, everybody: Any, labels: Any) -> Found:
 def vertical_fits() -> Fits:
     """Each mechanism with its estimators, two and three parties, labels public and not."""
     for mechanism, (secret, options) in MECHANISMS.items():
-        budget = {**BUDGET, "mechanism": FOR_STUDY.get(mechanism, mechanism)}
-        budget |= {"epsilon": 0.9} if mechanism == "paper" else {}
+        budget = {**BUDGET, "mechanism": mechanism}
         for kind, (make, labels) in V_KINDS.items():
             for parties in SIZES:
                 for public in (True, False) if kind in secret else (True,):
@@ -421,27 +417,17 @@ def vertical_fits() -> Fits:
 
 
 def exact_vertical_fits() -> Fits:
-    """Without noise: both solvers, each form of ADMM, penalties and bounds, dense and sparse columns."""
+    """Without noise: dense and sparse columns, further losses."""
     for kind, (make, labels) in V_KINDS.items():
         for parties in SIZES:
             base = {**EXACT, "fit_intercept": parties == 2}
             head = f"vertical {kind}, no noise, {parties} parties"
-            yield f"{head}, lbfgs", partial(together, make, labels, parties, **base, solver="lbfgs")
-            for form in ("sharing", "proximal"):
-                given = {**base, "solver": "admm", "solver_options": {"admm_form": form}}
-                yield f"{head}, admm {form}", partial(together, make, labels, parties, **given)
-            for ratio in (0.5, 1.0):
-                yield f"{head}, l1_ratio {ratio}", partial(together, make, labels, parties, **base, l1_ratio=ratio)
-            yield f"{head}, bounds", partial(together, make, labels, parties, **base, coef_bounds=(0.0, 0.5))
+            yield f"{head}, lbfgs", partial(together, make, labels, parties, **base)
         memory = {"memory": 3, "precondition": False}
         yield f"vertical {kind}, lbfgs options", partial(together, make, labels, **EXACT, solver_options=memory)
-        relaxed = {"relaxation": 1.0, "admm_penalty": 0.5}
-        yield (
-            f"vertical {kind}, admm options",
-            partial(together, make, labels, **EXACT, solver="admm", solver_options=relaxed),
-        )
         yield f"vertical {kind}, csr", partial(together, make, labels, table=FORMS["csr"](WIDE), **EXACT)
-    yield "vertical svc, plain hinge", partial(together, V_SVC, Y, **EXACT, smoothing=0.0)
+    yield "vertical svc, sigmoid", partial(together, V_SVC, Y, **EXACT, loss="sigmoid")
+    yield "vertical ridge, huber", partial(together, V_RIDGE, NUMBERS, **EXACT, loss="huber")
 
 
 def vertical_ball_fits() -> Fits:

@@ -90,7 +90,7 @@ def apart() -> Iterator[tuple[str, Any]]:
     """Yield name and receipt of what is trained over several organisations, and from reports of devices."""
     X, y, numbers = table()
     columns, holders = {"clinic": [0, 1], "bank": [2, 3]}, ("clinic", "bank")
-    for name in ("local-models", "noisy-admm", "secure"):
+    for name in ("local-models", "secure"):
         parties = split_columns(X, columns, data_norm=dict.fromkeys(holders, 1.0))
         engine = {"engine": "in-process"} if name == "secure" else {}
         split = VerticalLogisticRegression(classes=[False, True], mechanism=name, **engine, **BUDGET)

@@ -31,8 +31,6 @@ DELTA = 1e-5
 RUNS: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
     ("local-models", "local-models (default)", {}, False),
     ("local-models", "local-models, public labels", {}, True),
-    ("noisy-admm", "noisy-admm", {}, False),
-    ("noisy-admm", "noisy-admm, public labels", {}, True),
 )
 
 

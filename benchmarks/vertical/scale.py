@@ -18,11 +18,8 @@ import numpy as np
 from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
 from sottovoce.losses import Logistic
 from sottovoce.vertical import InProcessParties, Party
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
+from sottovoce.vertical.protocols.exact.plan import prepare
 
 PAGE = DOCS / "measured" / "vertical_solvers.md"
 COLUMNS = 200
@@ -44,24 +41,18 @@ def one(n_parties: int, n: int) -> dict[str, Any]:
         table.sum()
     out: dict[str, Any] = {"parties": n_parties, "rows": n, "reading once, s": time.perf_counter() - tick}
     parties = InProcessParties([Party(table, name=f"party{m}") for m, table in enumerate(tables)])
-    for name in ("admm", "lbfgs"):
-        prepare(parties, Penalty(1.0), intercept_at=parties.names)
-        problem, ticks = ScoreProblem(Logistic(), y), [time.perf_counter()]
-        options: dict[str, Any] = {
-            "max_iter": ROUNDS,
-            "tol": 1e-14,
-            "after": lambda _, ticks=ticks: ticks.append(time.perf_counter()),
-        }
-        if name == "admm":
-            history = admm(parties, problem, rho=automatic_rho(Logistic().smoothness), **options)
-        else:
-            history = lbfgs(parties, problem, l2=1.0, **options)
-        rounds = np.diff(ticks)
-        # the first round makes the factor; L-BFGS makes it again now and then, which the median leaves out
-        out[name] = {
-            "round, s": float(np.median(rounds[1:])), "set-up, s": float(rounds[0] - np.median(rounds[1:])),
-            "all rounds, s": rounds.tolist(), "objective": history.objective[-1], "peak memory, GB": peak(),
-        }  # fmt: skip
+    prepare(parties, 1.0, intercept_at=parties.names)
+    ticks = [time.perf_counter()]
+    history = lbfgs(
+        parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=ROUNDS, tol=1e-14,
+        after=lambda _: ticks.append(time.perf_counter()),
+    )  # fmt: skip
+    rounds = np.diff(ticks)
+    # the first round makes the factor; it is made again now and then, which the median leaves out
+    out["lbfgs"] = {
+        "round, s": float(np.median(rounds[1:])), "set-up, s": float(rounds[0] - np.median(rounds[1:])),
+        "all rounds, s": rounds.tolist(), "objective": history.objective[-1], "peak memory, GB": peak(),
+    }  # fmt: skip
     out["tables, GB"] = sum(table.nbytes for table in tables) / 1e9
     out["peak before, GB"] = held
     return out
@@ -75,14 +66,13 @@ def peak() -> float:
 def row(found: dict[str, Any]) -> tuple[str, ...]:
     once = found["reading once, s"]
     cells = [str(found["parties"]), f"{found['rows']:,}", f"{found['tables, GB']:.2f}", f"{once:.3f}"]
-    for name in ("admm", "lbfgs"):
-        part = found[name]
-        cells += [f"{part['set-up, s']:.2f}", f"{part['round, s']:.3f}", f"{part['round, s'] / once:.1f}"]
+    part = found["lbfgs"]
+    cells += [f"{part['set-up, s']:.2f}", f"{part['round, s']:.3f}", f"{part['round, s'] / once:.1f}"]
     return (*cells, f"{found['lbfgs']['peak memory, GB']:.2f}")
 
 
 HEAD = (
-    "parties", "rows", "tables, GB", "reading once, s", "ADMM: set-up, s", "round, s", "over reading",
+    "parties", "rows", "tables, GB", "reading once, s",
     "L-BFGS: set-up, s", "round, s", "over reading", "peak memory, GB",
 )  # fmt: skip
 

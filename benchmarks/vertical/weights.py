@@ -1,4 +1,4 @@
-"""Who wins over columns at several parties: the label holder alone, local models, noisy ADMM, all columns.
+"""Who wins over columns at several parties: the label holder alone, local models, all columns.
 
     python -m benchmarks.vertical.weights [--quick] [--only "phishing;a9a"] [--seeds 5] [--docs]
 
@@ -7,7 +7,7 @@ secret; delta = 1e-5. At most 20,000 people train, and as many test; medians ove
 scores times .6 / (M - 1), which was the default; "hindsight": the best weights for the people of the test, which nobody
 has. Classes: accuracy and log loss; numbers: mean squared error over the variance.
 
-Rules (the weights, noisy ADMM's defaults, what ``mechanism="auto"`` takes) were chosen on `CHOSEN`, of which three
+Rules (the weights, what ``mechanism="auto"`` takes) were chosen on `CHOSEN`, of which three
 seeds are enough, and are confirmed once on `CONFIRMED`. Figures are kept by set, and a set whose figures are kept is
 not measured again. ``--docs`` writes tables and a picture into the appendix, and all cells beside the picture.
 ``--constant`` tries other constants in the rule for classes, on the sets for choosing, one seed; ``--quick``: one
@@ -56,7 +56,7 @@ MOST: Final = 20_000
 LABELS: Final = {True: "public", False: "secret"}
 NUMBERS: Final = ("blogfeedback", "cal_housing", "casp", "msd_sample", *MADE_UP_NUMBERS)
 CONSTANTS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
-METHODS: Final = ("party 1 alone", "before", "local-models", "noisy-admm", "hindsight", "all columns")
+METHODS: Final = ("party 1 alone", "before", "local-models", "hindsight", "all columns")
 
 
 def table(name: str, n_parties: int, seed: int, at_random: bool) -> Divided:
@@ -100,9 +100,6 @@ def seed_of_all(name: str, n_parties: int, at_random: bool, seed: int) -> dict[s
             cell["before"] = _measures(data, model.decision_function(test))
             model.recombine(test, data.y_test)
             cell["hindsight"] = _measures(data, model.decision_function(test))
-            if not data.is_regression:
-                noisy = make(**options, mechanism="noisy-admm").fit(train, data.y)
-                cell["noisy-admm"] = _measures(data, noisy.decision_function(test))
             cell["all columns"] = everything
             out[f"{epsilon:g} {label}"] = cell
     return out
@@ -210,7 +207,7 @@ def who_wins(groups: dict[str, list[dict[str, Any]]]) -> list[tuple[str, ...]]:
     for group, cells in groups.items():
         classes = [cell for cell in cells if cell["set"] not in NUMBERS]
         numbers = [cell for cell in cells if cell["set"] in NUMBERS]
-        for other in ("party 1 alone", "before", "noisy-admm"):
+        for other in ("party 1 alone", "before"):
             for what, some, which in (
                 ("accuracy", classes, 0), ("log loss", classes, 1), ("error of numbers", numbers, 0)
             ):  # fmt: skip
@@ -234,25 +231,6 @@ def means(groups: dict[str, list[dict[str, Any]]]) -> list[tuple[str, ...]]:
     return rows
 
 
-def noisy_gains(cells: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Return a row for parties and labels: what noisy ADMM is ahead by at each epsilon, on average."""
-    classes = [cell for cell in cells if cell["set"] not in NUMBERS]
-    rows = []
-    for n_parties in COUNTS:
-        for labels in LABELS.values():
-            found = []
-            for epsilon in EPSILONS:
-                wanted = (n_parties, labels, epsilon)
-                some = [c for c in classes if (c["parties"], c["labels"], c["epsilon"]) == wanted]
-                points, loss = (
-                    float(np.mean([c["noisy-admm"][which] - c["local-models"][which] for c in some]))
-                    for which in (0, 1)
-                )
-                found.append(f"{100 * points:+.1f} / {-loss:+.3f}")
-            rows.append((str(n_parties), labels, *found))
-    return rows
-
-
 def _shown(name: str, value: float) -> str:
     return f"{value:.3f}" if name in NUMBERS else f"{100.0 * value:.1f} %"
 
@@ -267,7 +245,7 @@ def every_cell(cells: list[dict[str, Any]]) -> list[tuple[str, ...]]:
             c for c in cells if all(c[key] == cell[key] for key in ("set", "parties", "deal", "labels"))
         ]  # fmt: skip
         found = [_pair(cell, "party 1 alone")]
-        for method in ("before", "local-models", "noisy-admm"):
+        for method in ("before", "local-models"):
             found += [_pair(c, method) for c in same]
         rows.append(
             (cell["set"], str(cell["parties"]), cell["deal"], cell["labels"], *found, _pair(cell, "all columns"))
@@ -290,7 +268,7 @@ def draw(cells: list[dict[str, Any]], path: Any) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
     marks = {
         "party 1 alone": ("|", "0.3"), "before": ("o", "tab:orange"), "local-models": ("o", "tab:blue"),
-        "noisy-admm": ("x", "tab:green"), "all columns": ("|", "black"),
+        "all columns": ("|", "black"),
     }  # fmt: skip
     for panel, labels in zip(panels, ("public", "secret"), strict=True):
         chosen = {
@@ -340,7 +318,7 @@ def main() -> None:
     chosen, confirmed = ([cell for name in some for cell in cells[name]] for some in (CHOSEN, CONFIRMED))
     epsilons = [f"{epsilon:g}" for epsilon in EPSILONS]
     head = ("set", "parties", "columns", "labels", "alone")
-    methods = [f"{method} {epsilon}" for method in ("before", "now", "noisy-admm") for epsilon in epsilons]
+    methods = [f"{method} {epsilon}" for method in ("before", "now") for epsilon in epsilons]
     issue = [
         (cell["set"], str(cell["parties"]), f"{cell['epsilon']:g}", cell["labels"], *(_pair(cell, m) for m in METHODS))
         for cell in cells["phishing"]
@@ -358,14 +336,7 @@ def main() -> None:
         },
     )
     groups = {"chosen on": chosen, "confirmed on": confirmed}
-    gains = noisy_gains(chosen)
-    write_tables(
-        DECISION,
-        {
-            "means": (("sets", "mean", *METHODS), means(groups)),
-            "gains": (("parties", "labels", *(f"epsilon {epsilon}" for epsilon in epsilons)), gains),
-        },
-    )
+    write_tables(DECISION, {"means": (("sets", "mean", *METHODS), means(groups))})
     write_tables(ALL_CELLS, {"cells": ((*head, *methods, "all columns"), every_cell(confirmed + chosen))})
     lines = ",\n".join(json.dumps(cell) for cell in chosen + confirmed)
     (FIGURES / "vertical_weights.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -41,7 +41,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart, Spectrum
+from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
     BallSelect,
@@ -54,16 +54,16 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 )
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Refused
+from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
 INF = math.inf
-PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
+PREPARE = Prepare(1.0, 0)
 BUDGET = (0.1, 1e-6)
 SECRET = np.random.default_rng(69).uniform(0.0, 1.0, (200, 1))
 
@@ -79,72 +79,6 @@ def ball_start(n, **changed):
         "sketch_seed": 0,
     }  # fmt: skip
     return BallStart(**{**values, **changed})
-
-
-# --- noisy ADMM: squares that vanish ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-45, 1e-50, 1e-155, 1e-165, 1e-170, 1e45, 1e200])
-def test_a_message_of_noisy_admm_is_never_the_column(scale):
-    """Bounds of 1e-170 once made the noise 10^12 times too small: the correlation was 1."""
-    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=BUDGET, answers={"noisy-admm"}))
-    line.ask(PREPARE)
-    started = line.ask(NoisyStart(1.0, scale, scale, scale, 0.01))
-    if isinstance(started, Refused):
-        assert "_bound must be a finite number >= 1e-50 and <= 1e+50" in started.reason
-        return
-    pull = np.zeros(200)
-    pull[0] = 0.25 * scale
-    reply = line.ask(NoisyStep(pull, 1))
-    assert correlation(reply.scores, SECRET[:, 0]) < 0.4
-    assert np.std(reply.scores) > 100.0 * scale
-
-
-def test_the_estimator_refuses_bounds_that_vanish():
-    y = np.where(SECRET[:, 0] > 0.5, 1, -1)
-    bank = Party(np.random.default_rng(106).uniform(0, 1, (200, 1)), name="bank", y=y, data_norm=1.0)
-    clinic = Party(SECRET, name="clinic", data_norm=1.0)
-    model = VerticalLogisticRegression(
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism="noisy-admm",
-        mechanism_options={"score_bound": 1e-170, "norm_bound": 1e-170, "target_bound": 1e-170},
-    )
-    with pytest.raises(ParameterError, match=r"score_bound must be .* >= 1e-50"):
-        model.fit([bank, clinic])
-
-
-# --- noisy ADMM: refusals that are answers ----------------------------------------------------------------------------
-
-
-def test_updates_without_a_release_answer_nothing():
-    """Which rows are 0, and which are equal, once showed in whether an update was refused; nothing was charged."""
-    n = 40
-    table = np.random.default_rng(3).integers(0, 2, (n, 5)).astype(float)
-    table[7] = table[31] = 0.0
-    party = Party(table, name="clinic", data_norm=math.sqrt(5), budget=(0.01, 1e-9), answers={"noisy-admm"})
-    replies = set()
-    for row in range(n):
-        for factor in (0.25, 0.185, 0.21055):
-            line = Line(party)
-            line.ask(PREPARE)
-            assert isinstance(line.ask(NoisyStart(1.0, 1e-13, 1.0, 1.0, 1e-3)), Done)
-            replies.add(line.ask(NoisyStep(np.eye(n)[row] * factor, 0)).encode())
-    assert replies == {NoisyScores([], '{"kind": "composed", "events": []}').encode()} or len(replies) == 1
-    assert party.spent == NothingReleased()
-
-
-def test_the_update_without_a_release_is_the_last_one():
-    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6), answers={"noisy-admm"}))
-    line.ask(PREPARE)
-    line.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05))
-    shift = np.full(200, 0.1)
-    assert len(line.ask(NoisyStep(shift, 1)).scores) == 200
-    assert len(line.ask(NoisyStep(shift, 1)).scores) == 200
-    assert len(line.ask(NoisyStep(shift, 0)).scores) == 0
-    for release in (0, 1):
-        assert "it was the last one" in line.ask(NoisyStep(shift, release)).reason
-    assert line.party.spent == compose(GaussianEvent(20.0), GaussianEvent(20.0))
 
 
 # --- Frank-Wolfe: a clip that comes from the coordinator --------------------------------------------------------------
@@ -320,10 +254,10 @@ def test_an_old_version_is_refused_in_words():
 
 def test_sessions_that_are_too_many_end_and_say_so():
     """The one that was idle for longest, those without a training first; none is begun again by an old request."""
-    party = Party(SECRET, name="clinic", data_norm=1.0)
+    party = Party(SECRET, name="clinic", data_norm=1.0, protocols=[ROUNDS])
     training, first = Line(party), Line(party)
     training.ask(PREPARE)
-    training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5))
+    training.ask(RoundsStart(0.5))
     opening = first.frame(Describe())
     party.handle(opening)
     for _ in range(MOST_OPEN - 1):
@@ -331,21 +265,21 @@ def test_sessions_that_are_too_many_end_and_say_so():
     assert len(party._sessions) == MOST_OPEN
     for raw in (opening, first.frame(Describe())):
         assert f"at most {MOST_OPEN} are kept open" in decode(party.handle(raw)).reason
-    assert len(training.ask(NoisyStep(np.zeros(200), 1)).scores) == 200
+    assert len(training.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
 
 
 def test_two_coordinators_do_not_mix():
     """The penalty, the training and its noise are those of the session."""
-    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0)
+    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, protocols=[ROUNDS])
     one, other = Line(party), Line(party)
     one.ask(PREPARE)
-    one.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5))
-    other.ask(Prepare(1.0, 1.0, -INF, INF, 0))
+    one.ask(RoundsStart(0.5))
+    other.ask(Prepare(2.0, 0))
     other.ask(ball_start(200))
-    assert len(one.ask(NoisyStep(np.zeros(200), 1)).scores) == 200
+    assert len(one.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
     assert "came without its start" in one.ask(BallSelect(np.zeros(200))).reason
     assert isinstance(other.ask(BallSelect(np.zeros(200))), BallChoice)
-    assert "came without its start" in other.ask(NoisyStep(np.zeros(200), 1)).reason
+    assert "came without its start" in other.ask(RoundsStep(np.zeros(200), 1)).reason
 
 
 def test_nobody_goes_on_with_what_was_begun_at_home():
@@ -370,10 +304,9 @@ JOINT = JointPlan(
 EACH = {
     "alignment": AlignTo(announce(["17", "4"])),
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05),
-    "noisy-admm": NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05),
     "frank-wolfe": ball_start(200),
     "secure": Invite(JOINT.text()),
-    "exact": Spectrum(),
+    "exact": LbfgsStart(5, 1),
     "score": Score("m"),
     "columns": ShowColumn(0),
     "foreign-weights": KeepWeights("other", [0.0], [1.0]),
@@ -390,7 +323,7 @@ def test_a_party_answers_what_its_owner_allows(allowed):
         line.ask(PREPARE)
         reply = line.ask(message)
         if name == allowed:
-            assert not isinstance(reply, Refused) or "quadratic penalty" in reply.reason, reply.reason
+            assert not isinstance(reply, Refused), reply.reason
         else:
             assert "its owner" in reply.reason or "its owner allow" in reply.reason
         assert isinstance(line.ask(Describe()), Description)
@@ -438,23 +371,40 @@ def test_scoring_without_columns_and_without_foreign_weights():
 
 
 def test_a_model_that_was_made_without_noise_is_not_scored_where_there_was_a_budget():
-    """The last update of noisy ADMM: 400 rows were once had for a charge of nothing."""
-    y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
-    model = VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1], mechanism="noisy-admm")
-    bank = Party(SECRET, name="bank", y=y, data_norm=2.0)
-    scoring = [Party(SECRET, name=name, answers={"score"}) for name in ("bank", "clinic")]
-    free = Party(SECRET, name="clinic", data_norm=2.0)
-    assert model.fit([bank, free]).decision_function(scoring).shape == (200,)
+    """By an update without a message 400 rows were once had for a charge of nothing."""
     limited = {"data_norm": 2.0, "budget": (3.0, 1e-4)}
-    with pytest.raises(
-        PartyError,
-        match=r"refused Prepare: its budget .*; its owner allows .*: see Party\(\.\.\., answers",
-    ):
-        model.fit([bank, Party(SECRET, name="clinic", **limited)])
-    clinic = Party(SECRET, name="clinic", **limited, answers={"noisy-admm"})
-    with pytest.raises(PartyError, match=r"made from its rows without noise, and its budget did not pay for that"):
-        model.fit([bank, clinic]).decision_function(scoring)
-    assert clinic.part(model.model_).exact and not free.part(next(iter(free.parts))).exact
+    refusing = Party(SECRET, name="clinic", **limited, protocols=[ROUNDS])
+    assert "its owner allows" in request(refusing, PREPARE).reason
+    for budget, exact in (({"answers": {"noisy-rounds"}, **limited}, True), ({"data_norm": 2.0}, False)):
+        party = Party(SECRET, name="clinic", **budget, protocols=[ROUNDS])
+        for message in (PREPARE, RoundsStart(0.05), RoundsStep(np.eye(200)[7], 0), Keep("row 7")):
+            assert not isinstance(request(party, message), Refused)
+        assert party.part("row 7").exact == exact
+        assert party.spent == NothingReleased()
+        scoring = Party(SECRET, name="clinic", answers={"score"})
+        scoring.adopt("row 7", party.part("row 7"))
+        reply = request(scoring, Score("row 7"))
+        if exact:
+            assert "made from its rows without noise, and its budget did not pay for that" in reply.reason
+        else:
+            assert len(reply.scores) == 200
+
+
+def test_no_mechanism_leaves_an_exact_part_under_a_budget():
+    """The rule above has no case in the closed list: what a party with a budget answers follows from its noise."""
+    y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
+    bounds = {"data_norm": 2.0, "data_bound": 1.0}
+    models = [
+        VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1], mechanism=mechanism)
+        for mechanism in ("local-models", "secure")
+    ] + [
+        VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1), aggregation=aggregation)
+        for aggregation in ("local", "global")
+    ]
+    for model in models:
+        clinic = Party(SECRET, name="clinic", budget=(9.0, 1e-3), **bounds)
+        model.fit([Party(SECRET, name="bank", y=y, **bounds), clinic])
+        assert clinic.parts and not any(part.exact for part in clinic.parts.values())
 
 
 def test_weights_that_a_party_did_not_train_are_not_kept():
@@ -495,14 +445,6 @@ def scripts(draw):
     labels = np.resize([1.0, -1.0], N)
     yield [TrainOnLabels(labels, "logistic", draw(0.1), 0.0, draw(0.1), draw(0.5))]
     yield [TrainOnLabels(0.7 * labels, "squared", 0.0, draw(1.0), draw(0.1), draw(0.5))]
-    shifts = [np.full(N, draw(0.5)) * labels for _ in range(3)]
-    yield [
-        Prepare(draw(1.0), 0.0, -INF, INF, 1),
-        NoisyStart(draw(1.0), draw(1.0), draw(1.0), draw(1.0), draw(0.5)),
-        *[NoisyStep(shift, 1) for shift in shifts],
-        NoisyStep(shifts[0], 0),
-        Keep("m"),
-    ]
     yield [
         ball_start(
             N, labels=labels * draw(1.0), vertex=draw(1.0), clip=draw(1.0), n_steps=2, selection=draw(0.5),
@@ -622,18 +564,19 @@ def test_a_training_that_fails_leaves_nothing_behind():
 
     class Broken(Party):
         def handle(self, raw):
-            if isinstance(decode(Frame.read(raw).body), NoisyStart):
+            if isinstance(decode(Frame.read(raw).body), RoundsStart):
                 raise RuntimeError("the machine stopped")
             return super().handle(raw)
 
-    good, bad = Party(SECRET, name="good", data_norm=1.0), Broken(SECRET, name="bad", data_norm=1.0)
+    options = {"data_norm": 1.0, "protocols": [ROUNDS]}
+    good, bad = Party(SECRET, name="good", **options), Broken(SECRET, name="bad", **options)
     parties = InProcessParties([bad, good])
     with pytest.raises(PartyError, match=r"party 'bad' failed \(RuntimeError\)"), parties.session() as session:
         session.exchange(PREPARE, Done)
-        session.exchange(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5), Done)
+        session.exchange(RoundsStart(0.5), Done)
     assert len(good._sessions) == 0
     with pytest.raises(PartyError):
-        parties.exchange(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5), Done)
+        parties.exchange(RoundsStart(0.5), Done)
     assert isinstance(parties.ask("good", Describe(), Description), Description)
 
 
@@ -730,13 +673,13 @@ def test_open_intersections_are_bounded_like_trainings():
 
 @with_psi
 def test_an_intersection_goes_on_beside_a_training():
-    party = aligned_party(budget=(1.0, 1e-6), answers={"alignment", "noisy-admm"})
+    party = aligned_party(budget=(1.0, 1e-6), answers={"alignment", "noisy-rounds"}, protocols=[ROUNDS])
     training, asking = Line(party), Line(party)
     training.ask(PREPARE)
-    assert isinstance(training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05)), Done)
+    assert isinstance(training.ask(RoundsStart(0.05)), Done)
     asking.ask(AlignSetup())
     assert isinstance(asking.ask(AlignRespond(PsiClient(["4"]).request())), AlignResponse)
-    assert isinstance(training.ask(NoisyStep(np.zeros(200), 1)), NoisyScores)
+    assert isinstance(training.ask(RoundsStep(np.zeros(200), 1)), RoundsScores)
     assert isinstance(asking.ask(AlignTo(announce(["4"]))), Done)
-    assert "this session has ended" in training.ask(NoisyStep(np.zeros(200), 1)).reason
+    assert "this session has ended" in training.ask(RoundsStep(np.zeros(200), 1)).reason
     assert party.spent == GaussianEvent(20.0)  # and not what the second step would have cost

@@ -32,7 +32,7 @@ from support.party import Line, worker_of
 N = 40
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, 5))
 Y = np.where(X.sum(axis=1) > 0.0, 1.0, -1.0)
-PREPARE = Prepare(1.0, 0.0, -np.inf, np.inf, 0)
+PREPARE = Prepare(1.0, 0)
 
 
 def make(**more):

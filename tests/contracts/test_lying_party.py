@@ -20,11 +20,10 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.alignment.sites import align_over
 from sottovoce.vertical.protocols.alignment.messages import AlignResponse, AlignSet
-from sottovoce.vertical.protocols.exact.messages import AdmmReply, LbfgsProducts, LbfgsScores
+from sottovoce.vertical.protocols.exact.messages import LbfgsProducts, LbfgsScores
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.local_models.messages import Trained
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores
 from sottovoce.vertical.protocols.scoring.messages import Scores, ShownColumn
 from support.party import decode
 
@@ -86,8 +85,6 @@ EXACT = {"epsilon": math.inf}
 CASES = {
     "lbfgs products": (_logistic(**EXACT), LbfgsProducts),
     "lbfgs scores": (_logistic(**EXACT), LbfgsScores),
-    "admm": (_logistic(solver="admm", **EXACT), AdmmReply),
-    "noisy admm": (_logistic(epsilon=4.0, mechanism="noisy-admm", mechanism_options={"max_iter": 3}), NoisyScores),
     "local models": (_logistic(epsilon=4.0), Trained),
     "ball, exact": (
         VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1), aggregation="global"), ShownColumn,
@@ -122,10 +119,9 @@ def test_a_reply_of_the_wrong_length_is_an_error_that_names_the_party(case, fiel
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("case", ["local models", "noisy admm"])
-def test_an_event_that_is_none_is_an_error_that_names_the_party(case, text):
+def test_an_event_that_is_none_is_an_error_that_names_the_party(text):
     """What a party says that it spent is compared with the plan."""
-    estimator, kind = CASES[case]
+    estimator, kind = CASES["local models"]
     with pytest.raises(PartyError, match="'north'"):
         _trained(estimator, kind, lambda reply: replace(reply, event=text))
 

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sottovoce.papers import admm, frank_wolfe
-from sottovoce.papers.admm.perturbed import PerturbedStart
+from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
@@ -34,14 +33,10 @@ from sottovoce.vertical.protocols.alignment.messages import (
 )
 from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.exact.messages import (
-    AdmmStart,
-    AdmmStep,
     LbfgsDirection,
     LbfgsGradient,
     LbfgsMove,
     LbfgsStart,
-    Spectrum,
-    Structure,
 )
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallSelect,
@@ -54,8 +49,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 )
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker, NoisyStepHandler, ScoreRelease
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import (
@@ -69,6 +62,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     TakeOpened,
 )
 from support.coupled_parties import Common, Pair, Session, coupled_noise
+from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsStepHandler, RoundsWorker
 from support.site import make_ledger, make_site
 
 INF = float("inf")
@@ -95,12 +89,8 @@ TRAINING = [
     AlignTo(announce(ALL)),
     AlignTo(announce(SOME)),
     AlignAgain(bytes.fromhex(alignment_digest(SOME))),
-    Prepare(1.0, 0.0, -INF, INF, 0),
-    Prepare(1e20, 0.0, -INF, INF, 1),
-    Structure([], "l2", 1.0),
-    Spectrum(),
-    AdmmStart(1.0, 0.0, 1.0, 0),
-    AdmmStep(ONE),
+    Prepare(1.0, 0),
+    Prepare(1e20, 1),
     LbfgsStart(3, 0),
     LbfgsGradient(0.0, ONE, []),
     LbfgsDirection([1.0]),
@@ -108,9 +98,9 @@ TRAINING = [
     Keep("m"),
     TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
     TrainOnLabels(LABELS, "logistic", 0.1, 0.0, 1e-20, 0.1),
-    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.1),
-    NoisyStart(1e20, 1e-3, 1.0, 1.0, 1e-6),
-    *(NoisyStep(shift, release) for shift in (ZERO, ONE) for release in (0, 1)),
+    RoundsStart(0.1),
+    RoundsStart(1e-6),
+    *(RoundsStep(shift, release) for shift in (ZERO, ONE) for release in (0, 1)),
     TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"),
     BallStart(**JOINT, n_steps=1, score_noise=5.0),
     BallStart(**JOINT, n_steps=2, score_noise=9.0),
@@ -132,7 +122,6 @@ TRAINING = [
     StepJointly(1),
     TakeOpened(0),
     KeepJoint("m"),
-    PerturbedStart(1.0, 1.0, 1e-6, 1.0, 2),
     PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 0, 0),
     PublishedBallStep(ZERO),
     Score("m"),
@@ -141,14 +130,14 @@ TRAINING = [
 SCORING = [
     Describe(),
     AlignTo(announce(["p0"])),
-    Prepare(1.0, 0.0, -INF, INF, 0),
+    Prepare(1.0, 0),
     TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
     Keep("m"),
     KeepWeights("m", [0.0], [1.0]),
     Score("m"),
     ShowColumn(0),
 ]
-STUDIED = (frank_wolfe.PROTOCOL, admm.PROTOCOL)
+STUDIED = (frank_wolfe.PROTOCOL, ROUNDS)
 SCHEMA = 'format = "sottovoce-schema"\nversion = 1\n' + "".join(
     f'[columns.{name}]\ntype = "numeric"\nbounds = [-1, 1]\n' for name in ("age", "visits")
 )
@@ -165,9 +154,9 @@ dataset = "people"
 
 
 OPEN, START, UPDATE, STEP = (
-    Prepare(1.0, 0.0, -INF, INF, 0),
-    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.1),
-    *(NoisyStep(ONE, release) for release in (0, 1)),
+    Prepare(1.0, 0),
+    RoundsStart(0.1),
+    *(RoundsStep(ONE, release) for release in (0, 1)),
 )
 JOIN = [Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]), TakeOpened(0), KeepJoint("m")]
 FEWER = [
@@ -293,10 +282,7 @@ def test_every_request_is_among_the_letters():
 
 
 # what a party with a budget never answers, and what comes only after more than five requests, or never, here
-EXACT = {
-    Structure, Spectrum, AdmmStart, AdmmStep, LbfgsStart, LbfgsGradient, LbfgsDirection, LbfgsMove, BallVertex,
-    PerturbedStart,
-}  # fmt: skip
+EXACT = {LbfgsStart, LbfgsGradient, LbfgsDirection, LbfgsMove, BallVertex}
 NEVER = {*EXACT, StepJointly, ShowColumn, AlignRespond}  # the last: three rows are too few
 
 
@@ -342,7 +328,7 @@ def test_sessions_meet_in_nothing_else(site):
 
 # ------------------------------------------------------------------ what it sees
 
-ADMM = [OPEN, START, UPDATE, STEP, Keep("m")]
+IN_ROUNDS = [OPEN, START, UPDATE, STEP, Keep("m")]
 
 
 def faults(site, letters, depth):
@@ -352,18 +338,18 @@ def faults(site, letters, depth):
 
 def test_a_kept_part_that_passes_for_released_is_found(site, monkeypatch):
     """With it all rows of a site were once had for nothing: the update without a message, kept, and scored."""
-    assert faults(site, ADMM, 5) == []
-    monkeypatch.setattr(NoisyAdmmWorker, "released", True, raising=False)
-    found = faults(site, ADMM, 5)
+    assert faults(site, IN_ROUNDS, 5) == []
+    monkeypatch.setattr(RoundsWorker, "released", True, raising=False)
+    found = faults(site, IN_ROUNDS, 5)
     assert found
     assert all(fault.startswith("Score is answered otherwise on the other table") for fault in found)
 
 
 def test_a_charge_that_is_forgotten_is_found(site, monkeypatch):
-    monkeypatch.setattr(NoisyStepHandler, "plan", lambda self, facts, training, request: None)
-    assert any("was not charged" in fault for fault in faults(site, ADMM, 3))
+    monkeypatch.setattr(RoundsStepHandler, "plan", lambda self, facts, training, request: None)
+    assert any("was not charged" in fault for fault in faults(site, IN_ROUNDS, 3))
 
 
 def test_a_charge_that_is_too_small_is_found(site, monkeypatch):
-    monkeypatch.setattr(ScoreRelease, "event", property(lambda self: GaussianEvent(100.0 / self.mu)))
-    assert any("inputs moved by" in fault for fault in faults(site, ADMM, 4))
+    monkeypatch.setattr(RoundsWorker, "event", property(lambda self: GaussianEvent(100.0 / self._mu)))
+    assert any("inputs moved by" in fault for fault in faults(site, IN_ROUNDS, 4))

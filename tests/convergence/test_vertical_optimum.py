@@ -5,28 +5,19 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linprog, minimize
-from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
-from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.rounds import printed
+from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import FORMS as OURS
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
-from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
 each_split = pytest.mark.parametrize("split", WIDTHS)
 each_table = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
-FORMS = (*OURS, "printed")  # the last one is the paper's
-each_form = pytest.mark.parametrize("form", FORMS)
 
 
 class Case:
@@ -44,23 +35,12 @@ class Case:
             [Party(sp.csr_array(block) if sparse else block, name=f"p{m}") for m, block in enumerate(blocks)]
         )
 
-    def prepare(self, penalty, intercept):
-        self.penalty, self.intercept = penalty, intercept
-        requests = {name: Prepare(*penalty[:4], int(intercept and name == "p0")) for name in self.parties.names}
-        self.parties.exchange(requests, Done)
-
     def lbfgs(self, loss, l2, *, intercept=True, **options):
-        self.prepare(Penalty(l2), intercept)
+        self.l2 = l2
+        requests = {name: Prepare(l2, int(intercept and name == "p0")) for name in self.parties.names}
+        self.parties.exchange(requests, Done)
         problem = ScoreProblem(loss, self.y)
         return lbfgs(self.parties, problem, l2=l2, intercept=intercept, **{"tol": 1e-13, "max_iter": 400} | options)
-
-    def admm(self, loss, penalty, *, intercept=True, **options):
-        self.prepare(penalty, intercept)
-        options = {"tol": 1e-9, "max_iter": 20_000} | options
-        if options.get("form") == "printed":
-            given = {name: value for name, value in options.items() if name not in ("form", "relaxation")}
-            return printed(self.parties, ScoreProblem(loss, self.y), **given)
-        return admm(self.parties, ScoreProblem(loss, self.y), **options)
 
     def model(self):
         """Coefficients of the joined table, and the intercept."""
@@ -69,7 +49,7 @@ class Case:
         return np.concatenate([part.coef for part in parts]), sum(part.intercept for part in parts)
 
     def objective(self, loss, w, b=0.0):
-        return float(loss.value(self.y, self.X @ w + b).sum()) + self.penalty.value(w)
+        return float(loss.value(self.y, self.X @ w + b).sum()) + 0.5 * self.l2 * float(w @ w)
 
     def smooth_optimum(self, loss, l2, intercept=True):
         """Damped Newton steps (Levenberg, Marquardt) on the joined table: an independent solver of smooth problems."""
@@ -97,23 +77,18 @@ class Case:
         return cost(x), x
 
 
-RHO = {"sharing": 0.3, "proximal": 0.3, "printed": 1.0}
-
-
 # --- L2 penalty, free intercept ---------------------------------------------------------------------------------------
 
 
 @each_split
 @each_table
 def test_logistic_regression_is_scikit_learns(split, sparse):
-    """Every solver, one party, two or three, wider than long also."""
+    """Two parties or three, wider than long also."""
     case = Case(split, sparse=sparse)
     l2 = 0.8
     truth = LogisticRegression(C=1.0 / l2, tol=1e-12, max_iter=100_000).fit(case.X, case.y)
-    runs = [lambda form=form: case.admm(Logistic(), Penalty(l2), form=form, rho=RHO[form]) for form in FORMS]
-    runs += [lambda flag=flag: case.lbfgs(Logistic(), l2, precondition=flag) for flag in (True, False)]
-    for run in runs:
-        history = run()
+    for precondition in (True, False):
+        history = case.lbfgs(Logistic(), l2, precondition=precondition)
         assert history.converged
         coef, intercept = case.model()
         assert coef == pytest.approx(truth.coef_[0], abs=2e-6)
@@ -129,15 +104,8 @@ def test_ridge_is_scikit_learns(split, sparse, intercept):
     case = Case(split, classes=False, sparse=sparse)
     l2 = 1.3
     truth = Ridge(alpha=l2, fit_intercept=intercept, solver="svd").fit(case.X, case.y)
-    runs = [
-        lambda form=form: case.admm(Squared(), Penalty(l2), form=form, rho=2.5 * RHO[form], intercept=intercept)
-        for form in FORMS
-    ]
-    runs += [
-        lambda flag=flag: case.lbfgs(Squared(), l2, precondition=flag, intercept=intercept) for flag in (True, False)
-    ]
-    for run in runs:
-        assert run().converged
+    for precondition in (True, False):
+        assert case.lbfgs(Squared(), l2, precondition=precondition, intercept=intercept).converged
         coef, constant = case.model()
         assert coef == pytest.approx(truth.coef_, abs=1e-6)
         assert constant == pytest.approx(truth.intercept_, abs=1e-6)
@@ -156,10 +124,6 @@ def test_smoothed_hinge_is_newtons(split, smoothing, intercept):
         assert history.converged
         assert history.objective[-1] == pytest.approx(best, rel=1e-9)
     assert case.model()[0] == pytest.approx(x[: case.cuts[-1]], abs=1e-4)
-    for form in ("sharing", "proximal"):
-        case.admm(loss, Penalty(l2), form=form, rho=0.5, intercept=intercept)
-        coef, constant = case.model()
-        assert case.objective(loss, coef, constant) == pytest.approx(best, rel=1e-8)
 
 
 def test_l_bfgs_needs_fewer_rounds_with_the_preconditioner():
@@ -291,176 +255,3 @@ def test_the_intercepts_own_term_is_needed():
     history = case.lbfgs(Logistic(), 1000.0, max_iter=1)
     assert gradient @ gradient / 2000.0 < 0.1 * distance
     assert history.stationarity[0] >= 0.8 * distance
-
-
-# --- forms of ADMM ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("split", ["two", "three", "wide"])
-@pytest.mark.parametrize(
-    ("loss", "penalty"),
-    [
-        (Logistic(), Penalty(0.5)),
-        (Hinge(), Penalty(0.5)),
-        (Squared(), Penalty(0.1, 0.3)),
-        (SigmoidLoss(), Penalty(0.5)),
-    ],
-    ids=["logistic", "hinge", "elastic net", "sigmoid"],
-)
-def test_proximal_is_sharing_without_relaxation(split, loss, penalty):
-    """The proximal form with rho / M, tau = M - 1, has the same iterates."""
-    for max_iter in (1, 2, 7):
-        models = []
-        for form in ("sharing", "proximal"):
-            case = Case(split)
-            M = len(case.parties.names)
-            rho = 0.9 if form == "sharing" else 0.9 / M
-            case.admm(loss, penalty, form=form, rho=rho, relaxation=1.0, max_iter=max_iter)
-            models.append(np.append(*case.model()))
-        assert models[0] == pytest.approx(models[1], abs=1e-8)
-        assert np.abs(models[0]).max() > 1e-3
-
-
-def test_one_party_is_the_same_in_every_form():
-    for rounds in (1, 5):
-        models = []
-        for form in FORMS:
-            case = Case((6,))
-            case.admm(Logistic(), Penalty(0.5), form=form, rho=0.7, relaxation=1.0, max_iter=rounds)
-            models.append(case.model()[0])
-        assert models[0] == pytest.approx(models[1], abs=1e-9)
-        assert models[0] == pytest.approx(models[2], abs=1e-9)
-
-
-@each_form
-def test_lyapunov_function_is_zero_at_the_optimum_only(form):
-    case = Case("three")
-    history = case.admm(Logistic(), Penalty(0.5), form=form, rho=2.0, tol=1e-8)
-    assert history.converged
-    assert history.stationarity[-1] <= 1e-16 * history.stationarity[0] < history.stationarity[0]
-    best, _ = case.smooth_optimum(Logistic(), 0.5)
-    early = case.admm(Logistic(), Penalty(0.5), form=form, rho=2.0, max_iter=4)
-    assert not early.converged
-    assert early.objective[-1] > best + 1e-4 and early.stationarity[-1] > 1e-6
-    assert history.objective[-1] == pytest.approx(best, rel=1e-10)
-
-
-# --- corners ----------------------------------------------------------------------------------------------------------
-
-
-@each_split
-@each_table
-@pytest.mark.parametrize("form", ["sharing", "proximal"])
-@pytest.mark.parametrize(("l1", "l2"), [(3.0, 0.0), (2.0, 0.9)], ids=["lasso", "elastic net"])
-def test_lasso_and_elastic_net_are_scikit_learns(split, sparse, form, l1, l2):
-    case = Case(split, classes=False, sparse=sparse)
-    n = len(case.y)
-    truth = ElasticNet(alpha=(l1 + l2) / n, l1_ratio=l1 / (l1 + l2), tol=1e-14, max_iter=1_000_000)
-    truth.fit(case.X, case.y)
-    history = case.admm(Squared(), Penalty(l2, l1), form=form, rho=0.8, tol=1e-8, max_iter=5000)
-    assert history.converged
-    coef, intercept = case.model()
-    best = case.objective(Squared(), truth.coef_, truth.intercept_)
-    assert case.objective(Squared(), coef, intercept) == pytest.approx(best, rel=1e-7)
-    assert coef == pytest.approx(truth.coef_, abs=1e-4)
-    assert 0 < np.count_nonzero(coef) < len(coef)
-
-
-@pytest.mark.parametrize("split", ["three", "wide"])
-@pytest.mark.parametrize("penalty", [Penalty(0.5, low=-0.2, high=0.3), Penalty(0.5, low=0.0)], ids=["box", "positive"])
-@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(1.0)], ids=lambda loss: loss.name)
-def test_bounds_are_those_of_l_bfgs_b(split, penalty, loss):
-    case = Case(split)
-    history = case.admm(loss, penalty, rho=0.5, tol=1e-8, max_iter=5000)
-    assert history.converged
-    A = np.column_stack([case.X, np.ones(60)])
-    d = case.cuts[-1]
-
-    def cost(x):
-        z, w = A @ x, np.append(x[:d], 0.0)
-        return loss.value(case.y, z).sum() + 0.5 * penalty.l2 * w @ w, A.T @ loss.derivative(case.y, z) + penalty.l2 * w
-
-    found = minimize(
-        cost, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=[penalty[2:]] * d + [(None, None)],
-        options={"ftol": 1e-16, "gtol": 1e-9, "maxiter": 20_000, "maxfun": 200_000},
-    )  # fmt: skip
-    coef, intercept = case.model()
-    assert case.objective(loss, coef, intercept) == pytest.approx(found.fun, rel=1e-8)
-    assert coef.min() >= penalty.low and coef.max() <= penalty.high
-    assert np.count_nonzero((coef == penalty.low) | (coef == penalty.high)) > 0
-
-
-@pytest.mark.parametrize("split", ["two", "wide"])
-@pytest.mark.parametrize("form", ["sharing", "proximal"])
-def test_hinge_with_l2_has_no_duality_gap(split, form):
-    """Against its own dual, by a solver of quadratic programs on bounds and one equation."""
-    case = Case(split)
-    l2 = 0.7
-    case.admm(Hinge(), Penalty(l2), form=form, rho=0.5, tol=1e-7, max_iter=20_000)
-    coef, intercept = case.model()
-    primal = case.objective(Hinge(), coef, intercept)
-    K = (case.X * case.y[:, None]) @ (case.X * case.y[:, None]).T
-    found = minimize(
-        lambda a: (0.5 * a @ K @ a / l2 - a.sum(), K @ a / l2 - 1.0),
-        np.full(60, 0.5), jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * 60,
-        constraints=[{"type": "eq", "fun": lambda a: a @ case.y, "jac": lambda a: case.y}],
-        options={"ftol": 1e-14, "maxiter": 1000},
-    )  # fmt: skip
-    assert primal == pytest.approx(-found.fun, rel=1e-6)
-
-
-@pytest.mark.parametrize("split", ["two", "three"])
-def test_hinge_with_l1_is_the_linear_programs(split):
-    """Hinge and L1: both have corners, and ADMM is slow near them; the optimum is a linear program."""
-    case = Case(split)
-    n, d, l1 = 60, case.cuts[-1], 0.9
-    case.admm(Hinge(), Penalty(l1=l1), rho=0.5, tol=1e-6, max_iter=3000)
-    coef, intercept = case.model()
-    # w = u - v, slack s >= 1 - y (Xw + b), all >= 0
-    signed = case.X * case.y[:, None]
-    found = linprog(
-        np.concatenate([np.full(2 * d, l1), np.ones(n), [0.0]]),
-        A_ub=-np.hstack([signed, -signed, np.eye(n), case.y[:, None]]),
-        b_ub=-np.ones(n),
-        bounds=[(0, None)] * (2 * d + n) + [(None, None)],
-    )
-    assert case.objective(Hinge(), coef, intercept) == pytest.approx(found.fun, rel=2e-4)
-
-
-# --- the loss that is not convex --------------------------------------------------------------------------------------
-
-
-def orthogonal_case(widths, n=60, seed=0):
-    """Blocks with orthonormal columns: condition (b) of Theorem 1 then asks for rho >= 2 only."""
-    case = Case(widths, n=n, seed=seed)
-    rng = np.random.default_rng(seed)
-    blocks = [np.linalg.qr(rng.normal(size=(n, width)))[0] for width in widths]
-    case.X = np.hstack(blocks)
-    case.y = np.where(case.X @ rng.normal(size=case.X.shape[1]) + 0.05 * rng.normal(size=n) > 0, 1.0, -1.0)
-    case.parties = InProcessParties([Party(block, name=f"p{m}") for m, block in enumerate(blocks)])
-    return case
-
-
-@pytest.mark.parametrize("widths", [(3, 4), (2, 5, 3)])
-@each_form
-@pytest.mark.parametrize("seed", range(3))
-def test_sigmoid_loss_becomes_stationary(widths, form, seed):
-    """rho as Theorem 1 asks for: V goes to 0, the gradient vanishes, and the objective falls in every round."""
-    case = orthogonal_case(widths, seed=seed)
-    penalty = Penalty(0.05)
-    least = theorem_1_conditions(case.parties, SigmoidLoss(), penalty=penalty, rho=1.0).least_rho
-    rho = 1.01 * least * (len(widths) if form == "sharing" else 1)
-    assert theorem_1_conditions(case.parties, SigmoidLoss(), penalty=penalty, rho=1.01 * least).holds
-    history = case.admm(SigmoidLoss(), penalty, form=form, rho=rho, intercept=False, tol=1e-7, max_iter=50_000)
-    assert history.converged
-    w, _ = case.model()
-    gradient = case.X.T @ SigmoidLoss().derivative(case.y, case.X @ w) + 0.05 * w
-    assert np.abs(gradient).max() < 1e-6
-    assert history.objective[-1] < 0.9 * history.objective[0]
-    assert (np.diff(history.objective[1:]) <= 1e-12).all()
-
-
-@pytest.mark.parametrize("form", ["sharing", "printed"])
-def test_sigmoid_loss_refuses_a_small_rho(form):
-    with pytest.raises(ParameterError, match=r"rho .* must be above the smoothness"):
-        Case("two").admm(SigmoidLoss(), Penalty(0.5), form=form, rho=0.05)

@@ -8,7 +8,7 @@ from sklearn.datasets import load_svmlight_file
 
 pytest.importorskip("nvflare", reason="parties in different organisations need the extra [vertical]")
 
-from sottovoce.vertical import VerticalLogisticRegression
+from sottovoce.vertical import VerticalLogisticRegression, VerticalSparseLogisticRegression
 from support.federation import Columns, running_federation
 from support.small_federation import check_model, in_process
 
@@ -18,18 +18,21 @@ FEATURES = 123
 PRIVATE = ("--epsilon", 1.0, "--delta", 1e-6)
 SETTINGS = """
 [allow]
-answers = ["exact", "local-models", "noisy-admm"]
+answers = ["exact", "local-models", "frank-wolfe"]
 [trial]
 random_state = {seed}
 """
 RUNS = {
-    "exact": (("--epsilon", "inf"), {"epsilon": float("inf")}),
+    "exact": (VerticalLogisticRegression, ("--model", "logistic", "--epsilon", "inf"), {"epsilon": float("inf")}),
     "local-models": (
-        (*PRIVATE, "--mechanism", "local-models"), {"epsilon": 1.0, "delta": 1e-6, "mechanism": "local-models"}
+        VerticalLogisticRegression,
+        ("--model", "logistic", *PRIVATE, "--mechanism", "local-models"),
+        {"epsilon": 1.0, "delta": 1e-6, "mechanism": "local-models"},
     ),
-    "noisy-admm": (
-        (*PRIVATE, "--mechanism", "noisy-admm", "--max-iter", 30),
-        {"epsilon": 1.0, "delta": 1e-6, "mechanism": "noisy-admm", "mechanism_options": {"max_iter": 30}},
+    "global Frank-Wolfe": (
+        VerticalSparseLogisticRegression,
+        ("--model", "sparse-logistic", *PRIVATE, "--aggregation", "global", "--radius", 5, "--n-steps", 12),
+        {"epsilon": 1.0, "delta": 1e-6, "aggregation": "global", "radius": 5.0, "n_steps": 12},
     ),
 }  # fmt: skip
 
@@ -54,12 +57,10 @@ def federation(request, real_data):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_the_model_is_that_of_one_process(federation, run):
-    words, parameters = RUNS[run]
-    estimator = VerticalLogisticRegression(
-        **parameters, labels_public=True, classes=["no", "yes"], label_holder=federation.names[0]
-    )
+    kind, words, parameters = RUNS[run]
+    estimator = kind(**parameters, labels_public=True, classes=["no", "yes"], label_holder=federation.names[0])
     expected = in_process(federation, estimator)
-    federation.train("--model", "logistic", "--labels-public", *words, "--json", seconds=180)
+    federation.train("--labels-public", *words, "--json", seconds=180)
     check_model(federation, federation.runs()[-1], expected)
     assert sum(len(part.coef) for part in expected.values()) == FEATURES
     federation.wait_for_silence()

@@ -23,16 +23,27 @@ PEOPLE = 2_000
 
 
 def test_a_thousand_rounds_more_need_no_more_memory():
-    """Exact ADMM that never converges; a round carries 16 kB to each site and back."""
+    """Exact Frank-Wolfe that never arrives; a round carries 16 kB to each site."""
     rng = np.random.default_rng(3)
     X = rng.random((PEOPLE, 6))
     y = X.sum(axis=1) > 3.0
     sites = {"lab": Columns(X=X[:, :2], y=y), "north": Columns(X=X[:, 2:4]), "bank": Columns(X=X[:, 4:])}
     for name in ("north", "bank"):
-        sites[name] = Columns(X=sites[name].X, settings='[allow]\nanswers = ["exact"]')
+        sites[name] = Columns(X=sites[name].X, settings='[allow]\nanswers = ["exact", "columns", "foreign-weights"]')
     with running_federation(sites) as federation:
         run = federation.begin(
-            "--model", "logistic", "--epsilon", "inf", "--solver", "admm", "--tol", "1e-300", "--max-iter", ROUNDS
+            "--model",
+            "sparse-logistic",
+            "--aggregation",
+            "global",
+            "--radius",
+            5,
+            "--epsilon",
+            "inf",
+            "--tol",
+            "1e-300",
+            "--max-iter",
+            ROUNDS,
         )
         run.wait_for_rounds(SETTLED, seconds=2 * SECONDS)
         processes = {name: federation.run_process(name) for name in federation.names}

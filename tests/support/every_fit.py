@@ -8,7 +8,6 @@ import numpy as np
 import sottovoce as sv
 from sottovoce import vertical
 from sottovoce.local import Protocol, Randomizer
-from sottovoce.papers import admm
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
 from support.solvers import by_name
 
@@ -48,14 +47,11 @@ def _central() -> dict[str, Callable[[], Any]]:
 def _vertical() -> dict[str, Callable[[], Any]]:
     def parties() -> Any:
         facts = {"data_norm": {"party1": 0.8, "party2": 0.5}, "data_bound": {"party1": 0.5, "party2": 0.5}}
-        facts["protocols"] = dict.fromkeys(("party1", "party2"), (admm.PROTOCOL,))
         return vertical.split_columns(X, [2, 1], **facts)
 
     made: dict[str, Callable[[], Any]] = {}
-    for mechanism in ("local-models", "noisy-admm", admm.Perturbed):
-        logistic = vertical.VerticalLogisticRegression(**_CLASSES, mechanism=mechanism)
-        name = getattr(mechanism, "name", mechanism)
-        made[f"VerticalLogisticRegression, {name}"] = lambda logistic=logistic: logistic.fit(parties(), Y)
+    logistic = vertical.VerticalLogisticRegression(**_CLASSES)
+    made["VerticalLogisticRegression"] = lambda: logistic.fit(parties(), Y)
     for aggregation in ("local", "global"):
         sparse = vertical.VerticalSparseLogisticRegression(
             **_CLASSES, radius=1.0, n_steps=3, aggregation=aggregation, labels_public=aggregation == "global"

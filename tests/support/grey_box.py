@@ -355,7 +355,6 @@ class Joint:
 _LABELS = {"classes": [-1.0, 1.0]}
 _NUMBERS = {"label_bounds": (-1.0, 1.0)}
 _NAMED: dict[str, Any] = {"mechanism": "local-models"}
-_ADMM: dict[str, Any] = {"mechanism": "noisy-admm", "mechanism_options": {"max_iter": 3}}
 _STEPS: dict[str, Any] = {"n_steps": 5, "radius": 2.0}
 JOINT = (
     Joint("`local-models`, logistic", VerticalLogisticRegression, {**_NAMED, **_LABELS}),
@@ -363,8 +362,6 @@ JOINT = (
           nonnegative=True),
     Joint("`local-models`, ridge", VerticalRidge, {**_NAMED, **_NUMBERS}),
     Joint("`local-models`, ridge, labels public", VerticalRidge, {**_NAMED, **_NUMBERS, "labels_public": True}),
-    Joint("`noisy-admm`", VerticalLogisticRegression, {**_ADMM, **_LABELS}),
-    Joint("`noisy-admm`, labels public", VerticalLogisticRegression, {**_ADMM, **_LABELS, "labels_public": True}),
     Joint("Frank-Wolfe, `local`", VerticalLasso, {**_STEPS, **_NUMBERS}),
     Joint("Frank-Wolfe, one party", VerticalSparseLogisticRegression, {**_STEPS, **_LABELS, "labels_public": True},
           ("clinic",)),

@@ -11,7 +11,6 @@ from sottovoce.ledger import Ledger
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
-from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 
@@ -120,10 +119,7 @@ class Federation:
         if self.limited and name != HOME:
             budget = LedgerBudget(self.ledger(name), "people", name=name, coordinator=HOME)
         journal = Journal(self.folder / name, asked_again=asked_again, **options)
-        answers = None if budget is None else PRIVATE | {"noisy-admm"}
-        party = Party(
-            self.tables[name], name=name, budget=budget, journal=journal, **{"answers": answers, **self.options}
-        )
+        party = Party(self.tables[name], name=name, budget=budget, journal=journal, **self.options)
         for model, part in self.models.get(name, {}).items():
             party.adopt(model, part)
         return party

@@ -172,8 +172,7 @@ CENTRAL = {
     ),
 }  # fmt: skip
 OTHER = {
-    **{f"vertical {name}": functools.partial(joint, vertical.VerticalLogisticRegression, mechanism=name)
-       for name in ("local-models", "noisy-admm")},
+    "vertical local-models": functools.partial(joint, vertical.VerticalLogisticRegression, mechanism="local-models"),
     "vertical public labels": functools.partial(joint, vertical.VerticalRidge, labels_public=True),
     "vertical svm": functools.partial(joint, vertical.VerticalLinearSVC),
     "vertical ridge": functools.partial(joint, vertical.VerticalRidge),

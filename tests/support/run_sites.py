@@ -54,7 +54,7 @@ def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "
     id_line = 'id = "person"\n' * ids
     kit.site_file.write_text(
         f'[data]\ntable = "people.csv"\nschema = "people.toml"\n{id_line}[scoring]\ntable = "new.csv"\n{id_line}'
-        f'[allow]\nanswers = ["exact", "local-models", "noisy-admm", "alignment", "score"]\n{more}'
+        f'[allow]\nanswers = ["exact", "local-models", "frank-wolfe", "alignment", "score"]\n{more}'
     )
     return kit
 

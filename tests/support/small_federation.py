@@ -10,21 +10,21 @@ from threadpoolctl import threadpool_limits
 
 from support.federation import Columns, Federation, Helps
 
-__all__ = ["RUN", "check_model", "ROUNDS", "in_process", "joint_sites", "make_ledgers", "sites"]
+__all__ = ["RADIUS", "RUN", "check_model", "ROUNDS", "in_process", "joint_sites", "make_ledgers", "sites"]
 
-ROUNDS = 160
-EPSILON, DELTA = 1.0, 1e-6
+ROUNDS = 80
+EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
 FIRST_PORT = 21400  # of joint computations: ten for each site
 RUN = (
-    "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "noisy-admm", "--max-iter", ROUNDS,
-    "--labels-public", "--timeout", 20, "--json",
+    "--model", "sparse-logistic", "--epsilon", EPSILON, "--delta", DELTA, "--aggregation", "global", "--radius", RADIUS,
+    "--n-steps", ROUNDS, "--labels-public", "--timeout", 20, "--json",
 )  # fmt: skip
 _ACCOUNT = """
 [budget]
 ledger = "sqlite:///ledger.db"
 dataset = "people"
 [allow]
-answers = ["alignment", "frank-wolfe", "local-models", "noisy-admm", "secure", "score"]
+answers = ["alignment", "frank-wolfe", "local-models", "secure", "score"]
 [trial]
 random_state = {seed}
 """

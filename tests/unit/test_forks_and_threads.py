@@ -17,15 +17,21 @@ from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge, split_columns
+from sottovoce.vertical import (
+    InProcessParties,
+    Party,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    VerticalSparseLogisticRegression,
+    split_columns,
+)
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallSelect, BallStart
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Prepare
 from sottovoce.vertical.protocols.local_models.messages import Trained
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker
 from sottovoce.vertical.wire import Done
 from support.forked import in_child, needs_fork
+from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsWorker
 from support.one_training import cost, order
 from support.party import Line, decode, worker_of
 
@@ -131,19 +137,19 @@ def test_a_fit_that_is_forked_in_the_middle_releases_other_noise_in_each_process
 
 def stepping_party():
     """A party in the middle of a training that takes several requests."""
-    party = Party(X, name="a", data_norm=1.0)
+    party = Party(X, name="a", data_norm=1.0, protocols=[ROUNDS])
     parties = InProcessParties([party])
-    parties.ask("a", Prepare(1.0, 0.0, -math.inf, math.inf, 0), Done)
-    parties.ask("a", NoisyStart(1.0, 1.0, 1.0, 1.0, 1.0), Done)
-    step = NoisyStep(np.zeros(80), 1)
-    return party, lambda: np.asarray(parties.ask("a", step, NoisyScores).scores).tobytes()
+    parties.ask("a", Prepare(1.0, 0), Done)
+    parties.ask("a", RoundsStart(1.0), Done)
+    step = RoundsStep(np.zeros(80), 1)
+    return party, lambda: np.asarray(parties.ask("a", step, RoundsScores).scores).tobytes()
 
 
 @needs_fork
 def test_a_party_in_the_middle_of_a_training_shares_no_step_with_its_child():
     """The steps that were charged are good for one process: in the child the training was never begun."""
     party, step = stepping_party()
-    assert isinstance(worker_of(party), NoisyAdmmWorker)
+    assert isinstance(worker_of(party), RoundsWorker)
     step()
 
     def in_words():
@@ -298,16 +304,19 @@ def test_one_estimator_is_fitted_by_one_thread_at_a_time(monkeypatch):
     model.fit(X, T)  # and is free afterwards
 
 
-@pytest.mark.parametrize("mechanism", ["noisy-admm", "local-models"])
-def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(mechanism):
+@pytest.mark.parametrize("kind", ["local models", "global Frank-Wolfe"])
+def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(kind):
     """Each in a session of its own: seeds of one are not those of another, and steps do not mix."""
-    parties = split_columns(X, {"a": [0, 1], "b": [2, 3]}, data_norm={"a": 1.0, "b": 1.0})
+    bounds = {"a": 1.0, "b": 1.0}
+    parties = split_columns(X, {"a": [0, 1], "b": [2, 3]}, data_norm=bounds, data_bound=bounds)
 
     def fit(seed):
-        model = VerticalLogisticRegression(
-            epsilon=2.0, delta=1e-5, mechanism=mechanism, labels_public=True, random_state=seed
-        ).fit(parties, Y)
-        return model.decision_function(parties)
+        shared = {"epsilon": 2.0, "delta": 1e-5, "labels_public": True, "random_state": seed}
+        if kind == "local models":
+            model = VerticalLogisticRegression(**shared)
+        else:
+            model = VerticalSparseLogisticRegression(**shared, aggregation="global", radius=2.0, n_steps=3)
+        return model.fit(parties, Y).decision_function(parties)
 
     alone = [fit(seed) for seed in range(4)]
     together = at_once(*(lambda seed=seed: fit(seed) for seed in range(4)))

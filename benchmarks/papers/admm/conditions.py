@@ -6,54 +6,37 @@
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
 from benchmarks.vertical.data import a9a_parties
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm.conditions import Theorem1Report, theorem_1_conditions
-from sottovoce.papers.admm.rounds import printed
-from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import FORMS as OURS
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Done
+from sottovoce.papers.admm.sharing import Penalty, admm
 
 PAGE = DOCS / "measured" / "vertical_solvers.md"
-FORMS = (*OURS, "printed")
+FORMS = ("sharing", "proximal", "printed")
 ACCURACY = 1e-3  # of the least objective
 ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20
 
 Array = NDArray[np.float64]
 
 
-def joined(blocks: list[Array]) -> InProcessParties:
-    return InProcessParties([Party(block, name=f"party {m}") for m, block in enumerate(blocks, 1)])
-
-
-def rounds_to(
-    parties: InProcessParties, loss: Any, y: Array, l2: float, *, form: str, **options: Any
-) -> tuple[float, float]:
+def rounds_to(blocks: list[Array], loss: Any, y: Array, l2: float, *, form: str, **options: Any) -> tuple[float, float]:
     """Return the first round within ACCURACY of the least objective, and the last objective over the least one."""
-    prepare = Prepare(l2, 0.0, -math.inf, math.inf, 0)
-    parties.exchange(prepare, Done)
-    problem = ScoreProblem(loss, y)
-    best = min(lbfgs(parties, problem, l2=l2, tol=1e-12).objective)
-    parties.exchange(prepare, Done)
+    X = np.hstack(blocks)
+    fitted = LogisticRegression(C=1.0 / l2, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y).coef_[0]
+    best = float(loss.value(y, X @ fitted).sum() + 0.5 * l2 * fitted @ fitted)
     try:
-        run = printed if form == "printed" else partial(admm, form=form)
-        objective = np.array(run(parties, ScoreProblem(loss, y), **{"tol": 1e-8} | options).objective)
+        run = admm(blocks, loss, y, penalty=Penalty(l2), form=form, **{"tol": 1e-8} | options)
     except ParameterError:  # it says by itself that it diverges
         return math.inf, math.inf
+    objective = np.array(run.objective)
     there = np.flatnonzero(objective <= best * (1.0 + ACCURACY))
     return float(there[0] + 1) if len(there) else math.inf, float(objective[-1] / best)
 
@@ -61,27 +44,27 @@ def rounds_to(
 def described(report: Theorem1Report) -> list[dict[str, Any]]:
     return [
         {
-            "party": name,
+            "party": f"party {m}",
             "smallest": party.smallest,
             "largest": party.largest,
             "full rank": party.has_full_rank,
             "gamma_m": party.modulus,
             "(b)": party.holds_b,
         }
-        for name, party in report.parties.items()
+        for m, party in enumerate(report.parties, 1)
     ]
 
 
 def on_a9a(most: int) -> dict[str, Any]:
     """Report for l2 = 1 and rho = 1, and the rounds that the forms need all the same."""
     data = a9a_parties(data_folder())
-    parties = joined(data.blocks())
-    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=1.0)
+    blocks = data.blocks()
+    report = theorem_1_conditions(blocks, Logistic(), penalty=Penalty(1.0), rho=1.0)
     rounds = {}
     for form in FORMS:
         for rho in (0.3, 1.0, 3.0):
             options = {"form": form, "rho": rho, "max_iter": most}
-            rounds[f"{form}, rho = {rho:g}"] = rounds_to(parties, Logistic(), data.y, 1.0, **options)[0]
+            rounds[f"{form}, rho = {rho:g}"] = rounds_to(blocks, Logistic(), data.y, 1.0, **options)[0]
     return {
         "parties": described(report),
         "failing": list(report.failing),
@@ -96,13 +79,12 @@ def where_all_hold(n_parties: int, most: int) -> list[dict[str, Any]]:
     blocks = [rng.normal(size=(2000, 20)) for _ in range(n_parties)]
     X = np.hstack(blocks)
     y = np.where(X @ rng.normal(size=X.shape[1]) / 4.0 + rng.normal(size=2000) > 0.0, 1.0, -1.0)
-    parties = joined(blocks)
-    least = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=1.0).least_rho
+    least = theorem_1_conditions(blocks, Logistic(), penalty=Penalty(1.0), rho=1.0).least_rho
     rows = []
     for rho in (0.3, 1.0, 1.01 * least):
-        report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=rho)
-        printed, end = rounds_to(parties, Logistic(), y, 1.0, form="printed", rho=rho, max_iter=most)
-        sharing, _ = rounds_to(parties, Logistic(), y, 1.0, form="sharing", rho=rho, max_iter=most)
+        report = theorem_1_conditions(blocks, Logistic(), penalty=Penalty(1.0), rho=rho)
+        printed, end = rounds_to(blocks, Logistic(), y, 1.0, form="printed", rho=rho, max_iter=most)
+        sharing, _ = rounds_to(blocks, Logistic(), y, 1.0, form="sharing", rho=rho, max_iter=most)
         rows.append(
             {
                 "parties": n_parties,
@@ -121,19 +103,19 @@ def not_convex(most: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     blocks = [rng.normal(size=(2000, 20)) for _ in range(2)]
     y = np.where(np.hstack(blocks) @ rng.normal(size=40) / 4.0 + rng.normal(size=2000) > 0.0, 1.0, -1.0)
-    parties = joined(blocks)
-    least = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.0).least_rho
-    report = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.01 * least)
-    parties.exchange(Prepare(1.0, 0.0, -math.inf, math.inf, 0), Done)
-    history = printed(parties, ScoreProblem(SigmoidLoss(), y), rho=1.01 * least, max_iter=most, tol=1e-4)
+    least = theorem_1_conditions(blocks, SigmoidLoss(), penalty=Penalty(1.0), rho=1.0).least_rho
+    report = theorem_1_conditions(blocks, SigmoidLoss(), penalty=Penalty(1.0), rho=1.01 * least)
+    run = admm(
+        blocks, SigmoidLoss(), y, penalty=Penalty(1.0), rho=1.01 * least, form="printed", max_iter=most, tol=1e-4
+    )
     return {
         "rho": 1.01 * least,
         "holds": report.holds,
-        "rounds": history.n_rounds,
-        "converged": history.converged,
-        "falls": bool((np.diff(history.objective[1:]) <= 1e-9).all()),
-        "V first": history.stationarity[0],
-        "V last": history.stationarity[-1],
+        "rounds": len(run.objective),
+        "converged": run.converged,
+        "falls": bool((np.diff(run.objective[1:]) <= 1e-9).all()),
+        "V first": run.stationarity[0],
+        "V last": run.stationarity[-1],
     }
 
 
@@ -143,19 +125,18 @@ def same_column(n_parties: int, rho: float) -> dict[str, Any]:
     column = rng.normal(size=(1000, 1))
     column /= np.linalg.norm(column)
     y = column[:, 0] + 0.1 * rng.normal(size=1000)
-    parties = joined([column] * n_parties)
-    report = theorem_1_conditions(parties, Squared(), penalty=Penalty(), rho=rho)
-    parties.exchange(Prepare(0.0, 0.0, -math.inf, math.inf, 0), Done)
+    blocks = [column] * n_parties
+    report = theorem_1_conditions(blocks, Squared(), penalty=Penalty(), rho=rho)
     found = {"parties": n_parties, "rho": rho, "holds": report.holds}
     try:
-        history = printed(parties, ScoreProblem(Squared(), y), rho=rho, max_iter=200, tol=1e-6)
+        run = admm(blocks, Squared(), y, penalty=Penalty(), rho=rho, form="printed", max_iter=200, tol=1e-6)
     except ParameterError:  # it says by itself that it diverges
         return found | {"converged": False, "rounds": math.inf, "excess": math.inf}
     best = 0.5 * float(y @ y - (column[:, 0] @ y) ** 2)
     return found | {
-        "converged": history.converged,
-        "rounds": history.n_rounds,
-        "excess": history.objective[-1] / best - 1.0,
+        "converged": run.converged,
+        "rounds": len(run.objective),
+        "excess": run.objective[-1] / best - 1.0,
     }
 
 

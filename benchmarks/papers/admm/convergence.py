@@ -3,7 +3,7 @@
     python -m benchmarks.papers.admm.convergence [--quick] [--only a9a,wide,rho] [--docs]
 
 After Figures 1 and 2 of Hu et al. (arXiv:1907.07735): a9a at two parties, a wide set at three, C = 1. ADMM takes its
-penalty parameter from `automatic_rho`; the printed form, whose rho the paper leaves open, has the best of three, as SGD
+penalty parameter from `usual_rho`; the printed form, whose rho the paper leaves open, has the best of three, as SGD
 has the best of three learning rates, by the objective at the end. A round of SGD is an epoch. The optimum is
 scikit-learn's. ``--quick``: a9a, 40 rounds. ``--docs`` writes pictures and tables. Levels of noise (Figure 3):
 noise_levels.py.
@@ -23,14 +23,10 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
-from sottovoce.papers.admm import PROTOCOL, printed
-from sottovoce.vertical import InProcessParties, split_columns
-from sottovoce.vertical.coordinator.history import History
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.papers.admm import Penalty, admm, usual_rho
+from sottovoce.vertical import split_columns
+from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
+from sottovoce.vertical.protocols.exact.plan import prepare
 
 SETS = {"a9a": a9a_parties, "wide": wide_set}
 ROUNDS = 100
@@ -52,38 +48,45 @@ CURVES = {  # label, colour, line
 
 
 class Task:
-    """One set, one loss, split among parties; test log loss from copies of the parties' coefficients."""
+    """One set, one loss, split among parties, with a free intercept at each of them or at the first alone."""
 
     def __init__(self, data: Parties, loss: Any, sizes: list[int], *, everywhere: bool = True) -> None:
-        self.data, self.loss = data, loss
-        self.parties: InProcessParties = split_columns(
-            data.X, sizes, protocols={f"party{m}": (PROTOCOL,) for m in range(1, len(sizes) + 1)}
-        )
+        self.data, self.loss, self.sizes = data, loss, sizes
         ends = np.cumsum([0, *sizes])
+        self.blocks = [data.X[:, a:b] for a, b in itertools.pairwise(ends)]
         self.test = [data.X_test[:, a:b] for a, b in itertools.pairwise(ends)]
-        prepare(self.parties, Penalty(L2), intercept_at=self.parties.names if everywhere else "party1")
+        self.intercepts = range(len(sizes)) if everywhere else range(1)
 
-    def log_loss(self) -> float:
-        """Return the test log loss of the coefficients that the parties have now."""
+    def log_loss(self, x: list[Any]) -> float:
+        """Return the test log loss of these coefficients of the parties."""
         scores = np.zeros(len(self.data.y_test))
-        for party, block in zip(self.parties.parties.values(), self.test, strict=True):
-            x = party._sessions.last.training.worker.x  # the benchmark looks into the parties; nobody else can
-            scores += block @ x[: block.shape[1]] + (x[-1] if len(x) > block.shape[1] else 0.0)
+        for own, block in zip(x, self.test, strict=True):
+            scores += block @ own[: block.shape[1]] + (own[-1] if len(own) > block.shape[1] else 0.0)
         return test_log_loss(self.data, scores)
 
-    def run(self, solver: Callable[..., History], **options: Any) -> tuple[History, list[float]]:
-        """Return the history of a run from zero, and the test log loss after each round."""
+    def admm(self, **options: Any) -> tuple[list[float], list[float], list[int]]:
+        """Return objective, test log loss and bytes that parties would send, by round."""
         losses: list[float] = []
-        before = self.parties.uplink_bytes
-        problem = ScoreProblem(self.loss, self.data.y)
         with np.errstate(all="ignore"):
-            history = solver(
-                self.parties, problem, tol=1e-14, after=lambda _: losses.append(self.log_loss()), **options
-            )
-        if solver is lbfgs:  # its parties move at the beginning of the next round
-            losses = [*losses[1:], self.log_loss()]
-        history.uplink_bytes = [size - before for size in history.uplink_bytes]
-        return history, losses
+            run = admm(
+                self.blocks, self.loss, self.data.y, penalty=Penalty(L2), intercepts=self.intercepts,
+                after=lambda _, x: losses.append(self.log_loss(x)), **{"tol": 1e-14} | options,
+            )  # fmt: skip
+        sent = 8 * len(self.data.y) * len(self.sizes)
+        return run.objective, losses, [sent * (t + 1) for t in range(len(losses))]
+
+    def lbfgs(self, **options: Any) -> tuple[list[float], list[float], list[int]]:
+        """Return the same of L-BFGS over parties; their coefficients are looked up, which nobody else can."""
+        parties = split_columns(self.data.X, self.sizes)
+        prepare(parties, L2, intercept_at=[parties.names[m] for m in self.intercepts])
+        before, losses = parties.uplink_bytes, []
+
+        def look(_: int) -> None:
+            losses.append(self.log_loss([p._sessions.last.training.worker.x for p in parties.parties.values()]))
+
+        history = lbfgs(parties, ScoreProblem(self.loss, self.data.y), l2=L2, tol=1e-14, after=look, **options)
+        look(0)  # parties move at the beginning of the next round
+        return history.objective, losses[1:], [size - before for size in history.uplink_bytes]
 
 
 def test_log_loss(data: Parties, scores: Any) -> float:
@@ -120,26 +123,26 @@ def curves(name: str, data: Parties, rounds: int) -> dict[str, Any]:
         "test log loss at the optimum": test_log_loss(data, best.decision_function(data.X_test)), "curves": {},
     }  # fmt: skip
     sizes = [block.shape[1] for block in data.blocks()]
-    task, rho = Task(data, Logistic(), sizes), automatic_rho(Logistic().smoothness)
-    runs: dict[str, Callable[[], tuple[History, list[float]]]] = {
-        "lbfgs": lambda: task.run(lbfgs, l2=L2, max_iter=rounds),
-        "plain": lambda: task.run(lbfgs, l2=L2, max_iter=rounds, precondition=False, memory=10),
+    task, rho = Task(data, Logistic(), sizes), usual_rho(Logistic(), data.y)
+    runs: dict[str, Callable[[], tuple[list[float], list[float], list[int]]]] = {
+        "lbfgs": lambda: task.lbfgs(max_iter=rounds),
+        "plain": lambda: task.lbfgs(max_iter=rounds, precondition=False, memory=10),
         **{
-            form: lambda form=form: task.run(admm, rho=rho, form=form, max_iter=rounds)  # type: ignore[misc]
+            form: lambda form=form: task.admm(rho=rho, form=form, max_iter=rounds)  # type: ignore[misc]
             for form in ("sharing", "proximal")
         },
     }
     for curve, run in runs.items():
         busy = time.process_time()
-        history, losses = run()
+        objectives, losses, sent = run()
         busy = time.process_time() - busy
-        out["curves"][curve] = record(history.objective, optimum, losses, history.uplink_bytes) | {"processor s": busy}
+        out["curves"][curve] = record(objectives, optimum, losses, sent) | {"processor s": busy}
         print(f"{name}, {curve}: {busy:.0f} s", flush=True)
-    by_rho = {rho: task.run(printed, rho=rho, max_iter=rounds) for rho in PRINTED_RHO}
-    out["printed, test log loss by rho"] = {rho: losses for rho, (_, losses) in by_rho.items()}
-    rho = min(by_rho, key=lambda rho: by_rho[rho][0].objective[-1])
-    history, losses = by_rho[rho]
-    out["curves"]["printed"] = record(history.objective, optimum, losses, history.uplink_bytes) | {"rho": rho}
+    by_rho = {rho: task.admm(rho=rho, form="printed", max_iter=rounds) for rho in PRINTED_RHO}
+    out["printed, test log loss by rho"] = {rho: losses for rho, (_, losses, _) in by_rho.items()}
+    rho = min(by_rho, key=lambda rho: by_rho[rho][0][-1])
+    objectives, losses, sent = by_rho[rho]
+    out["curves"]["printed"] = record(objectives, optimum, losses, sent) | {"rho": rho}
     tried = {rate: sgd(data, rate, rounds) for rate in RATES}
     rate = min(RATES, key=lambda rate: tried[rate][0][-1])
     sent = [8 * len(data.y) * len(sizes) * (epoch + 1) for epoch in range(rounds)]
@@ -165,15 +168,15 @@ def reached(excess: list[float], level: float) -> int | None:
 
 def optimum_of(data: Parties, loss: Any) -> float:
     """Return the smallest objective that L-BFGS finds in 500 rounds at one party."""
-    return min(Task(data, loss, [data.X.shape[1]]).run(lbfgs, l2=L2, max_iter=500)[0].objective)
+    return min(Task(data, loss, [data.X.shape[1]]).lbfgs(max_iter=500)[0])
 
 
 def rounds_of(task: Task, optimum: float, rounds: int, factor: float | None) -> tuple[int | None, int | None]:
     if factor is None:
-        history, _ = task.run(lbfgs, l2=L2, max_iter=rounds)
+        objectives, _, _ = task.lbfgs(max_iter=rounds)
     else:
-        history, _ = task.run(admm, rho=factor * task.loss.smoothness, max_iter=rounds)
-    excess = [value / optimum - 1.0 for value in history.objective]
+        objectives, _, _ = task.admm(rho=factor * task.loss.smoothness, max_iter=rounds)
+    excess = [value / optimum - 1.0 for value in objectives]
     return reached(excess, 1e-3), reached(excess, 1e-6)
 
 

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
+from sottovoce.papers.admm.algorithm import half_inverse
 from sottovoce.papers.admm.attacks import (
     Lemma1Counterexample,
     distance_to_columns,
@@ -24,7 +25,6 @@ from sottovoce.papers.admm.attacks import (
     rows_to_know,
 )
 from sottovoce.papers.admm.bounds import lemma_1_bound, theorem_3_std
-from sottovoce.papers.admm.noise import PublishedNoise
 from sottovoce.privacy.accounting import gaussian_epsilon
 
 PAGE = DOCS / "privacy" / "published_vertical_noise.md"
@@ -40,8 +40,10 @@ Array = NDArray[np.float64]
 
 def release_of(block: Array, std: float) -> Callable[[np.random.Generator], Array]:
     """Return the published message of a party, at weights that are drawn again each time."""
-    noise = PublishedNoise(block)
-    return lambda rng: block @ rng.standard_normal(block.shape[1]) + noise.draw(std, rng).message
+    factor = half_inverse(block)
+    return lambda rng: (
+        block @ (rng.standard_normal(block.shape[1]) + std * (factor @ rng.standard_normal(factor.shape[1])))
+    )
 
 
 def support(block: Array, std: float, pairs: int, rng: np.random.Generator) -> dict[str, float]:
@@ -95,7 +97,7 @@ def recovered(block: Array, rank: int, releases: Any, rng: np.random.Generator) 
     return float(np.abs(recover_block(stacked, rows, block[rows]) - block).max())
 
 
-def labels_seen(parties: Parties, noises: list[PublishedNoise], rng: np.random.Generator) -> list[float]:
+def labels_seen(parties: Parties, factors: list[Array], rng: np.random.Generator) -> list[float]:
     """Run three rounds of eq. (16), lambda = rho = 1, noise of Theorem 3; return the share of labels that y shows."""
     blocks, signs, shares = parties.blocks(), parties.y, []
     hessians = [np.eye(block.shape[1]) + block.T @ block for block in blocks]
@@ -104,12 +106,13 @@ def labels_seen(parties: Parties, noises: list[PublishedNoise], rng: np.random.G
     for _ in range(3):
         total = sum(messages)
         sent = []
-        for block, hessian, noise, message in zip(blocks, hessians, noises, messages, strict=True):
+        for block, hessian, factor, message in zip(blocks, hessians, factors, messages, strict=True):
             weights = np.linalg.solve(hessian, block.T @ (z - (total - message) - y))
             bound = lemma_1_bound(
                 block.shape[1], penalty=1.0, curvature=1.0, rho=1.0, n_parties=len(blocks), norm_bound=1.0
             )
-            sent.append(block @ weights + noise.draw(theorem_3_std(bound, epsilon=EPSILON, delta=DELTA), rng).message)
+            std = theorem_3_std(bound, epsilon=EPSILON, delta=DELTA)
+            sent.append(block @ (weights + std * (factor @ rng.standard_normal(factor.shape[1]))))
         messages = sent
         z = update_z(sum(messages) + y, signs)
         y = y + sum(messages) - z
@@ -132,7 +135,7 @@ def attack(name: str, std: float) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     parties = SETS[name](data_folder())
     blocks = [np.ascontiguousarray(block) for block in parties.blocks()]
-    noises = [PublishedNoise(block) for block in blocks]
+    factors = [half_inverse(block) for block in blocks]
     block, published = blocks[-1], release_of(blocks[-1], std)
     counts = np.unique(block, axis=0, return_counts=True)[1]
 
@@ -141,7 +144,7 @@ def attack(name: str, std: float) -> dict[str, Any]:
 
     return {
         "shape": block.shape,
-        "ranks": [(made.rank, part.shape[1]) for made, part in zip(noises, blocks, strict=True)],
+        "ranks": [(made.shape[1], part.shape[1]) for made, part in zip(factors, blocks, strict=True)],
         "support": support(block, std, NEIGHBOURS[name], rng),
         "support, a million times the noise": support(block, 1e6 * std, NEIGHBOURS[name], rng),
         "candidates": len(counts),
@@ -149,10 +152,10 @@ def attack(name: str, std: float) -> dict[str, Any]:
         "tries": TRIES[name],
         "identified": identified(block, published, TRIES[name], rng),
         "identified, isotropic noise": identified(block, isotropic, TRIES[name], rng),
-        "known rows": KNOWN * noises[-1].rank,
-        "all identified": all_identified(block, published, KNOWN * noises[-1].rank, rng),
-        "error of recovery": recovered(block, noises[-1].rank, published, rng),
-        "labels": labels_seen(parties, noises, rng),
+        "known rows": KNOWN * factors[-1].shape[1],
+        "all identified": all_identified(block, published, KNOWN * factors[-1].shape[1], rng),
+        "error of recovery": recovered(block, factors[-1].shape[1], published, rng),
+        "labels": labels_seen(parties, factors, rng),
     }
 
 

@@ -20,9 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
 from benchmarks.papers.admm.convergence import L2, SETS, Task, test_log_loss
 from sottovoce.losses import Logistic
-from sottovoce.papers.admm import lemma_1_bound, printed
-from sottovoce.papers.admm.perturbed import PerturbedStart
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.papers.admm import lemma_1_bound, theorem_3_std
+from sottovoce.papers.admm.algorithm import half_inverse
+from sottovoce.papers.admm.sharing import ScoreProblem
 
 CLAIMS = {"a9a": (1.0, 0.3, 0.1, 0.03), "wide": (1.0, 0.3, 0.1, 0.03)}  # Lemma 1 divides by the columns
 PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 1.0)  # C of the best line
@@ -39,6 +39,7 @@ def levels(
     data = SETS[name](data_folder())
     sizes = [block.shape[1] for block in data.blocks()]
     task = Task(data, Logistic(), sizes)
+    factors = [half_inverse(np.column_stack([block, np.ones(len(block))])) for block in task.blocks]
     out: dict[str, Any] = {"curves": {}, "ahead of party 1 by rho": {}}
     for line, columns in ((ALONE, slice(0, sizes[0])), (ALL, slice(None))):
         out[line] = central(data, columns, 1.0)
@@ -46,7 +47,7 @@ def levels(
         found, label = {}, NO_NOISE if claim is None else f"claimed epsilon {claim:g}"
         for rho in rhos:
             start = time.perf_counter()
-            runs = [noisy_run(task, claim, rho, seed, rounds) for seed in range(1 if claim is None else seeds)]
+            runs = [noisy_run(task, factors, claim, rho, seed, rounds) for seed in range(1 if claim is None else seeds)]
             losses = np.median([curve for curve, _ in runs], axis=0).tolist()
             found[rho] = {"test log loss": losses, "rho": rho, "stretch": stretch(len(data.y), len(sizes), rho)}
             found[rho] |= runs[0][1]
@@ -61,20 +62,23 @@ def levels(
 
 
 def noisy_run(
-    task: Task, claim: float | None, rho: float, seed: int, rounds: int
+    task: Task, factors: list[Any], claim: float | None, rho: float, seed: int, rounds: int
 ) -> tuple[list[float], dict[str, float]]:
-    """Return the test log loss by rounds, and the noise that each party took."""
-    for m, party in enumerate(task.parties.parties.values()):
-        party.seed(1000 * seed + m)
-    start = None if claim is None else PerturbedStart(rho, claim, 1e-5, 1.0, len(task.parties.names))
-    losses: list[float] = []
-    printed(task.parties, ScoreProblem(task.loss, task.data.y), rho=rho, start=start, max_iter=rounds, tol=0.0,
-            after=lambda _: losses.append(task.log_loss()))  # fmt: skip
+    """Return the test log loss by rounds, and the noise that each party took; ``factors`` are `half_inverse`."""
+    M, options = len(task.blocks), {"rho": rho, "form": "printed", "max_iter": rounds, "tol": 0.0}
     if claim is None:
-        return losses, {}
-    return losses, {
-        name: party._sessions.last.training.worker.noise_std for name, party in task.parties.parties.items()
-    }
+        return task.admm(**options)[1], {}
+    sigma = [
+        theorem_3_std(
+            lemma_1_bound(len(F), penalty=L2, curvature=1.0, rho=rho, n_parties=M, norm_bound=1.0),
+            epsilon=claim, delta=1e-5,
+        )
+        for F in factors
+    ]  # fmt: skip
+    draws = [np.random.default_rng(1000 * seed + m) for m in range(M)]
+    noise = lambda m: sigma[m] * (factors[m] @ draws[m].standard_normal(factors[m].shape[1]))  # noqa: E731
+    losses = task.admm(noise=noise, **options)[1]
+    return losses, {f"party{m + 1}": each for m, each in enumerate(sigma)}
 
 
 def stretch(n: int, n_parties: int, rho: float) -> float:

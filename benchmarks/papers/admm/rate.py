@@ -21,13 +21,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm.bounds import coupling, rate_constant, start_value
 from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.rounds import printed
-from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Done
+from sottovoce.papers.admm.sharing import Penalty, admm
 
 PAGE = DOCS / "measured" / "vertical_solvers.md"
 ROUNDS, QUICK = 100_000, 200
@@ -119,21 +113,19 @@ def cases() -> dict[str, Case]:
 
 def run(case: Case, rounds: int) -> dict[str, Any]:
     """Return V by rounds, the bound's constant and what goes into it."""
-    parties = InProcessParties([Party(block, name=f"party {m}") for m, block in enumerate(case.blocks, 1)])
     penalty = Penalty(case.l2)
-    least = theorem_1_conditions(parties, case.loss, penalty=penalty, rho=1.0).least_rho
+    least = theorem_1_conditions(case.blocks, case.loss, penalty=penalty, rho=1.0).least_rho
     rho = case.rho or 1.01 * least
-    report = theorem_1_conditions(parties, case.loss, penalty=penalty, rho=rho)
+    report = theorem_1_conditions(case.blocks, case.loss, penalty=penalty, rho=rho)
     theta = coupling(case.blocks)
     constant = rate_constant(report, theta)
     above = start_value(case.loss, case.y, rho)  # every loss here is at least 0
-    problem = ScoreProblem(case.loss, case.y)
     V: list[float] = []
     diverges = False
     while not V:
-        parties.exchange(Prepare(case.l2, 0.0, -math.inf, math.inf, 0), Done)
+        options: dict[str, Any] = {"rho": rho, "form": "printed", "max_iter": rounds, "tol": ROUNDING**0.5}
         try:
-            V = printed(parties, problem, rho=rho, max_iter=rounds, tol=ROUNDING**0.5).stationarity
+            V = admm(case.blocks, case.loss, case.y, penalty=penalty, **options).stationarity
         except ParameterError:  # it diverges: what it did before is shown
             diverges, rounds = True, int(0.9 * rounds) if rounds <= 200 else 200
     least_so_far = np.minimum.accumulate(V[1:])

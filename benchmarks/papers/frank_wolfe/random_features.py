@@ -58,7 +58,6 @@ ALONE, EXACT, NOTHING, OWN, HELD, SECURE = (
     "secure",
 )
 RUNS: Final = {
-    "noisy-admm, public labels": ("noisy-admm", True),
     "local-models, public labels": ("local-models", True),
     "local-models (default)": ("local-models", False),
 }

@@ -17,7 +17,6 @@ from sottovoce.vertical.protocols import (
     frank_wolfe,
     general,
     local_models,
-    noisy_admm,
     scoring,
     secure,
 )
@@ -41,7 +40,6 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = (
     alignment.ALIGNMENT,
     exact.PROTOCOL,
     local_models.PROTOCOL,
-    noisy_admm.PROTOCOL,
     *frank_wolfe.PROTOCOLS,
     *secure.PROTOCOLS,
     scoring.SCORE,

@@ -7,7 +7,7 @@ charge nor refuse over what the data are.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Message, Vector
 
 if TYPE_CHECKING:
@@ -152,23 +151,21 @@ class Training:
 
     Attributes
     ----------
-    penalty : Penalty
+    l2 : float
+        Penalty of the coefficients but the intercept, for the sum of losses.
     intercept : bool
         Whether the last coefficient is that of a column of ones.
     worker : object
         The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. They
         are exact unless it says, by ``released = True``, that they follow from released values alone. One that has
         ``close`` is closed when the session ends, or when another one takes its place.
-    problem : object
-        What several workers of one training share.
     noise : numpy.random.Generator or None
         Of a training that takes several requests.
     """
 
-    penalty: Penalty = field(default_factory=Penalty)
+    l2: float = 0.0
     intercept: bool = False
     worker: Any = None
-    problem: Any = None
     noise: np.random.Generator | None = None
 
     def open(self, kind: type[Worker], request: Message) -> Worker:

@@ -1,4 +1,4 @@
-"""Algorithm 1 in one place is the same over parties, ends where it should, and says where it does not."""
+"""Algorithm 1 is the printed form of `admm`, ends where it should, and says where it does not."""
 
 import itertools
 import math
@@ -9,27 +9,15 @@ from sklearn.linear_model import LogisticRegression
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
-from sottovoce.papers.admm import admm_sharing, perturbed_admm_sharing, printed
-from sottovoce.papers.admm.algorithm import half_inverse
-from sottovoce.vertical import VerticalRidge, split_columns
-from sottovoce.vertical.protocols.exact.messages import AdmmReply
-from sottovoce.vertical.protocols.exact.plan import prepare
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.general.messages import Keep
-from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Done
+from sottovoce.papers.admm import Penalty, admm, admm_sharing, perturbed_admm_sharing
+from sottovoce.papers.admm.algorithm import closest, half_inverse
+from sottovoce.vertical import VerticalRidge
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6))
 NUMBERS = X @ np.arange(6.0) + RNG.normal(size=300)
 B = np.where(X[:, 0] + X[:, 3] + RNG.normal(size=300) > 0.0, 1.0, -1.0)
 BLOCKS = [X[:, :4], X[:, 4:]]
-
-
-def prepared(sizes, l2, **options):
-    parties = split_columns(X, sizes)
-    prepare(parties, Penalty(l2), **{"intercept_at": None} | options)
-    return parties
 
 
 def rounds(number, **changed):
@@ -39,15 +27,41 @@ def rounds(number, **changed):
     return next(itertools.islice(run(**given), number - 1, None))
 
 
-def test_the_listing_is_the_messages_of_parties_one_round_later():
-    parties = prepared([4, 2], 0.7)
-    with parties.recorded() as record:
-        printed(parties, ScoreProblem(Logistic(), B), rho=0.9, max_iter=12, tol=0.0)
-    sent = [item.message.scores for item in record if isinstance(item.message, AdmmReply)]
+def test_the_listing_is_the_printed_form_one_round_later():
+    seen = []
+    admm(
+        BLOCKS, Logistic(), B, penalty=Penalty(0.7), rho=0.9, form="printed", max_iter=12, tol=0.0,
+        after=lambda n_rounds, x: seen.append(x),
+    )  # fmt: skip
     for t in (1, 2, 7, 12):
         x, _, _ = rounds(t + 1)
         for m in (0, 1):
-            np.testing.assert_allclose(sent[2 * t - 2 + m], BLOCKS[m] @ x[m], atol=1e-11)
+            np.testing.assert_allclose(BLOCKS[m] @ seen[t - 1][m], BLOCKS[m] @ x[m], atol=1e-11)
+
+
+def test_the_noise_is_that_of_the_listing():
+    """The same coefficients from the same draws, added before D x is sent: they are what the next round starts from."""
+    draws = np.random.default_rng(3)
+    factors = [2.0 * half_inverse(D) for D in BLOCKS]
+    run = admm(
+        BLOCKS, Logistic(), B, penalty=Penalty(0.7), rho=0.9, form="printed", max_iter=3, tol=0.0,
+        noise=lambda m: factors[m] @ draws.standard_normal(factors[m].shape[1]),
+    )  # fmt: skip
+    z = next(admm_sharing(BLOCKS, B, lam=0.7, rho=0.9))[1]
+    x, shared, y = [], [np.zeros(300)] * 2, -0.9 * z
+    draws = np.random.default_rng(3)
+    for t in range(3):
+        pulled = np.sum(shared, axis=0)
+        if t:
+            z = closest(pulled + y / 0.9, B, 0.9)
+            y = y + 0.9 * (pulled - z)
+        x = [
+            np.linalg.solve(0.7 * np.eye(D.shape[1]) + 0.9 * D.T @ D, -D.T @ (y + 0.9 * (pulled - z - own)))
+            + F @ draws.standard_normal(F.shape[1])
+            for D, F, own in zip(BLOCKS, factors, shared, strict=True)
+        ]
+        shared = [D @ each for D, each in zip(BLOCKS, x, strict=True)]
+    np.testing.assert_allclose(np.concatenate(run.x), np.concatenate(x), atol=1e-9)
 
 
 def test_the_first_round_from_zeros_is_no_move_of_the_parties():
@@ -88,24 +102,24 @@ def test_dependent_columns_have_the_pseudo_inverse():
 @pytest.mark.parametrize("sizes", [[3, 3], [2, 2, 2]])
 def test_a_run_that_diverges_is_an_error(sizes):
     """Ridge with independent columns at the rho of our own form: the objective grew to 1e288 in silence."""
-    parties = prepared(sizes, 1.0, intercept_at=("party1", "party2"))
+    blocks = np.split(X, np.cumsum(sizes)[:-1], axis=1)
     with pytest.raises(ParameterError, match=r"the printed form of ADMM diverges with rho=0.4: .* Give a larger rho"):
-        printed(parties, ScoreProblem(Squared(), NUMBERS), rho=0.4, max_iter=2000)
+        admm(
+            blocks, Squared(), NUMBERS, penalty=Penalty(1.0), rho=0.4, form="printed", intercepts=(0, 1), max_iter=2000
+        )
 
 
 @pytest.mark.parametrize("sizes", [[3, 3], [2, 2, 2]])
 def test_the_sigmoid_loss_ends_at_a_stationary_point(sizes):
-    parties = prepared(sizes, 3.0)
+    blocks = np.split(X, np.cumsum(sizes)[:-1], axis=1)
     rho = 2.1 * SigmoidLoss().smoothness
-    history = printed(parties, ScoreProblem(SigmoidLoss(), B), rho=rho, max_iter=2000, tol=1e-9)
-    parties.exchange(Keep("m"), Done)
-    w = np.concatenate([party.part("m").coef for party in parties.parties.values()])
+    run = admm(blocks, SigmoidLoss(), B, penalty=Penalty(3.0), rho=rho, form="printed", max_iter=2000, tol=1e-9)
+    w = np.concatenate(run.x)
     assert np.abs(X.T @ SigmoidLoss().derivative(B, X @ w) + 3.0 * w).max() < 1e-6
-    assert history.converged
-    assert np.diff(history.objective).max() < 1e-3
+    assert run.converged
+    assert np.diff(run.objective).max() < 1e-3
 
 
 def test_the_product_does_not_offer_it():
-    model = VerticalRidge(epsilon=math.inf, solver="admm", solver_options={"admm_form": "printed"})
-    with pytest.raises(ParameterError, match=r"admm_form'\] must be"):
-        model.plan(prepared([3, 3], 1.0))
+    with pytest.raises(TypeError, match="solver"):
+        VerticalRidge(epsilon=math.inf, solver="admm")

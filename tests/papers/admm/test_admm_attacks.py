@@ -7,6 +7,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.logistic import Logistic
+from sottovoce.papers.admm.algorithm import half_inverse
 from sottovoce.papers.admm.attacks import (
     Lemma1Counterexample,
     distance_to_columns,
@@ -15,7 +16,6 @@ from sottovoce.papers.admm.attacks import (
     recover_block,
     rows_to_know,
 )
-from sottovoce.papers.admm.noise import PublishedNoise
 
 STD = 100.0
 rng = np.random.default_rng(0)
@@ -26,7 +26,8 @@ RANK = 6
 
 def release(seed, block=BLOCK):
     rng = np.random.default_rng(seed)
-    return block @ rng.normal(size=block.shape[1]) + PublishedNoise(block).draw(STD, rng).message
+    F = half_inverse(block)
+    return block @ (rng.normal(size=block.shape[1]) + STD * F @ rng.standard_normal(F.shape[1]))
 
 
 def test_release_lies_in_its_own_span_and_not_in_a_neighbour_s():

@@ -6,21 +6,20 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ParameterError, PartyError
-from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared, TiltedLogistic
-from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.rounds import printed
-from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Done
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.papers.admm import Penalty, admm, theorem_1_conditions
 
 
-def joined(*blocks, **options):
-    return InProcessParties([Party(block, name=f"p{m}", **options) for m, block in enumerate(blocks)])
+class Unbounded(Logistic):
+    """log(1 + exp(-y m)) - y m / 2: convex, and not bounded below."""
+
+    def conjugate(self, y, a):
+        return np.where(a * y == 0.0, np.inf, super().conjugate(y, a))
+
+
+def joined(*blocks):
+    return list(blocks)
 
 
 def stretched(singular, n=20, seed=0):
@@ -35,13 +34,13 @@ def test_moduli_and_least_rho_by_hand():
     """D'D has eigenvalues 1 to 4 and 1 to 9; l2 = 2: (b) asks for 2 + rho >= 8 and 2 + rho >= 18."""
     parties = joined(stretched([1.0, 2.0]), stretched([3.0, 1.5, 1.0], seed=1))
     report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(2.0), rho=10.0)
-    first, second = report.parties["p0"], report.parties["p1"]
+    first, second = report.parties
     assert (first.smallest, first.largest, first.modulus, first.least_rho) == pytest.approx((1.0, 4.0, 12.0, 6.0))
     assert (second.smallest, second.largest, second.modulus, second.least_rho) == pytest.approx((1.0, 9.0, 12.0, 16.0))
     assert (report.smoothness, report.modulus) == (0.25, 10.0)
     assert report.least_rho == pytest.approx(16.0)
     assert not report.holds
-    assert report.failing == ("2 (b): gamma_m = 12 of party 'p1' is below 18",)
+    assert report.failing == ("2 (b): gamma_m = 12 of party 2 is below 18",)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +69,16 @@ def test_condition_c(loss, least):
 @pytest.mark.parametrize(
     ("blocks", "loss", "penalty", "fault"),
     [
-        ([np.ones((20, 2))], Logistic(), Penalty(50.0), "1: the columns of party 'p0' are linearly dependent"),
+        ([np.ones((20, 2))], Logistic(), Penalty(50.0), "1: the columns of party 1 are linearly dependent"),
         (
             [np.ones((3, 1)), stretched([1.0] * 3, 3)[:, [0, 1, 2, 0]]],
             Logistic(),
             Penalty(9.0),
-            "columns of party 'p1'",
+            "columns of party 2",
         ),
         ([stretched([1.0])], Hinge(), Penalty(9.0), "the derivative of the hinge loss jumps"),
-        ([np.zeros((5, 1))], Squared(), Penalty(), "(6) of party 'p0' is not strongly convex"),
-        ([stretched([1.0])], TiltedLogistic(0.5), Penalty(), "3: the objective may be unbounded below"),
+        ([np.zeros((5, 1))], Squared(), Penalty(), "(6) of party 1 is not strongly convex"),
+        ([stretched([1.0])], Unbounded(), Penalty(), "3: the objective may be unbounded below"),
     ],
 )
 def test_conditions_that_no_rho_can_meet(blocks, loss, penalty, fault):
@@ -93,19 +92,19 @@ def test_rank_is_that_of_columns_and_intercept():
     """Columns that add up to the column of ones are dependent with it, and an intercept has no l2 in its modulus."""
     halves = np.repeat(np.eye(2), 10, axis=0)
     without = theorem_1_conditions(joined(halves), Logistic(), penalty=Penalty(1.0), rho=3.0)
-    assert without.holds and without.parties["p0"].modulus == pytest.approx(31.0)
+    assert without.holds and without.parties[0].modulus == pytest.approx(31.0)
     parties = joined(halves, stretched([1.0, 1.0]) + 0.01)
-    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=3.0, intercept="p0")
-    assert any("columns of party 'p0'" in text for text in report.failing)
-    other = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=3.0, intercept="p1")
-    assert other.parties["p0"].has_full_rank and other.parties["p1"].has_full_rank
-    assert other.parties["p1"].modulus == 3.0 * other.parties["p1"].smallest
+    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=3.0, intercept=0)
+    assert any("columns of party 1" in text for text in report.failing)
+    other = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=3.0, intercept=1)
+    assert other.parties[0].has_full_rank and other.parties[1].has_full_rank
+    assert other.parties[1].modulus == 3.0 * other.parties[1].smallest
 
 
 def test_a_penalty_makes_a_lipschitz_loss_bounded():
     parties = joined(stretched([1.0]))
-    assert theorem_1_conditions(parties, TiltedLogistic(0.5), penalty=Penalty(0.5), rho=3.0).holds
-    free = theorem_1_conditions(parties, TiltedLogistic(0.5), penalty=Penalty(0.5), rho=3.0, intercept="p0")
+    assert theorem_1_conditions(parties, Unbounded(), penalty=Penalty(0.5), rho=3.0).holds
+    free = theorem_1_conditions(parties, Unbounded(), penalty=Penalty(0.5), rho=3.0, intercept=0)
     assert "3: the objective may be unbounded below" in free.failing
 
 
@@ -115,11 +114,9 @@ def test_bad_rho(rho):
         theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(), rho=rho)
 
 
-def test_bad_intercept_and_budget():
-    with pytest.raises(ParameterError, match=r"intercept must name a party .*'p0'.*; got 'x'"):
-        theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(), rho=1.0, intercept="x")
-    with pytest.raises(PartyError, match=r"'p0' refused Prepare: its budget .* none covers 'exact'"):
-        theorem_1_conditions(joined(np.ones((3, 1)), budget=(1.0, 1e-6)), Logistic(), penalty=Penalty(), rho=1.0)
+def test_bad_intercept():
+    with pytest.raises(ParameterError, match=r"intercept must be one of the 1 parties, from 0; got 1"):
+        theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(), rho=1.0, intercept=1)
 
 
 def test_the_report_is_frozen():
@@ -128,9 +125,8 @@ def test_the_report_is_frozen():
         report.rho = 1.0
 
 
-def run_printed(parties, loss, y, l2, rho, rounds):
-    parties.exchange(Prepare(l2, 0.0, -math.inf, math.inf, 0), Done)
-    return printed(parties, ScoreProblem(loss, y), rho=rho, max_iter=rounds, tol=1e-6)
+def run_printed(blocks, loss, y, l2, rho, rounds, form="printed"):
+    return admm(blocks, loss, y, penalty=Penalty(l2), rho=rho, form=form, max_iter=rounds, tol=1e-6)
 
 
 def test_the_conditions_do_not_suffice_for_three_parties():
@@ -157,8 +153,7 @@ def test_the_conditions_do_not_suffice_for_three_parties():
     assert run_printed(parties, Squared(), y, 0.01, 4.0, 20_000).converged
     # and so do the proximal and the averaged form at the same rho
     for form in ("proximal", "sharing"):
-        parties.exchange(Prepare(0.01, 0.0, -math.inf, math.inf, 0), Done)
-        assert admm(parties, ScoreProblem(Squared(), y), rho=2.0, form=form, max_iter=20_000).converged
+        assert run_printed(parties, Squared(), y, 0.01, 2.0, 20_000, form).converged
 
 
 def test_the_printed_form_converges_where_all_hold_for_two_parties():

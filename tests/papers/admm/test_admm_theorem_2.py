@@ -6,23 +6,12 @@ import numpy as np
 import pytest
 
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
-from sottovoce.papers.admm.bounds import coupling, rate_constant, start_value
-from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.rounds import printed
-from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Done
-
-
-def joined(blocks):
-    return InProcessParties([Party(block, name=f"p{m}") for m, block in enumerate(blocks)])
+from sottovoce.papers.admm import Penalty, admm, coupling, rate_constant, start_value, theorem_1_conditions
+from sottovoce.papers.admm.sharing import ScoreProblem
 
 
 def constant(blocks, loss, penalty, rho):
-    return rate_constant(theorem_1_conditions(joined(blocks), loss, penalty=penalty, rho=rho), coupling(blocks))
+    return rate_constant(theorem_1_conditions(blocks, loss, penalty=penalty, rho=rho), coupling(blocks))
 
 
 def test_coupling_by_hand():
@@ -96,12 +85,10 @@ def test_the_bound_holds_at_every_round(loss, penalty, n_parties):
     blocks = [rng.normal(size=(150, 2)) for _ in range(n_parties)]
     y = np.sign(np.hstack(blocks) @ rng.normal(size=2 * n_parties))
     rho = 2.2 * loss.smoothness
-    parties = joined(blocks)
-    report = theorem_1_conditions(parties, loss, penalty=penalty, rho=rho)
+    report = theorem_1_conditions(blocks, loss, penalty=penalty, rho=rho)
     bound = rate_constant(report, coupling(blocks)) * start_value(loss, y, rho)
     assert math.isfinite(bound)
-    parties.exchange(Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, 0), Done)
-    V = printed(parties, ScoreProblem(loss, y), rho=rho, max_iter=120, tol=0.0).stationarity
+    V = admm(blocks, loss, y, penalty=penalty, rho=rho, form="printed", max_iter=120, tol=0.0).stationarity
     sums = np.cumsum(V[1:])
     assert sums[-1] <= bound
     assert (

@@ -122,7 +122,7 @@ def test_a_fault_of_the_own_table_is_told_before_a_run_is_made(sites):
         (("--model", "lasso", "--epsilon", "1"), "needs --radius"),
         (("--model", "logistic", "--epsilon", "1", "--mechanism", "magic", "--delta", "1e-3"), "mechanism must be one"),
         (("--model", "logistic", "--epsilon", "-1", "--delta", "1e-3"), "epsilon"),
-        (("--model", "logistic", "--epsilon", "inf", "--mechanism", "noisy-admm"), "is for a private training"),
+        (("--model", "logistic", "--epsilon", "inf", "--mechanism", "local-models"), "is for a private training"),
         (("--model", "logistic", "--epsilon", "inf", "--align", "perhaps"), "align must be one"),
         (("--model", "logistic", "--epsilon", "inf", "--timeout", "0"), "timeout"),
         (("--resume", "ffff"), "no run of that name"),

@@ -342,10 +342,9 @@ def parties():
     return [Party(X[:, :2], name="a", data_norm=1.0), Party(X[:, 2:], name="b", data_norm=1.0)]
 
 
-@pytest.mark.parametrize("mechanism", ["local-models", "noisy-admm"])
-def test_vertical_fits_are_charged_once_for_all_parties(ledger, mechanism):
+def test_vertical_fits_are_charged_once_for_all_parties(ledger):
     ledger.create("aligned", epsilon=3.0, delta=1e-5, adjacency="replace-one")
-    model = VerticalLogisticRegression(classes=[0, 1], mechanism=mechanism, **SPEND)
+    model = VerticalLogisticRegression(classes=[0, 1], **SPEND)
     model.set_params(ledger=ledger, dataset="aligned").fit(parties(), Y)
     (record,) = ledger.history("aligned")
     assert (record.state, record.event) == ("committed", model.plan_.event)

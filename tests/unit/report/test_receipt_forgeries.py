@@ -55,7 +55,7 @@ def test_the_receipt_of_a_solver_object_is_refused_in_words_by_whoever_does_not_
     assert "solvers=" in wrong.detail
 
 
-@pytest.mark.parametrize("name", ["ridge scd", "one-vs-rest", "search", "vertical noisy-admm", "local", "no noise"])
+@pytest.mark.parametrize("name", ["ridge scd", "one-vs-rest", "search", "vertical local-models", "local", "no noise"])
 def test_a_page_made_right_after_the_fit_passes(tmp_path, name):
     receipt = fitted(name).guarantee_
     assert "np.float64" not in receipt_page(receipt)

@@ -21,8 +21,8 @@ from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce, decoys_for
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.wire import Done, Refused
+from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.one_training import order
 from support.party import Line, decode
 
@@ -315,7 +315,7 @@ def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
     training = begin()
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
     assert not isinstance(training.ask(AlignSetup()), Refused)
-    assert isinstance(training.ask(Prepare(1.0, 0.0, -1.0, 1.0, 0)), Done)
+    assert isinstance(training.ask(Prepare(1.0, 0)), Done)
     assert "data_norm" in training.ask(order(2, 1.0)).reason
 
 
@@ -336,7 +336,8 @@ def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
         journal = Journal(tmp_path / "journal")
         started = Party(
             np.ones((4, 1)), ["a", "b", "c", "d"], name="clinic", data_norm=1.0, budget=(1.0, 1e-6),
-            alignments=tmp_path / "alignments", journal=journal, answers=PRIVATE | {"noisy-admm", "alignment"},
+            alignments=tmp_path / "alignments", journal=journal, answers=PRIVATE | {"noisy-rounds", "alignment"},
+            protocols=[ROUNDS],
         )  # fmt: skip
         yield started
         journal.close()
@@ -346,13 +347,13 @@ def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
     with clinic() as party:
         assert isinstance(Line(party).ask(AlignTo(announce(["a", "b"]))), Done)
         training = Line(party)
-        training.ask(Prepare(1.0, 0.0, -np.inf, np.inf, 0))
-        training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05))
+        training.ask(Prepare(1.0, 0))
+        training.ask(RoundsStart(0.05))
     with clinic() as training.party:
-        assert len(training.ask(NoisyStep(np.zeros(2), 1)).scores) == 2
+        assert len(training.ask(RoundsStep(np.zeros(2), 1)).scores) == 2
     with clinic() as training.party:
         assert isinstance(Line(training.party).ask(AlignTo(announce(["a", "c"]))), Done)
-        assert "cannot be taken up again" in training.ask(NoisyStep(np.zeros(2), 1)).reason
+        assert "cannot be taken up again" in training.ask(RoundsStep(np.zeros(2), 1)).reason
         assert training.party.spent == NothingReleased()
 
 

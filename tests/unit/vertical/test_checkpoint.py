@@ -43,7 +43,7 @@ class Line:
 def test_answers_are_kept_and_asked_for_once(tmp_path):
     checkpoint, line = Checkpoint(tmp_path / "run"), Line()
     assert not checkpoint.is_resumed
-    requests = {"home": frame(1), "bank": frame(1), "north": frame(1, Prepare(1.0, 0.0, -1.0, 1.0, 0))}
+    requests = {"home": frame(1), "bank": frame(1), "north": frame(1, Prepare(1.0, 0))}
     first = checkpoint.answered(requests, line, here=["home"])
     assert (checkpoint.n_kept, checkpoint.n_taken) == (0, 0)  # nobody has looked at them yet
     checkpoint.answered({"home": frame(2), "bank": frame(2)}, line, here=["home"])
@@ -95,7 +95,7 @@ def test_another_question_in_the_same_place_is_refused(tmp_path):
     checkpoint.close()
     checkpoint = Checkpoint(tmp_path / "run")
     with pytest.raises(DataError, match="asks party 'bank' something else in step 1 than before"):
-        checkpoint.answered({"bank": frame(1, Prepare(1.0, 0.0, -1.0, 1.0, 0))}, Line())
+        checkpoint.answered({"bank": frame(1, Prepare(1.0, 0))}, Line())
 
 
 def test_what_failed_or_was_refused_is_asked_again(tmp_path):
@@ -343,8 +343,7 @@ def test_what_a_run_draws_depends_on_the_training_and_the_labels(tmp_path):
 def test_the_plan_is_written_without_addresses(organisations):
     """Its text must be the same in another process."""
     parties = organisations.start()
-    for mechanism in ("local-models", "noisy-admm"):
-        assert " at 0x" not in repr(model(organisations, mechanism=mechanism).plan(parties))
+    assert " at 0x" not in repr(model(organisations).plan(parties))
     assert " at 0x" not in repr(VerticalLogisticRegression(epsilon=np.inf).plan(parties))
 
 
@@ -382,7 +381,7 @@ def test_a_carrier_without_a_checkpoint_closes_what_failed():
     home, other = Party(TABLES[HOME], name=HOME), Party(TABLES["bank"], name="bank")
     parties = Carrier(home, [other])
     with pytest.raises(RuntimeError), parties.session() as session:
-        session.exchange(Prepare(1.0, 0.0, -1.0, 1.0, 0), Done)
+        session.exchange(Prepare(1.0, 0), Done)
         raise RuntimeError
     assert len(home._sessions) == len(other._sessions) == 0
 

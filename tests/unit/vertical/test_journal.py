@@ -23,11 +23,10 @@ from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, SessionLog
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
-from sottovoce.vertical.protocols.noisy_admm.party import NoisyStepHandler
 from sottovoce.vertical.wire import Done, Refused
 from support.forked import in_child, needs_fork
 from support.interrupted import Killed
+from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsStepHandler
 from support.party import decode
 
 N = 20
@@ -47,12 +46,12 @@ def shift(value):
 
 MESSAGES = [
     Describe(),
-    Prepare(1.0, 0.0, -np.inf, np.inf, 0),
-    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.01),
-    NoisyStep(shift(0.0), 1),
-    NoisyStep(shift(0.1), 1),
-    NoisyStep(shift(0.2), 1),
-    NoisyStep(shift(0.3), 0),
+    Prepare(1.0, 0),
+    RoundsStart(0.01),
+    RoundsStep(shift(0.0), 1),
+    RoundsStep(shift(0.1), 1),
+    RoundsStep(shift(0.2), 1),
+    RoundsStep(shift(0.3), 0),
     Keep("m"),
 ]
 REQUESTS = frames(MESSAGES)
@@ -70,8 +69,10 @@ def clinic(folder, ledger=None, *, table=TABLE, **options):
     (folder / "clinic" / "key").write_bytes(KEY)
     budget = ledger and LedgerBudget(ledger.url, "people", name="clinic", coordinator="insurer")
     journal = Journal(folder / "clinic", **options)
-    answers = None if budget is None else PRIVATE | {"noisy-admm"}
-    return Party(table, name="clinic", data_norm=1.0, budget=budget, journal=journal, answers=answers)
+    answers = None if budget is None else PRIVATE | {"noisy-rounds"}
+    return Party(
+        table, name="clinic", data_norm=1.0, budget=budget, journal=journal, answers=answers, protocols=[ROUNDS]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ POINTS = {
     "after it": (SessionLog, "asked", after),
     "before the charge": (LedgerBudget, "charge", before),
     "after the charge": (LedgerBudget, "charge", after),
-    "after the draw": (NoisyStepHandler, "run", after),
+    "after the draw": (RoundsStepHandler, "run", after),
     "before the answer is on record": (SessionLog, "answered", before),
     "after it, and before the answer leaves": (SessionLog, "answered", after),
 }
@@ -181,7 +182,7 @@ def test_a_process_that_is_killed_goes_on(tmp_path, ledger, expected, monkeypatc
 def noise(party, messages, name=NAME):
     """Return the scores of the last message; of one and the same party they differ by their noise alone."""
     answer = decode([party.handle(raw) for raw in frames(messages, name)][-1])
-    assert isinstance(answer, NoisyScores), answer
+    assert isinstance(answer, RoundsScores), answer
     return answer.scores
 
 
@@ -190,8 +191,8 @@ def test_noise_depends_on_everything(tmp_path, expected):
     first = decode(expected[4]).scores
     others = {
         "another session": (MESSAGES[:5], OTHER, TABLE),
-        "another request before it": ([*MESSAGES[:3], NoisyStep(shift(1e-9), 1), MESSAGES[4]], NAME, TABLE),
-        "another request": ([*MESSAGES[:4], NoisyStep(shift(0.1 + 1e-9), 1)], NAME, TABLE),
+        "another request before it": ([*MESSAGES[:3], RoundsStep(shift(1e-9), 1), MESSAGES[4]], NAME, TABLE),
+        "another request": ([*MESSAGES[:4], RoundsStep(shift(0.1 + 1e-9), 1)], NAME, TABLE),
         "another table": (MESSAGES[:5], NAME, TABLE + 1e-12),
     }
     seen = [first]
@@ -221,7 +222,7 @@ def test_another_request_after_a_crash_is_another_release(tmp_path, ledger, expe
     monkeypatch.undo()
     party._journal.close()
     party = clinic(tmp_path, ledger)
-    other = frames([*MESSAGES[:4], NoisyStep(shift(0.1 + 1e-9), 1)])[-1]
+    other = frames([*MESSAGES[:4], RoundsStep(shift(0.1 + 1e-9), 1)])[-1]
     scores = decode(party.handle(other)).scores
     assert np.std(scores - decode(expected[4]).scores) > 100.0
     assert [step for step, _ in charges(ledger)] == [4, 5, 5]
@@ -333,13 +334,13 @@ def test_an_answer_that_comes_out_otherwise_is_refused(tmp_path, monkeypatch, ca
     for raw in REQUESTS[:5]:
         party.handle(raw)
     party._journal.close()
-    party, run = clinic(tmp_path, asked_again=asked_again), NoisyStepHandler.run
+    party, run = clinic(tmp_path, asked_again=asked_again), RoundsStepHandler.run
 
     def otherwise(self, desk, request):
         reply = run(self, desk, request)
-        return NoisyScores(reply.scores + 2.0**-20, reply.event)
+        return RoundsScores(reply.scores + 2.0**-20, reply.event)
 
-    monkeypatch.setattr(NoisyStepHandler, "run", otherwise)
+    monkeypatch.setattr(RoundsStepHandler, "run", otherwise)
     answers = [decode(party.handle(raw)) for raw in REQUESTS[0 if asked_again else 5 : 6]]
     assert answers[3 if asked_again else 0].reason == LOST
     assert all(isinstance(answer, Refused) for answer in answers[3:])
@@ -370,7 +371,7 @@ def test_what_nobody_took_up_makes_room(tmp_path):
     party._journal.close()
     party = clinic(tmp_path)
     assert "has ended here" in decode(party.handle(REQUESTS[6])).reason
-    assert isinstance(decode(party.handle(frames(MESSAGES, OTHER)[6])), NoisyScores)
+    assert isinstance(decode(party.handle(frames(MESSAGES, OTHER)[6])), RoundsScores)
 
 
 def test_only_so_many_sessions_are_kept(tmp_path):
@@ -517,7 +518,7 @@ def test_the_party_at_home_is_asked_the_same(tmp_path, ledger):
     party = clinic(tmp_path, ledger, asked_again=True)
     for raw in REQUESTS[:4]:
         party.handle(raw)
-    other = frames([*MESSAGES[:4], NoisyStep(shift(0.7), 1)])[-1]
+    other = frames([*MESSAGES[:4], RoundsStep(shift(0.7), 1)])[-1]
     assert decode(party.handle(other)).reason == LOST
     assert "has ended here" in decode(party.handle(REQUESTS[4])).reason
     assert [step for step, _ in charges(ledger)] == [4, 5]
@@ -531,7 +532,7 @@ def test_a_seed_stays_what_it_is(tmp_path, ledger):
         party.seed(7)
         return [party.handle(raw) for raw in requests]
 
-    plain = answers(Party(TABLE, name="clinic", data_norm=1.0), REQUESTS)
+    plain = answers(Party(TABLE, name="clinic", data_norm=1.0, protocols=[ROUNDS]), REQUESTS)
     party = clinic(tmp_path, ledger)
     assert answers(party, REQUESTS[:5]) == plain[:5]
     party._journal.close()

@@ -18,7 +18,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
-from sottovoce.vertical.protocols.exact.messages import Spectrum
+from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Afford
 from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.wire import Refused
@@ -114,7 +114,7 @@ def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     assert budget.charge(NothingReleased()) == ""
     assert ledger.history("open") == []
     party = Party(X, name="clinic", ledger=ledger, dataset="open")
-    assert "none covers 'exact', and it does not answer Spectrum" in request(party, Spectrum()).reason
+    assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(5, 1)).reason
 
 
 def test_affording_charges_nothing(ledger):

@@ -22,19 +22,19 @@ from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.wire import Refused
+from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.party import decode
 
 N = 20
 TABLE = np.random.default_rng(3).uniform(-0.5, 0.5, (N, 2))
 KEY, NAME = bytes(range(32)), bytes(range(16))
 MESSAGES = [
-    Prepare(1.0, 0.0, -np.inf, np.inf, 0),
+    Prepare(1.0, 0),
     Afford('{"kind": "gaussian", "noise_multiplier": 50.0}'),
-    NoisyStart(1.0, 1.0, 1.0, 1.0, 0.01),
-    NoisyStep(np.zeros(N), 1),
-    NoisyStep(np.full(N, 0.1), 1),
+    RoundsStart(0.01),
+    RoundsStep(np.zeros(N), 1),
+    RoundsStep(np.full(N, 0.1), 1),
     Keep("m"),
 ]
 REQUESTS = [Frame(NAME, step, message.encode()).encode() for step, message in enumerate(MESSAGES, start=1)]
@@ -56,7 +56,13 @@ class Clinic:
         self.journal = Journal(self.folder / "journal")
         budget = LedgerBudget(self.address, "people", name="clinic")
         self.party = Party(
-            TABLE, name="clinic", data_norm=1.0, budget=budget, journal=self.journal, answers=PRIVATE | {"noisy-admm"}
+            TABLE,
+            name="clinic",
+            data_norm=1.0,
+            budget=budget,
+            journal=self.journal,
+            answers=PRIVATE | {"noisy-rounds"},
+            protocols=[ROUNDS],
         )
 
     def restart(self):
@@ -209,7 +215,7 @@ def test_another_request_after_a_step_that_was_given_back(clinic, whole):
     """It is as if the first had never been asked: the other one is answered, once, and charged for."""
     disks, answers = whole
     place = CHARGED[0] - 1
-    other = Frame(NAME, place + 1, NoisyStep(np.full(N, 0.7), 1).encode()).encode()
+    other = Frame(NAME, place + 1, RoundsStep(np.full(N, 0.7), 1).encode()).encode()
     for restarts in (False, True):
         clinic.put_back(disks[place])
         with Failing(3):

@@ -22,17 +22,11 @@ SPARSE = {"epsilon": 4.0, "delta": 1e-6, "label_bounds": (-1, 1), "radius": 2.0,
 
 RUNS = {
     "exact by L-BFGS": (lambda **more: VerticalLogisticRegression(**EXACT, max_iter=6, **more), {}),
-    "exact by ADMM": (lambda **more: VerticalLinearSVC(**EXACT, max_iter=3, **more), {}),
+    "exact, smoothed hinge": (lambda **more: VerticalLinearSVC(**EXACT, max_iter=3, **more), {}),
     "exact Frank-Wolfe": (
         lambda **more: VerticalLasso(**EXACT, label_bounds=(-1, 1), radius=2.0, max_iter=3, **more), CELLS,
     ),
     "local models": (lambda **more: VerticalLogisticRegression(**PRIVATE, **more), ROWS),
-    "noisy ADMM": (
-        lambda **more: VerticalLogisticRegression(
-            **PRIVATE, mechanism="noisy-admm", mechanism_options={"max_iter": 3}, **more
-        ),
-        ROWS,
-    ),
     "Frank-Wolfe, local": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
     "Frank-Wolfe, global": (lambda **more: VerticalLasso(**SPARSE, aggregation="global", **more), CELLS),
 }  # fmt: skip

@@ -24,11 +24,10 @@ CLASSES = np.where(X[:, 0] + X[:, 3] + RNG.normal(size=300) > 0.0, 1, 0)
     ("model", "y"),
     [
         (VerticalLogisticRegression(epsilon=math.inf, max_iter=2), CLASSES),
-        (VerticalLogisticRegression(epsilon=math.inf, max_iter=2, solver="admm"), CLASSES),
-        (VerticalLinearSVC(epsilon=math.inf, smoothing=0.0, max_iter=2), CLASSES),
+        (VerticalLinearSVC(epsilon=math.inf, max_iter=2), CLASSES),
         (VerticalLasso(epsilon=math.inf, radius=2.0, aggregation="global", max_iter=2, tol=1e-9), NUMBERS),
     ],
-    ids=["lbfgs", "admm", "hinge", "frank-wolfe"],
+    ids=["logistic", "hinge", "frank-wolfe"],
 )
 def test_too_few_rounds_are_warned_of(model: object, y: np.ndarray) -> None:
     with pytest.warns(ConvergenceWarning, match="max_iter=2") as caught:

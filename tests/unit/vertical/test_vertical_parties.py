@@ -1,7 +1,6 @@
 """The line between coordinator and parties: what is counted, what is refused, and what never crosses."""
 
 import dataclasses
-import functools
 import logging
 import math
 import re
@@ -11,37 +10,31 @@ import pytest
 import scipy.sparse as sp
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
-from sottovoce.losses import Hinge, Logistic, Squared
-from sottovoce.papers.admm.rounds import printed
+from sottovoce.losses import Logistic
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
 from sottovoce.vertical.party.party import Part, Party
-from sottovoce.vertical.protocols.exact.admm import FORMS, admm
-from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.messages import (
-    AdmmReply,
-    AdmmStart,
-    AdmmStep,
     LbfgsDirection,
     LbfgsGradient,
     LbfgsMove,
     LbfgsProducts,
     LbfgsScores,
     LbfgsStart,
-    Spectrum,
-    SpectrumReply,
 )
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Done, Refused
+from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.party import decode, request, worker_of
 
 INF = math.inf
-PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
+PREPARE = Prepare(1.0, 0)
 
 
 def table(seed, n=50, widths=(3, 4)):
@@ -68,16 +61,12 @@ class Fake:
 # --- counting and recording -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["admm", "lbfgs"])
-def test_counters_are_the_sum_of_what_crossed(solver):
+def test_counters_are_the_sum_of_what_crossed():
     blocks, y = table(0, n=80)
     parties = joined(blocks)
     with parties.recorded() as crossings:
         parties.exchange(PREPARE, Done)
-        if solver == "admm":
-            history = admm(parties, ScoreProblem(Logistic(), y), rho=0.3, max_iter=4)
-        else:
-            history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
+        history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
         during = len(crossings)
     for uplink, total, frame in ((True, parties.uplink_bytes, 0), (False, parties.downlink_bytes, FRAME_BYTES)):
         own = [crossing for crossing in crossings if crossing.uplink is uplink]
@@ -91,14 +80,16 @@ def test_counters_are_the_sum_of_what_crossed(solver):
     assert len(crossings) == during  # nothing is recorded outside the block
 
 
-def test_uplink_of_a_round_of_admm_is_one_number_a_record():
-    """14 bytes of head, 8 of length, n doubles and two sums, from each of M parties; a request has a frame of 28."""
+def test_a_round_is_one_number_a_record_each_way_and_some_products():
+    """14 bytes of head and 8 of each length, from and to each of three parties; a request has a frame of 28 too."""
     blocks, y = table(0, n=80, widths=(2, 3, 4))
     parties = joined(blocks)
     parties.exchange(PREPARE, Done)
-    history = admm(parties, ScoreProblem(Logistic(), y), rho=0.3, max_iter=5)
-    assert set(np.diff(history.uplink_bytes)) == {3 * (14 + 8 + 8 * 80 + 16)}
-    assert set(np.diff(history.downlink_bytes)) == {3 * (28 + 14 + 8 + 8 * 80)}
+    history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, precondition=False, max_iter=5, tol=0.0)
+    for k, up in enumerate(np.diff(history.uplink_bytes), start=1):  # k pairs of steps and differences
+        assert up == 3 * (14 + 8 + 8 * 80 + 3 * 8) + 3 * (14 + 8 + 8 * 5 * k)
+    for k, down in enumerate(np.diff(history.downlink_bytes), start=1):
+        assert down == 3 * (28 + 14 + 8 + 8 + 8 * 80 + 8) + 3 * (28 + 14 + 8 + 8 * (2 * k + 1))
 
 
 def test_recordings_nest_and_end_with_an_error():
@@ -118,8 +109,8 @@ def test_a_refusal_is_counted_and_so_is_what_came_with_it():
     """One party refuses; the bytes of the other crossed all the same."""
     blocks, _ = table(0)
     parties = InProcessParties([Party(blocks[0], name="p0", budget=(1.0, 1e-6)), Party(blocks[1], name="p1")])
-    with parties.recorded() as crossings, pytest.raises(PartyError, match="'p0' refused AdmmStart: its budget"):
-        parties.exchange(AdmmStart(1.0, 0.0, 1.0, 1), Done)
+    with parties.recorded() as crossings, pytest.raises(PartyError, match="'p0' refused LbfgsStart: its budget"):
+        parties.exchange(LbfgsStart(5, 1), Done)
     assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Done]
     assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
 
@@ -179,12 +170,10 @@ def test_names_must_differ_and_exist():
 
 KINDS = {kind.__name__: kind for kind in wire.Message.__subclasses__()}
 OPERATIONS = {
-    "Describe", "Prepare", "AdmmStart", "AdmmStep", "LbfgsStart", "LbfgsGradient", "LbfgsDirection", "LbfgsMove",
-    "Spectrum", "Keep", "Score",
+    "Describe", "Prepare", "LbfgsStart", "LbfgsGradient", "LbfgsDirection", "LbfgsMove", "BallVertex", "Keep", "Score",
 }  # fmt: skip
 REPLIES = {
-    "Description", "Done", "Refused", "Scores", "SpectrumReply", "AdmmReply", "LbfgsProducts", "LbfgsScores", "Trained",
-    "NoisyScores",
+    "Description", "Done", "Refused", "Scores", "BallChoice", "LbfgsProducts", "LbfgsScores", "Trained",
 }  # fmt: skip
 
 
@@ -222,9 +211,6 @@ def test_vectors_of_the_wrong_length_are_refused(length):
     party = Party(blocks[0], name="p")
     request(party, PREPARE)
     wrong = np.zeros(length)
-    request(party, AdmmStart(1.0, 0.0, 1.0, 0))
-    assert request(party, AdmmStep(wrong)).reason == f"AdmmStep.shift has {length} numbers for 50 rows"
-    assert isinstance(request(party, AdmmStep(np.zeros(50))), AdmmReply)
     request(party, LbfgsStart(5, 1))
     assert (
         request(party, LbfgsGradient(0.0, wrong, [1.0])).reason
@@ -241,9 +227,9 @@ def test_vectors_of_the_wrong_length_are_refused(length):
 
 def test_steps_without_their_start_are_refused():
     blocks, _ = table(0)
-    party = Party(blocks[0], name="p")
-    steps = (AdmmStep(np.zeros(50)), LbfgsGradient(0.0, np.zeros(50), []), LbfgsDirection([1.0]), LbfgsMove(1.0))
-    for start, allowed in ((None, ()), (AdmmStart(1.0, 0.0, 1.0, 1), (AdmmStep,)), (PREPARE, ())):
+    party = Party(blocks[0], name="p", data_norm=1.0, protocols=[ROUNDS])
+    steps = (LbfgsGradient(0.0, np.zeros(50), []), LbfgsDirection([1.0]), LbfgsMove(1.0), RoundsStep(np.zeros(50), 1))
+    for start, allowed in ((None, ()), (RoundsStart(1.0), (RoundsStep,)), (PREPARE, ())):
         if start is not None:
             assert isinstance(request(party, start), Done)
         for step in steps:
@@ -253,24 +239,8 @@ def test_steps_without_their_start_are_refused():
     assert "no part of a model named 'm'" in request(party, Score("m")).reason
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [(-1.0, 0.0, -INF, INF, 0), (1.0, -1e-9, -INF, INF, 0), (1.0, 0.0, 1.0, 2.0, 0), (1.0, 0.0, -2.0, -1.0, 0)],
-)
-def test_penalties_that_are_none_are_refused(wrong):
-    assert "a penalty needs l2 >= 0" in request(Party(np.ones((3, 2)), name="p"), Prepare(*wrong)).reason
-
-
-@pytest.mark.parametrize("wrong", [(0.0, 0.0, 1.0, 1), (-1.0, 0.0, 1.0, 1), (1.0, -0.5, 1.0, 1), (1.0, 0.0, 2.0, 1)])
-def test_settings_of_admm_that_are_none_are_refused(wrong):
-    assert "ADMM needs rho > 0" in request(Party(np.ones((3, 2)), name="p"), AdmmStart(*wrong)).reason
-
-
-@pytest.mark.parametrize("penalty", [(1.0, 0.1, -INF, INF, 0), (1.0, 0.0, -1.0, INF, 0), (1.0, 0.0, -INF, 1.0, 0)])
-def test_lbfgs_refuses_corners(penalty):
-    party = Party(np.ones((3, 2)), name="p")
-    request(party, Prepare(*penalty))
-    assert "L-BFGS needs a quadratic penalty" in request(party, LbfgsStart(5, 1)).reason
+def test_a_penalty_that_is_none_is_refused():
+    assert "a penalty needs l2 >= 0" in request(Party(np.ones((3, 2)), name="p"), Prepare(-1.0, 0)).reason
 
 
 def test_a_long_name_is_refused_in_few_words():
@@ -284,13 +254,13 @@ def test_a_long_name_is_refused_in_few_words():
 
 
 @pytest.mark.parametrize("budget", [(0.0, 0.0), (1.0, 1e-6), (1e6, 0.5)])
-@pytest.mark.parametrize("message", [AdmmStart(1.0, 0.0, 1.0, 1), LbfgsStart(5, 1), Spectrum()])
+@pytest.mark.parametrize("message", [LbfgsStart(5, 1), BallVertex(np.ones(3), 0.0)])
 def test_a_budget_refuses_what_has_no_noise(message, budget):
-    for answers in (None, {"noisy-admm"}):
-        party = Party(np.ones((3, 2)), name="p", budget=budget, answers=answers)
+    for answers in (None, {"noisy-rounds"}):
+        party = Party(np.ones((3, 2)), name="p", budget=budget, answers=answers, protocols=[ROUNDS])
         assert isinstance(request(party, PREPARE), Done if answers else Refused)
         assert "its budget is epsilon=" in request(party, message).reason
-        assert isinstance(request(party, AdmmStep(np.zeros(3))), Refused)
+        assert isinstance(request(party, LbfgsGradient(0.0, np.zeros(3), [])), Refused)
         assert isinstance(party.spent, NothingReleased)
 
 
@@ -304,7 +274,7 @@ def test_a_budget_refuses_scores():
     assert request(free, Score("m")).scores == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("message", [AdmmStart(1.0, 0.0, 1.0, 1), LbfgsStart(5, 1), Spectrum()])
+@pytest.mark.parametrize("message", [LbfgsStart(5, 1), BallVertex(np.ones(3), 0.0)])
 def test_without_a_budget_it_is_recorded(message):
     party = Party(np.ones((3, 2)), name="p")
     request(party, PREPARE)
@@ -357,23 +327,12 @@ def test_a_party_describes_only_what_is_public():
 
 def test_rows_are_taken_in_order_with_all_facts():
     party = Party(np.arange(8.0).reshape(4, 2), ids=list("abcd"), y=[1, 2, 3, 4], name="p", data_norm=3.0)
-    request(party, Spectrum())
+    request(party, BallVertex(np.ones(4), 0.0))
     some = party.take([2, 0])
     assert (list(some.ids), list(some.y), some.data_norm, some.name) == (["c", "a"], [3, 1], 3.0, "p")
     assert some.spent == party.spent
     some.adopt("m", Part(np.array([1.0, 10.0]), 0.0))
     assert request(some, Score("m")).scores == pytest.approx([54.0, 10.0])
-
-
-def test_spectrum_is_that_of_the_gram_matrix():
-    blocks, _ = table(3)
-    party = Party(blocks[0], name="p")
-    for intercept, D in ((0, blocks[0]), (1, np.column_stack([blocks[0], np.ones(50)]))):
-        request(party, Prepare(1.0, 0.0, -INF, INF, intercept))
-        singular = np.linalg.svd(D, compute_uv=False)
-        reply = request(party, Spectrum())
-        assert isinstance(reply, SpectrumReply)
-        assert (reply.smallest, reply.largest) == pytest.approx((singular[-1] ** 2, singular[0] ** 2))
 
 
 # --- an error of a party quotes no data -------------------------------------------------------------------------------
@@ -388,9 +347,9 @@ def quotes(*args, **kwargs):
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("gram", Spectrum()),
-        ("times", AdmmStep(np.zeros(3))),
-        ("back", AdmmStep(np.zeros(3))),
+        ("gram", LbfgsGradient(0.0, np.ones(3), [1.0])),
+        ("times", LbfgsDirection([1.0])),
+        ("back", BallVertex(np.ones(3), 0.0)),
         ("back", LbfgsGradient(0.0, np.zeros(3), [1.0])),
         ("times", Score("kept")),
     ],
@@ -401,7 +360,7 @@ def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog
     party = Party(np.full((3, 2), SENTINEL), name="p")
     party.adopt("kept", Part(np.ones(2), 0.0))
     request(party, PREPARE)
-    request(party, LbfgsStart(5, 1) if isinstance(message, LbfgsGradient) else AdmmStart(1.0, 0.0, 1.0, 1))
+    request(party, LbfgsStart(5, 1))
     monkeypatch.setattr(Columns, method, quotes)
     raw = request(party, message).encode()
     assert decode(raw).reason == "it failed there; the party's own log says more"
@@ -448,14 +407,13 @@ def close(number, secrets):
 
 
 SUMS = {
-    "AdmmReply": {"stationarity", "penalty"},
     "LbfgsScores": {"slope", "square", "penalty"},
 }  # declared in the docstrings of the messages: sums over at least two coefficients
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("intercept", [0, 1])
-@pytest.mark.parametrize("kind", [*FORMS, "printed", "lasso", "hinge", "lbfgs", "plain lbfgs"])
+@pytest.mark.parametrize("kind", ["lbfgs", "plain lbfgs"])
 def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
     """Random data, two or more columns at each party, which are neither columns of scores nor of each other."""
     n, widths = 40, (2, 3, 60)
@@ -463,7 +421,6 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
     parties = InProcessParties(
         [Party(sp.csr_matrix(block) if sparse else block, name=f"p{m}") for m, block in enumerate(blocks)]
     )
-    l1 = 0.01 if kind == "lasso" else 0.0  # so little that no party keeps a single column; see below
     coefficients = {name: [] for name in parties.names}
 
     def remember(_):
@@ -471,22 +428,12 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
             coefficients[name].append(worker_of(party).x.copy())
 
     with parties.recorded() as crossings:
-        parties.exchange(
-            {name: Prepare(0.7, l1, -INF, INF, intercept * (name == "p0")) for name in parties.names}, Done
-        )
-        if "lbfgs" in kind:
-            problem = ScoreProblem(Logistic(), y)
-            lbfgs(parties, problem, l2=0.7, precondition=kind == "lbfgs", max_iter=8, tol=0.0, after=remember)
-        else:
-            problem = ScoreProblem(Hinge() if kind == "hinge" else Squared() if kind == "lasso" else Logistic(), y)
-            form = kind if kind in FORMS else "sharing"
-            run = printed if kind == "printed" else functools.partial(admm, form=form)
-            run(parties, problem, rho=1.3, max_iter=8, after=remember)
+        parties.exchange({name: Prepare(0.7, intercept * (name == "p0")) for name in parties.names}, Done)
+        problem = ScoreProblem(Logistic(), y)
+        lbfgs(parties, problem, l2=0.7, precondition=kind == "lbfgs", max_iter=8, tol=0.0, after=remember)
         parties.exchange(Keep("m"), Done)
     uplink = [crossing for crossing in crossings if crossing.uplink]
-    assert {type(c.message).__name__ for c in uplink} == (
-        {"Done", "LbfgsProducts", "LbfgsScores"} if "lbfgs" in kind else {"Done", "AdmmReply"}
-    )
+    assert {type(c.message).__name__ for c in uplink} == {"Done", "LbfgsProducts", "LbfgsScores"}
     pairs, seen = 0, 0
     for crossing in uplink:
         m = parties.names.index(crossing.party)
@@ -515,15 +462,3 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
                 assert not close(value, blocks[m])
                 assert not any(close(value, x) for x in own if np.count_nonzero(x) > 1)
     assert seen >= 6
-
-
-def test_an_l1_penalty_can_lay_a_column_bare():
-    """What the boundary does not hide: scores of a model with one coefficient are a multiple of its column."""
-    blocks, _ = table(4, widths=(2, 3))
-    y = blocks[0][:, 1] + 0.01 * blocks[1][:, 2]
-    parties = joined(blocks)
-    parties.exchange(Prepare(0.0, 10.0, -INF, INF, 0), Done)
-    with parties.recorded() as crossings:
-        admm(parties, ScoreProblem(Squared(), y), rho=0.3, max_iter=50)
-    scores = [c.message.scores for c in crossings if c.uplink and c.party == "p0" and isinstance(c.message, AdmmReply)]
-    assert parallel(scores[-1], blocks[0][:, 1])

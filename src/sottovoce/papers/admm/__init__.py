@@ -1,7 +1,8 @@
 """Hu, Liu, Kong, Niu (2019): ADMM sharing over columns at several parties, and why its noise protects nobody.
 
-`algorithm` is Algorithm 1 and eq. (16) in one place; `printed` and `Perturbed` are the same over parties. What the
-paper proves, and what of it holds: `theorem_1_conditions`, `bounds`, `attacks`, and ``docs/papers/admm.md``.
+`algorithm` is Algorithm 1 and eq. (16) in the paper's letters; `admm` is the method with other forms, losses and
+penalties, and `noisy_admm` a form whose noise does protect. What the paper proves, and what of it holds:
+`theorem_1_conditions`, `bounds`, `attacks`, and ``docs/papers/admm.md``.
 """
 
 from sottovoce.papers.admm.algorithm import admm_sharing, perturbed_admm_sharing
@@ -22,15 +23,13 @@ from sottovoce.papers.admm.bounds import (
     theorem_3_std,
 )
 from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.noise import PublishedNoise
-from sottovoce.papers.admm.perturbed import PROTOCOL, Perturbed
-from sottovoce.papers.admm.rounds import printed
+from sottovoce.papers.admm.noisy import noisy_admm
+from sottovoce.papers.admm.sharing import Penalty, admm, usual_rho
 
 __all__ = [
-    "PROTOCOL",
     "Lemma1Counterexample",
-    "Perturbed",
-    "PublishedNoise",
+    "Penalty",
+    "admm",
     "admm_sharing",
     "corollary_1",
     "coupling",
@@ -38,12 +37,13 @@ __all__ = [
     "identify_rows",
     "labels_from_dual",
     "lemma_1_bound",
+    "noisy_admm",
     "perturbed_admm_sharing",
-    "printed",
     "rate_constant",
     "recover_block",
     "rows_to_know",
     "start_value",
     "theorem_1_conditions",
     "theorem_3_std",
+    "usual_rho",
 ]

@@ -2,9 +2,12 @@ r"""Algorithm 1 of Hu et al. (2019), and the perturbed updates of eq. (16), in t
 
 All parties' blocks D_m lie in one place here, which is what the algorithm is there to avoid: this is the listing, to
 be read beside the paper. R_m is half the squared norm and l the sum of logistic losses, as in Section 5, so that (6) is
-one linear system a party and (7) one scalar problem a record. Everything starts at zero. The same with parties that
-show nothing but their messages: `sottovoce.papers.admm.printed`, `sottovoce.papers.admm.Perturbed`. For models that are
-meant to be used: `sottovoce.vertical`.
+one linear system a party and (7) one scalar problem a record. Everything starts at zero. The same with other forms,
+losses and penalties: `sottovoce.papers.admm.admm`. For models that are meant to be used: `sottovoce.vertical`.
+
+The noise of eq. (16), and what is false about it: party m sends D (x + xi), and D xi ~ N(0, sigma^2 P) with P the
+projection on the columns of D. It never leaves their span, and tables that differ have spans that differ: one message
+can tell them apart with certainty, whatever sigma is. See ``docs/privacy/published_vertical_noise.md``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,7 +72,12 @@ def perturbed_admm_sharing(
 
 
 def half_inverse(Dm: Array) -> Array:
-    """Return F with F F' = (D_m'D_m)^-1, the pseudo-inverse where columns are dependent, as on real data."""
+    """Return F with F F' = (D_m'D_m)^-1, so that sigma F N(0, I) is xi of eq. (16).
+
+    Where D_m'D_m is singular, as on real data (one-hot columns add up to one), the paper's Assumption 1.1 fails and xi
+    is not defined. We take the pseudo-inverse: xi lies in the span of the rows, and the law of D xi is still
+    N(0, sigma^2 P). F has as many columns as D_m has rank; singular values below about 1e-6 of the largest count as 0.
+    """
     values, vectors = np.linalg.eigh(Dm.T @ Dm)
     kept = values > max(Dm.shape) * np.finfo(np.float64).eps * values[-1]
     root: Array = vectors[:, kept] / np.sqrt(values[kept])

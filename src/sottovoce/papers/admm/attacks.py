@@ -1,6 +1,6 @@
 r"""Attacks on the published noise of ADMM sharing: demonstrations that its privacy claim does not hold.
 
-A release is the message v = D (x + xi) of one party, see `sottovoce.papers.admm.noise`. What each attacker
+A release is the message v = D (x + xi) of one party, eq. (16). What each attacker
 knows besides is said below. None of them needs to know the noise level, the weights x, or anything about other parties.
 Proofs: ``docs/privacy/published_vertical_noise.md``.
 
@@ -53,11 +53,6 @@ def distance_to_columns(release: Array, block: Array) -> float:
     -------
     float
         In [0, 1]: 1e-13 or less stands for 0.
-
-    Raises
-    ------
-    ParameterError
-        If the shapes do not fit, or the release is zero or not finite.
     """
     release, block = _fitting(release, block)
     return float(np.linalg.norm(release - block @ _weights(block, release)) / np.linalg.norm(release))
@@ -83,11 +78,6 @@ def identify_rows(release: Array, rows: NDArray[np.intp], known: Array, candidat
     -------
     ndarray of shape (n - k,)
         Numbers of candidates, for the unknown rows in order.
-
-    Raises
-    ------
-    ParameterError
-        If the shapes do not fit, or the release is zero or not finite.
     """
     release = np.asarray(release, dtype=np.float64)
     seen, known = _fitting(release[rows], known)
@@ -175,11 +165,6 @@ class Lemma1Counterexample:
     ----------
     n_pairs : int, >= 4
         k; the block has 2k rows and d = k + 1 columns. From 35 on the bound is exceeded.
-
-    Raises
-    ------
-    ParameterError
-        If ``n_pairs`` is out of its range.
     """
 
     n_pairs: int

@@ -38,7 +38,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.papers.admm.conditions import Theorem1Report
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.papers.admm.sharing import ScoreProblem
 
 __all__ = ["corollary_1", "coupling", "lemma_1_bound", "rate_constant", "start_value", "theorem_3_std"]
 
@@ -71,18 +71,14 @@ def rate_constant(report: Theorem1Report, theta: float) -> float:
         Of the parties, for the rho of the run; it need not hold. Columns may be linearly dependent.
     theta : float
         From `coupling`.
-
-    Returns
-    -------
-    float
     """
     rho, L = report.rho, report.smoothness
     from_z = report.modulus / 2.0 - L * L / rho
-    falls = [(party.modulus - rho * theta) / 2.0 for party in report.parties.values()]
+    falls = [(party.modulus - rho * theta) / 2.0 for party in report.parties]
     if not (rho >= L and from_z > 0.0 and min(falls) > 0.0):
         return math.inf
     worst = (1.0 + rho * rho) * (L / rho) ** 2 / from_z
-    for party, fall in zip(report.parties.values(), falls, strict=True):
+    for party, fall in zip(report.parties, falls, strict=True):
         kappa = 1.0 + max(abs(1.0 - rho * party.smallest), abs(1.0 - rho * party.largest))
         worst = max(worst, kappa * kappa / fall)
     return worst
@@ -97,10 +93,6 @@ def start_value(loss: Loss | SmoothLoss, y: Vector, rho: float) -> float:
     y : ndarray of shape (n,)
         Labels.
     rho : float, > 0
-
-    Returns
-    -------
-    float
     """
     problem = ScoreProblem(loss, y)
     z = problem.minimise(np.zeros(len(y)), rho)
@@ -126,15 +118,6 @@ def lemma_1_bound(d: int, *, penalty: float, curvature: float, rho: float, n_par
         M.
     norm_bound : float, >= 0
         b_1, the assumed bound on the norms of weights, z and y.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ParameterError
-        If an argument is out of its range.
 
     Examples
     --------
@@ -165,11 +148,6 @@ def theorem_3_std(bound: float, *, epsilon: float, delta: float) -> float:
     -------
     float
         In the unit of a message.
-
-    Raises
-    ------
-    ParameterError
-        If an argument is out of its range.
     """
     bound = number("bound", bound, at_least=0.0)
     epsilon = number("epsilon", epsilon, above=0.0, at_most=1.0, remedy="Theorem 3 is stated for epsilon up to 1.")
@@ -196,11 +174,6 @@ def corollary_1(*, epsilon: float, delta: float, delta_prime: float, n_rounds: i
     -------
     epsilon, delta : float
         epsilon' and T delta + delta'. What holds is epsilon = infinity.
-
-    Raises
-    ------
-    ParameterError
-        If an argument is out of its range.
     """
     epsilon = number("epsilon", epsilon, above=0.0, at_most=1.0, remedy="Theorem 3 is stated for epsilon up to 1.")
     delta = number("delta", delta, above=0.0, below=1.0)

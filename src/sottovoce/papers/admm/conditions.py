@@ -8,7 +8,7 @@ For the problem l(sum_m D_m x_m) + sum_m R_m(x_m), l a *sum* of losses and R_m w
 * **2 (b)** gamma_m(rho) >= 2 sigma_max(D_m'D_m).
 * **2 (c)** rho gamma(rho) > 2 L^2 and rho >= L.
 * **3.** The objective is bounded below.
-* **4.** R_m is convex, or smooth. All of `sottovoce.vertical.table.penalty` are convex.
+* **4.** R_m is convex, or smooth. Every `sottovoce.papers.admm.Penalty` is convex.
 
 The moduli. (6) is R_m plus the quadratic rho/2 |D_m x|^2 plus a linear term, and R_m minus l2/2 |x|^2 is convex, so
 gamma_m(rho) = l2 + rho sigma_min(D_m'D_m); where the party carries the free intercept, which R_m leaves out, l2 drops
@@ -28,37 +28,25 @@ References
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, SmoothLoss
-from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import read_public_facts
-from sottovoce.vertical.protocols.exact.messages import Spectrum, SpectrumReply
-from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Done
+from sottovoce.papers.admm.sharing import Penalty
 
 __all__ = ["PartyCondition", "Theorem1Report", "theorem_1_conditions"]
 
 
 @dataclass(frozen=True)
 class PartyCondition:
-    """What Assumption 1 says of one party.
+    """What Assumption 1 says of one party: extreme eigenvalues of D'D, gamma_m(rho), least rho with 2 (b).
 
-    Attributes
-    ----------
-    smallest, largest : float
-        Extreme eigenvalues of D'D, the column of ones of an intercept included; ``smallest`` is 0 where it is not above
-        rounding errors.
-    modulus : float
-        gamma_m(rho).
-    least_rho : float
-        Least rho with gamma_m(rho) >= 2 ``largest``; inf if there is none.
+    The column of ones of an intercept counts; ``smallest`` is 0 where it is not above rounding errors.
     """
 
     smallest: float
@@ -79,26 +67,14 @@ class PartyCondition:
 
 @dataclass(frozen=True)
 class Theorem1Report:
-    """Which of the conditions of Theorem 1 hold.
+    """Which of the conditions of Theorem 1 hold at ``rho``.
 
-    Attributes
-    ----------
-    rho : float
-        Penalty parameter that was asked about.
-    parties : dict
-        By name.
-    smoothness : float
-        L.
-    modulus : float
-        gamma(rho) of subproblem (7).
-    failing : tuple of str
-        The conditions that do not hold, in words; empty when all do.
-    least_rho : float
-        All conditions hold for every rho above it, and for none below; inf if there is no such rho.
+    ``smoothness`` is L, ``modulus`` gamma(rho) of (7); ``failing`` has the conditions that do not hold, in words. All
+    hold for every rho above ``least_rho`` and for none below; it is inf if there is no such rho.
     """
 
     rho: float
-    parties: Mapping[str, PartyCondition]
+    parties: tuple[PartyCondition, ...]
     smoothness: float
     modulus: float
     failing: tuple[str, ...]
@@ -111,46 +87,39 @@ class Theorem1Report:
 
 
 def theorem_1_conditions(
-    parties: Parties, loss: Loss | SmoothLoss, *, penalty: Penalty, rho: float, intercept: str | None = None
+    blocks: Sequence[NDArray[np.float64]],
+    loss: Loss | SmoothLoss,
+    *,
+    penalty: Penalty,
+    rho: float,
+    intercept: int | None = None,
 ) -> Theorem1Report:
-    """Check Assumption 1 of Hu et al. for these parties; they are prepared again, a training under way is dropped.
-
-    It asks each party for the extreme eigenvalues of its Gram matrix, which is a release without noise: a check of
-    theory, for data that are not secret.
+    """Check Assumption 1 of Hu et al. for these parties' columns.
 
     Parameters
     ----------
-    parties : Parties
+    blocks : sequence of ndarray of shape (n, d_m)
     loss : Loss or SmoothLoss
         Of one record; the objective is the sum over the records.
     penalty : Penalty
         R_m of every party, for the sum of losses (lambda R_m of the paper).
     rho : float, > 0
         Penalty parameter of the printed form, for the sum of losses.
-    intercept : str or None
-        Party that carries the free intercept.
-
-    Returns
-    -------
-    Theorem1Report
+    intercept : int or None
+        Which party, from 0, carries the free intercept.
 
     Raises
     ------
     ParameterError
-        If rho is not positive and finite, or no party has the name ``intercept``.
-    PartyError
-        If a party refuses, for instance because it has a budget.
+        If rho is not positive and finite, or there is no party ``intercept``.
     """
     rho = number("rho", rho, above=0.0)
-    if intercept is not None and intercept not in parties.names:
-        raise ParameterError(f"intercept must name a party ({', '.join(map(repr, parties.names))}); got {intercept!r}.")
-    facts = read_public_facts(parties)
-    requests = {name: Prepare(*penalty[:4], int(name == intercept)) for name in parties.names}
-    parties.exchange(requests, Done)
-    by_party = {
-        name: _party(reply, facts[name].n_features + (name == intercept), 0.0 if name == intercept else penalty.l2, rho)
-        for name, reply in parties.exchange(Spectrum(), SpectrumReply).items()
-    }
+    if intercept is not None and intercept not in range(len(blocks)):
+        raise ParameterError(f"intercept must be one of the {len(blocks)} parties, from 0; got {intercept!r}.")
+    parties = tuple(
+        _party(np.column_stack([D, np.ones(len(D))]), 0.0, rho) if m == intercept else _party(D, penalty.l2, rho)
+        for m, D in enumerate(blocks)
+    )
     L = loss.smoothness
     convex = isinstance(loss, Loss)
     modulus = rho if convex else rho - L
@@ -161,13 +130,13 @@ def theorem_1_conditions(
     failing = []
     if math.isinf(L):
         failing.append(f"1: the derivative of the {loss.name} loss jumps, it has no Lipschitz constant")
-    for name, party in by_party.items():
+    for m, party in enumerate(parties, start=1):
         if not party.has_full_rank:
-            failing.append(f"1: the columns of party {name!r} are linearly dependent")
+            failing.append(f"1: the columns of party {m} are linearly dependent")
         if not party.modulus > 0.0:
-            failing.append(f"2 (a): subproblem (6) of party {name!r} is not strongly convex, gamma_m = 0")
+            failing.append(f"2 (a): subproblem (6) of party {m} is not strongly convex, gamma_m = 0")
         if not party.holds_b:
-            failing.append(f"2 (b): gamma_m = {party.modulus:g} of party {name!r} is below {2 * party.largest:g}")
+            failing.append(f"2 (b): gamma_m = {party.modulus:g} of party {m} is below {2 * party.largest:g}")
     if not modulus > 0.0:
         failing.append(f"2 (a): subproblem (7) is not strongly convex, rho = {rho:g} is not above L = {L:g}")
     if not rho * modulus > 2.0 * L * L:
@@ -176,11 +145,11 @@ def theorem_1_conditions(
         failing.append(f"2 (c): rho = {rho:g} is below L = {L:g}")
     if not bounded:
         failing.append("3: the objective may be unbounded below")
-    possible = bounded and all(party.has_full_rank for party in by_party.values())
-    least = max((math.sqrt(2.0) if convex else 2.0) * L, *(party.least_rho for party in by_party.values()))
+    possible = bounded and all(party.has_full_rank for party in parties)
+    least = max((math.sqrt(2.0) if convex else 2.0) * L, *(party.least_rho for party in parties))
     return Theorem1Report(
         rho=rho,
-        parties=by_party,
+        parties=parties,
         smoothness=L,
         modulus=modulus,
         failing=tuple(failing),
@@ -188,9 +157,10 @@ def theorem_1_conditions(
     )
 
 
-def _party(spectrum: SpectrumReply, n_columns: int, l2: float, rho: float) -> PartyCondition:
-    smallest, largest = spectrum.smallest, spectrum.largest
-    if not smallest > n_columns * np.finfo(np.float64).eps * largest:  # rounding errors of a 0 are as large
+def _party(D: NDArray[np.float64], l2: float, rho: float) -> PartyCondition:
+    values = np.linalg.eigvalsh(D.T @ D)
+    smallest, largest = max(float(values[0]), 0.0), float(values[-1])
+    if not smallest > D.shape[1] * np.finfo(np.float64).eps * largest:  # rounding errors of a 0 are as large
         smallest = 0.0
     missing = 2.0 * largest - l2
     least = 0.0 if missing <= 0.0 else missing / smallest if smallest > 0.0 else math.inf

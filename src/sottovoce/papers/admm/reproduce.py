@@ -23,11 +23,7 @@ from sottovoce.papers.admm.algorithm import admm_sharing, half_inverse, perturbe
 from sottovoce.papers.admm.attacks import Lemma1Counterexample, distance_to_columns, labels_from_dual
 from sottovoce.papers.admm.bounds import corollary_1, lemma_1_bound, theorem_3_std
 from sottovoce.papers.admm.conditions import theorem_1_conditions
-from sottovoce.papers.admm.rounds import printed
-from sottovoce.vertical import split_columns
-from sottovoce.vertical.protocols.exact.plan import prepare
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.papers.admm.sharing import Penalty, admm
 
 Array = NDArray[np.float64]
 Line = tuple[str, ...]
@@ -188,12 +184,11 @@ def theorem_1() -> list[Line]:
     column = np.ones((50, 1)) / np.sqrt(50.0)
     lines: list[Line] = []
     for M, rho in ((2, 2.5), (3, 2.0)):
-        parties = split_columns(np.hstack([column] * M), [1] * M)
-        holds = theorem_1_conditions(parties, Squared(), penalty=Penalty(0.0), rho=rho).holds
-        prepare(parties, Penalty(0.0), intercept_at=None)
+        blocks, labels = [column] * M, np.linspace(-1.0, 2.0, 50)
+        holds = theorem_1_conditions(blocks, Squared(), penalty=Penalty(), rho=rho).holds
         try:
-            history = printed(parties, ScoreProblem(Squared(), np.linspace(-1.0, 2.0, 50)), rho=rho, max_iter=2000)
-            end = "converges" if history.converged else "does not converge"
+            run = admm(blocks, Squared(), labels, penalty=Penalty(), rho=rho, form="printed", max_iter=2000)
+            end = "converges" if run.converged else "does not converge"
         except ParameterError:
             end = "diverges"
         lines.append((f"{M} parties, one column, rho {rho:g}: conditions {'hold' if holds else 'fail'}", end))

@@ -16,8 +16,7 @@ class History:
     objective : list of float
         Sum of losses plus penalties at the coefficients of that round.
     stationarity : list of float
-        The stopping measure at the start of the round: the Lyapunov function V^t of eq. (13) for ADMM, the bound on the
-        distance to the least objective for L-BFGS.
+        The stopping measure at the start of the round: the bound on the distance to the least objective.
     uplink_bytes, downlink_bytes : list of int
         Everything that crossed since the start, the set-up included.
     converged : bool

@@ -1,9 +1,4 @@
-"""Whether the parties compute jointly, ``mechanism="auto"``, and by which engine: by public facts alone, and why.
-
-Noisy ADMM is never taken. Its statement leaves out the coefficients that each party keeps, which that of local models
-covers; and no public fact that we tried says where it is the more accurate of the two
-(``docs/decisions/0021-who-wins-over-columns.md``).
-"""
+"""Whether the parties compute jointly, ``mechanism="auto"``, and by which engine: by public facts alone, and why."""
 
 import json
 import math

@@ -12,14 +12,13 @@ from scipy.special import expit
 from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Absolute, Hinge, Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
+from sottovoce.losses import Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, choose_engine, choose_mechanism, engine_for
 from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
-from sottovoce.vertical.estimators.structure import balls_by_party, groups_by_party
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import MECHANISMS, plan_class
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
@@ -29,7 +28,7 @@ __all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
 
 _AUTO: Final = "auto"
 _MARGIN_LOSSES: Final = ("hinge", "sigmoid")
-_RESIDUAL_LOSSES: Final = ("squared", "huber", "absolute")
+_RESIDUAL_LOSSES: Final = ("squared", "huber")
 
 
 def _mechanism_text() -> str:
@@ -52,7 +51,7 @@ def _options_text() -> str:
 # First among the bases of an estimator: the parameters that it declares again then go before those of its own base.
 @estimator
 class _PenalisedEstimator(VerticalEstimator):
-    """Base of all three: a penalty, solvers without noise, mechanisms with noise."""
+    """Base of all three: a penalty, a solver without noise, mechanisms with noise."""
 
     mechanism: str | type[VerticalPlan] = parameter(
         "{" + ", ".join(f'"{name}"' for name in (*MECHANISMS, _AUTO)) + "} or subclass of VerticalPlan",
@@ -71,41 +70,15 @@ class _PenalisedEstimator(VerticalEstimator):
         default="auto",
         text="""Strength of the penalty. ``"auto"`` is 1 / n_samples, scikit-learn's C = 1.""",
     )
-    l1_ratio: float = parameter(
-        "float, in [0, 1]", default=0.0, text="Without noise: ``R(w) = (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``."
-    )
-    coef_bounds: tuple[float, float] | None = parameter(
-        "(low, high) or None", default=None, text="Without noise: bounds of every coefficient, low <= 0 <= high."
-    )
-    groups: Any = parameter(
-        '"party", dict or None',
-        default=None,
-        text="""Without noise: columns whose coefficients are 0 all or none of them (group LASSO). ``"party"``: the
-        columns of each party are one group. Or sizes of runs of columns by party, ``{"bank": [3, 1, 4]}``; they add up
-        to the party's columns. The L1 part of R is then the sum over the groups of ``l1_ratio sqrt(size) |w_g|_2``.""",
-    )
-    coef_set: Any = parameter(
-        '("l1" or "l2", radius), dict or None',
-        default=None,
-        text="""Without noise: a ball around 0 in which the coefficients of each party stay, or one by party,
-        ``{"bank": ("l1", 2.0)}``.""",
-    )
-    solver: str = parameter(
-        '{"auto", "lbfgs", "admm"}',
-        default="auto",
-        text="""Without noise. ``"auto"``: L-BFGS where loss and penalty are smooth, else ADMM.""",
-    )
     solver_options: Mapping[str, Any] | None = parameter(
         "dict or None",
         default=None,
-        text="""``memory`` and ``precondition`` for L-BFGS; ``admm_form``, ``admm_penalty`` and ``relaxation`` for
-        ADMM.""",
+        text="Without noise: ``memory`` and ``precondition`` of L-BFGS.",
     )
     tol: float = parameter(
         "float, > 0",
         default=1e-6,
-        text="""Without noise: see `sottovoce.vertical.protocols.exact.lbfgs.lbfgs` and
-        `sottovoce.vertical.protocols.exact.admm.admm`.""",
+        text="Without noise: see `sottovoce.vertical.protocols.exact.lbfgs.lbfgs`.",
     )
 
     def _check_parameters(self) -> None:
@@ -113,7 +86,6 @@ class _PenalisedEstimator(VerticalEstimator):
             choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
         choice("engine", self.engine, CHOICES)
         super()._check_parameters()
-        number("l1_ratio", self.l1_ratio, at_least=0.0, at_most=1.0)
 
     def _own_facts(self, n_samples: int) -> dict[str, Any]:
         if isinstance(self.alpha, str) and self.alpha == "auto":
@@ -125,17 +97,10 @@ class _PenalisedEstimator(VerticalEstimator):
         if math.isinf(facts["epsilon"]):
             if form is not None:
                 raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
-            return self._exact_plan(facts)
-        if self.l1_ratio != 0.0 or self.coef_bounds is not None or given_options("solver_options", self.solver_options):
-            raise ParameterError(
-                "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
-                "mechanisms have an L2 penalty."
-            )
-        if self.groups is not None or self.coef_set is not None:
-            raise ParameterError(
-                "groups and coef_set are for a training without noise (epsilon=inf); the private mechanisms have an L2 "
-                "penalty. VerticalLasso and VerticalSparseLogisticRegression train in an l1 ball."
-            )
+            options = known_options("solver_options", self.solver_options, ExactPlan.options)
+            return ExactPlan(**facts, max_iter=self.max_iter, tol=self.tol, **options)
+        if given_options("solver_options", self.solver_options):
+            raise ParameterError("solver_options are for a training without noise (epsilon=inf).")
         mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
         kind = plan_class(self.mechanism) or MECHANISMS[mechanism]
         place = f" for mechanism={(_AUTO if self.mechanism == _AUTO else mechanism)!r}"
@@ -184,40 +149,14 @@ class _PenalisedEstimator(VerticalEstimator):
             ),
         )
 
-    def _exact_plan(self, facts: dict[str, Any]) -> ExactPlan:
-        solver = choice("solver", self.solver, ("auto", "lbfgs", "admm"))
-        options = known_options("solver_options", self.solver_options, ExactPlan.options)
-        groups = groups_by_party(self.groups, facts["facts"].descriptions)
-        balls = balls_by_party(self.coef_set, facts["facts"].names)
-        if solver == "auto":
-            plain = self.coef_bounds is None and not groups and not balls
-            smooth = self.l1_ratio == 0.0 and plain and math.isfinite(facts["loss"].smoothness)
-            solver = "lbfgs" if smooth else "admm"
-        return ExactPlan(
-            **facts,
-            solver=solver,
-            l1_ratio=float(self.l1_ratio),
-            coef_bounds=(-math.inf, math.inf) if self.coef_bounds is None else self.coef_bounds,
-            groups=groups,
-            balls=balls,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            **options,
-        )
-
 
 @estimator
 class VerticalLogisticRegression(_PenalisedEstimator, VerticalLogisticModel):
     r"""Logistic regression over columns that several parties hold of the same people.
 
-    Minimises :math:`\frac1n \sum_i \log(1 + e^{-y_i (\sum_m x_{i,m}^\top w_m + b)}) + \alpha R(w)`, without noise by
-    block-preconditioned L-BFGS or ADMM sharing [1]_, privately by one of several mechanisms. The model stays split:
-    each party keeps its own coefficients.
-
-    References
-    ----------
-    .. [1] Hu, Liu, Kong, Niu (2019). Learning Privately over Distributed Features: An ADMM Sharing Approach.
-       arXiv:1907.07735.
+    Minimises :math:`\frac1n \sum_i \log(1 + e^{-y_i (\sum_m x_{i,m}^\top w_m + b)}) + \frac\alpha2 |w|^2`, without
+    noise by block-preconditioned L-BFGS, privately by one of several mechanisms. The model stays split: each party
+    keeps its own coefficients.
 
     Examples
     --------
@@ -237,8 +176,8 @@ class VerticalLogisticRegression(_PenalisedEstimator, VerticalLogisticModel):
 class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     r"""Linear SVM over columns that several parties hold of the same people.
 
-    Minimises :math:`\frac1n \sum_i h(y_i (\sum_m x_{i,m}^\top w_m + b)) + \alpha R(w)` with the hinge loss h, its
-    corner rounded over a width of ``smoothing``. With ``mechanism="local-models"`` the other parties fit the labels
+    Minimises :math:`\frac1n \sum_i h(y_i (\sum_m x_{i,m}^\top w_m + b)) + \frac\alpha2 |w|^2` with the hinge loss h,
+    its corner rounded over a width of ``smoothing``. With ``mechanism="local-models"`` the other parties fit the labels
     by least squares, whose scores are on the same scale as margins.
 
     ``loss="sigmoid"`` has 1 / (1 + exp(y s)) for the score s instead, a smooth count of errors: a record that is far on
@@ -263,22 +202,16 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
         text="""``"sigmoid"`` is for a training without noise.""",
     )
     smoothing: float = parameter(
-        "float, >= 0",
+        "float, > 0",
         default=0.5,
-        text="""Width of the hinge's rounded corner; 0 is the plain hinge loss (ADMM only). ``mechanism="secure"``
-        trains one of at least 1.""",
+        text="""Width of the hinge's rounded corner. ``mechanism="secure"`` trains one of at least 1.""",
     )
 
     def _make_loss(self) -> SmoothLoss:
         if choice("loss", self.loss, _MARGIN_LOSSES) == "sigmoid":
             _refuse_private(self.loss, self.epsilon, "hinge")
             return SigmoidLoss()
-        smoothing = number("smoothing", self.smoothing, at_least=0.0)
-        if smoothing == 0.0 and math.isfinite(self.epsilon or math.inf):
-            raise ParameterError(
-                "smoothing must be above 0 for a private training, whose exact local model needs a smooth loss; got 0."
-            )
-        return SmoothedHinge(smoothing) if smoothing > 0.0 else Hinge()
+        return SmoothedHinge(number("smoothing", self.smoothing, above=0.0))
 
     def _margin_loss(self, margins: Vector) -> dict[str, float]:
         if self.loss == "sigmoid":
@@ -290,11 +223,11 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
 class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     r"""Ridge regression over columns that several parties hold of the same people.
 
-    Minimises :math:`\frac1{2n} \sum_i (y_i - \sum_m x_{i,m}^\top w_m - b)^2 + \alpha R(w)`.
+    Minimises :math:`\frac1{2n} \sum_i (y_i - \sum_m x_{i,m}^\top w_m - b)^2 + \frac\alpha2 |w|^2`.
 
     ``loss="huber"`` has a straight line in place of the square for residuals of more than ``threshold`` (the model of
-    scikit-learn's ``HuberRegressor``, with a scale that is given and not fitted), ``loss="absolute"`` for all of them:
-    labels that are far off then pull with a bounded force.
+    scikit-learn's ``HuberRegressor``, with a scale that is given and not fitted): labels that are far off then pull
+    with a bounded force.
 
     Examples
     --------
@@ -310,7 +243,7 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     loss: str = parameter(
         "{" + ", ".join(f'"{name}"' for name in _RESIDUAL_LOSSES) + "}",
         default="squared",
-        text="""All but ``"squared"`` are for a training without noise; ``"absolute"`` is trained by ADMM.""",
+        text="""``"huber"`` is for a training without noise.""",
     )
     threshold: float = parameter(
         "float, > 0",
@@ -322,7 +255,7 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
         if choice("loss", self.loss, _RESIDUAL_LOSSES) == "squared":
             return Squared()
         _refuse_private(self.loss, self.epsilon, "squared")
-        return Absolute() if self.loss == "absolute" else Huber(number("threshold", self.threshold, above=0.0))
+        return Huber(number("threshold", self.threshold, above=0.0))
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
         measures = super()._measures(y, scores)

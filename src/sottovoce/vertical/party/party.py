@@ -84,7 +84,7 @@ class Party:
         Name of the data set in the ledger, created with ``adjacency="replace-one"``: the people of this table.
     answers : set of str or None
         What the owner allows a coordinator to ask, by the names of ``docs/messages.md``. None allows the
-        private mechanisms but noisy ADMM where there is a budget, and everything where there is none. For scoring
+        private mechanisms where there is a budget, and everything where there is none. For scoring
         alone: ``answers={"score"}``.
     journal : Journal or None
         Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
@@ -96,8 +96,8 @@ class Party:
     computing : ComputeSite or None
         Where and with whom it computes jointly, for ``mechanism="secure"``; None only with parties of its own process.
     protocols : sequence of Protocol
-        Forms for study that it answers beside the closed list, `sottovoce.papers.admm.PROTOCOL` say; for parties within
-        one process. No organisation's own settings can name any.
+        Forms for study that it answers beside the closed list, `sottovoce.papers.frank_wolfe.PROTOCOL` say; for parties
+        within one process. No organisation's own settings can name any.
 
     Raises
     ------

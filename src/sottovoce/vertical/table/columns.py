@@ -85,25 +85,6 @@ class Columns:
         table = np.asarray(self.table, dtype=np.float64)  # fewer rows than columns: the product is what is large
         return np.asarray(table @ table.T)
 
-    def squares(self) -> Vector:
-        out = np.zeros(self.n_columns)
-        if self._sparse:
-            table = self._double()
-            out[: self.n_features] = table.multiply(table).sum(axis=0)
-        else:
-            for _, piece in self._pieces():
-                out[: self.n_features] += np.einsum("ij,ij->j", piece, piece)
-        if self.intercept:
-            out[-1] = self.n_rows
-        return out
-
-    def dense_by_column(self) -> Vector:
-        """Return the whole table in double precision, column by column in memory."""
-        table = self.table.toarray() if self._sparse else self.table
-        if self.intercept:
-            table = np.column_stack([table, np.ones(self.n_rows)])
-        return np.asfortranarray(table, dtype=np.float64)
-
     def _double(self) -> Any:
         """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
         return self.table.astype(np.float64, copy=False)

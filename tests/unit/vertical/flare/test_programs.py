@@ -25,6 +25,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 EXACT = {"epsilon": float("inf")}
+BALL = {"epsilon": 4.0, "delta": 1e-3, "aggregation": "global", "radius": 2.0}  # private, in several rounds
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -64,9 +65,9 @@ def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
 
 def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path) -> None:
     """With noise: the same model, and what the parties gave is not asked again."""
-    parameters = {"epsilon": 4.0, "delta": 1e-3, "mechanism": "noisy-admm", "mechanism_options": {"max_iter": 6}}
+    parameters = {**BALL, "n_steps": 6}
     sites = Sites(tmp_path)
-    spec = sites.begin(parameters=parameters)
+    spec = sites.begin(model="sparse-logistic", parameters=parameters)
     told = sites.run(spec, cut=9)
     assert told["phase"] == "failed"
     assert "could not be reached" in told["error"]
@@ -86,8 +87,8 @@ def test_the_label_holders_ledger_is_charged_once_for_all_parties(tmp_path: Path
     settings = sites.home.site_file
     budget = '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
     settings.write_text(settings.read_text().replace('"exact", ', "") + budget)
-    parameters = {"epsilon": 4.0, "delta": 1e-3, "mechanism": "noisy-admm", "mechanism_options": {"max_iter": 3}}
-    spec = sites.begin(parameters=parameters)
+    parameters = {**BALL, "n_steps": 3}
+    spec = sites.begin(model="sparse-logistic", parameters=parameters)
     assert sites.run(spec, cut=7)["phase"] == "failed"
     spec.begin_again(sites.home.runs / spec.run)
     told = sites.run(spec)

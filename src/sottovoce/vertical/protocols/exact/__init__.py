@@ -1,16 +1,12 @@
-"""Training without noise, by L-BFGS or ADMM sharing."""
+"""Training without noise, by L-BFGS."""
 
 from sottovoce.vertical.protocol import Protocol
 from sottovoce.vertical.protocols.exact.party import (
     EXACT,
-    AdmmStartHandler,
-    AdmmStepHandler,
     LbfgsDirectionHandler,
     LbfgsGradientHandler,
     LbfgsMoveHandler,
     LbfgsStartHandler,
-    SpectrumHandler,
-    StructureHandler,
 )
 from sottovoce.vertical.protocols.general.party import KeepHandler, PrepareHandler
 
@@ -20,14 +16,10 @@ PROTOCOL = Protocol(
     EXACT,
     handlers=(
         PrepareHandler,
-        StructureHandler,
-        AdmmStartHandler,
-        AdmmStepHandler,
         LbfgsStartHandler,
         LbfgsGradientHandler,
         LbfgsDirectionHandler,
         LbfgsMoveHandler,
-        SpectrumHandler,
         KeepHandler,
     ),
 )

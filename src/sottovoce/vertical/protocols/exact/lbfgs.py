@@ -1,4 +1,4 @@
-r"""L-BFGS preconditioned block by block, on the same messages as ADMM: the default solver for smooth penalties.
+r"""L-BFGS preconditioned block by block: the optimum of the joint problem, for a smooth loss and an L2 penalty.
 
 The gradient of party m is D_m'l'(z) + R_m x_m, from one number a record. Each party keeps its own part of the last
 steps s_i and gradient differences y_i; the two loops of L-BFGS need only inner products of these, which are sums over
@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import total
@@ -39,11 +40,10 @@ from sottovoce.vertical.protocols.exact.messages import (
     LbfgsScores,
     LbfgsStart,
 )
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.wire import Done
 
-__all__ = ["LbfgsWorker", "ProductTable", "lbfgs", "line_search"]
+__all__ = ["LbfgsWorker", "ProductTable", "ScoreProblem", "lbfgs", "line_search"]
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
@@ -58,7 +58,6 @@ class LbfgsWorker:
     Parameters
     ----------
     problem : Subproblem
-        With a quadratic penalty.
     start : LbfgsStart
     """
 
@@ -132,6 +131,26 @@ class LbfgsWorker:
 
     def _scaled(self, v: Vector) -> Vector:
         return self.problem.inverse_times(v, self._curvature) if self._precondition else v
+
+
+class ScoreProblem:
+    """The coordinator's part: loss and labels of all records.
+
+    Parameters
+    ----------
+    loss : Loss or SmoothLoss
+        Smooth.
+    y : ndarray of shape (n,)
+    """
+
+    def __init__(self, loss: Loss | SmoothLoss, y: Vector) -> None:
+        self.loss = loss
+        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        self.convex = isinstance(loss, Loss)
+
+    def value(self, z: Vector) -> float:
+        """Return the sum of losses."""
+        return float(self.loss.value(self.y, z).sum())
 
 
 class ProductTable:
@@ -212,7 +231,7 @@ def lbfgs(
     Parameters
     ----------
     parties : Parties
-        Prepared with quadratic penalties.
+        Prepared.
     problem : ScoreProblem
         Smooth loss and labels.
     l2 : float, > 0

@@ -36,13 +36,10 @@ class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
     version: Count = RELEASE
 
 
-class Prepare(Message, code=3, unbounded=("low", "high")):
-    """Open a training: penalties for the *sum* of losses, bounds of the coefficients, 1 for an intercept here."""
+class Prepare(Message, code=12):
+    """Open a training: its L2 penalty for the *sum* of losses, 1 for an intercept here."""
 
     l2: float
-    l1: float
-    low: float
-    high: float
     intercept: int
 
 

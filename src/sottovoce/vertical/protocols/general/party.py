@@ -6,7 +6,6 @@ import math
 from sottovoce.privacy.events import event_from_dict
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
-from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
 __all__ = ["AffordHandler", "CloseHandler", "DescribeHandler", "KeepHandler", "PrepareHandler"]
@@ -48,12 +47,11 @@ class PrepareHandler(Handler[Prepare]):
     request = Prepare
 
     def plan(self, facts: PartyFacts, training: Training, request: Prepare) -> None:
-        if not (request.l2 >= 0.0 and request.l1 >= 0.0 and request.low <= 0.0 <= request.high):
-            raise RefusalError("a penalty needs l2 >= 0, l1 >= 0 and low <= 0 <= high")
+        if not request.l2 >= 0.0:
+            raise RefusalError("a penalty needs l2 >= 0")
 
     def run(self, desk: Desk, request: Prepare) -> Done:
-        penalty = Penalty(request.l2, request.l1, request.low, request.high)
-        desk.training = Training(penalty, bool(request.intercept))
+        desk.training = Training(request.l2, bool(request.intercept))
         return Done()
 
 

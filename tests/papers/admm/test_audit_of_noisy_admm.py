@@ -1,4 +1,4 @@
-"""Audit of what a party of a vertical training sends; the adversary knows all other rows and chooses what he sends.
+"""Audit of what a party of noisy ADMM sends; the adversary knows all other rows and chooses what he sends.
 
 Each release is Gaussian, so the best score is the likelihood ratio: the projection of what was released on the
 difference of the two exact values, which he knows. At the planned noise the lower bound on epsilon stays below the
@@ -12,12 +12,9 @@ import numpy as np
 import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
+from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.general.messages import Prepare
-from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from support.noise import scale_gaussians
-from support.party import request, training_of, worker_of
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
 MU = gaussian_mu(EPSILON, DELTA)
@@ -57,19 +54,21 @@ CASES = {
 }
 
 
+def party(case, row):
+    rest, bounds, penalty, targets = CASES[case]
+    table = np.vstack([[[row]], rest])
+    block = NoisyBlock(table, score_release(*table.shape, penalty, 1.0, *bounds.values(), MU))
+    block.update(targets / 2.0)
+    return block
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_audit_of_noisy_admm(case, factor):
-    rest, bounds, penalty, targets = CASES[case]
-    start = NoisyStart(1.0, *bounds.values(), MU)
     released, exact = [], []
     for place, row in enumerate((1.0, -1.0)):
-        party = Party(np.vstack([[[row]], rest]), name="clinic", data_norm=1.0).seed(np.random.default_rng(place))
-        request(party, Prepare(penalty, 0.0, -math.inf, math.inf, 0))
-        request(party, start)
-        worker, noise = worker_of(party), training_of(party).noise
-        worker.step(NoisyStep(targets / 2.0, 0), noise)
-        exact.append(worker.clipped_scores())
-        mechanism = worker.release.mechanism
+        block, noise = party(case, row), np.random.default_rng(place)
+        exact.append(block.clipped_scores())
+        mechanism = block.release.mechanism
         ticks = np.rint(exact[-1] / mechanism.tick).astype(np.int64)
         released.append([mechanism.release(ticks, noise)[0] for _ in range(RUNS)])
     direction = exact[0] - exact[1]
@@ -77,19 +76,9 @@ def test_audit_of_noisy_admm(case, factor):
 
 
 def test_the_message_is_that_release():
-    """What the audit above repeats is what a party answers with: the same numbers from the same seed."""
-    rest, bounds, penalty, targets = CASES["own score"]
-    answers = []
-    for whole in (True, False):
-        party = Party(np.vstack([[[1.0]], rest]), name="clinic", data_norm=1.0).seed(np.random.default_rng(3))
-        request(party, Prepare(penalty, 0.0, -math.inf, math.inf, 0))
-        request(party, NoisyStart(1.0, *bounds.values(), MU))
-        if whole:
-            answers.append(request(party, NoisyStep(targets / 2.0, 1)).scores)
-        else:
-            worker, noise = worker_of(party), training_of(party).noise
-            worker.step(NoisyStep(targets / 2.0, 0), noise)
-            mechanism = worker.release.mechanism
-            ticks = np.rint(worker.clipped_scores() / mechanism.tick).astype(np.int64)
-            answers.append(mechanism.release(ticks, noise)[0])
-    np.testing.assert_array_equal(*answers)
+    """What the audit above repeats is what is sent: the same numbers from the same seed."""
+    block = party("own score", 1.0)
+    mechanism = block.release.mechanism
+    ticks = np.rint(block.clipped_scores() / mechanism.tick).astype(np.int64)
+    scores, _ = mechanism.release(ticks, np.random.default_rng(3))
+    np.testing.assert_array_equal(block.send(np.random.default_rng(3)), scores)

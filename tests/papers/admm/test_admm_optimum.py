@@ -1,0 +1,367 @@
+"""ADMM sharing reaches the optimum that another solver finds on the joined table, in every form and with corners."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+from sklearn.linear_model import ElasticNet, LogisticRegression, QuantileRegressor, Ridge
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Absolute, Hinge, Huber, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.papers.admm import Penalty, admm, theorem_1_conditions, usual_rho
+from sottovoce.papers.admm.sharing import FORMS
+
+WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
+each_split = pytest.mark.parametrize("split", WIDTHS)
+each_form = pytest.mark.parametrize("form", FORMS)
+
+
+class Case:
+    """A table split over parties, labels or targets, and what a training on it came to."""
+
+    def __init__(self, split="two", *, n=60, seed=0, classes=True, shift=0.4):
+        rng = np.random.default_rng(seed)
+        self.cuts = np.cumsum((0, *WIDTHS.get(split, split)))
+        d = self.cuts[-1]
+        self.X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7) / np.sqrt(0.7 * d)
+        score = self.X @ rng.normal(size=d) * 2.0 + shift + 0.4 * rng.normal(size=n)
+        self.y = np.where(score > 0.0, 1.0, -1.0) if classes else score
+        self.blocks = [self.X[:, low:high] for low, high in zip(self.cuts, self.cuts[1:], strict=False)]
+
+    def admm(self, loss, penalty, *, intercept=True, **options):
+        self.penalty, self.intercept = penalty, intercept
+        options = {"tol": 1e-9, "max_iter": 20_000} | options
+        self.run = admm(self.blocks, loss, self.y, penalty=penalty, intercepts=[0] * intercept, **options)
+        return self.run
+
+    def model(self):
+        """Coefficients of the joined table, and the intercept."""
+        first = self.run.x[0]
+        parts = [first[:-1] if self.intercept else first, *self.run.x[1:]]
+        return np.concatenate(parts), float(first[-1]) if self.intercept else 0.0
+
+    def objective(self, loss, w, b=0.0):
+        return float(loss.value(self.y, self.X @ w + b).sum()) + self.penalty.value(w)
+
+    def smooth_optimum(self, loss, l2, intercept=True):
+        """Damped Newton steps (Levenberg, Marquardt) on the joined table: an independent solver of smooth problems."""
+        A = np.column_stack([self.X, np.ones(len(self.y))]) if intercept else self.X
+        ridge = np.full(A.shape[1], l2)
+        if intercept:
+            ridge[-1] = 0.0
+
+        def cost(x):
+            return float(loss.value(self.y, A @ x).sum() + 0.5 * ridge @ (x * x))
+
+        x, damping = np.zeros(A.shape[1]), 1.0
+        for _ in range(500):
+            z = A @ x
+            gradient = A.T @ loss.derivative(self.y, z) + ridge * x
+            if np.abs(gradient).max() < 1e-9:
+                break
+            hessian = A.T @ (loss.curvature(self.y, z)[:, None] * A) + np.diag(ridge + damping)
+            moved = x - np.linalg.solve(hessian, gradient)
+            if cost(moved) <= cost(x):
+                x, damping = moved, max(damping / 10.0, 1e-12)
+            else:
+                damping *= 10.0
+        assert np.abs(A.T @ loss.derivative(self.y, A @ x) + ridge * x).max() < 1e-7
+        return cost(x), x
+
+
+RHO = {"sharing": 0.3, "proximal": 0.3, "printed": 1.0}
+
+
+# --- L2 penalty, free intercept ---------------------------------------------------------------------------------------
+
+
+@each_split
+@each_form
+def test_logistic_regression_is_scikit_learns(split, form):
+    """One party, two or three, wider than long also."""
+    case = Case(split)
+    l2 = 0.8
+    truth = LogisticRegression(C=1.0 / l2, tol=1e-12, max_iter=100_000).fit(case.X, case.y)
+    run = case.admm(Logistic(), Penalty(l2), form=form, rho=RHO[form])
+    assert run.converged
+    coef, intercept = case.model()
+    assert coef == pytest.approx(truth.coef_[0], abs=2e-6)
+    assert intercept == pytest.approx(truth.intercept_[0], abs=2e-6)
+    # what the run says is the objective of its coefficients
+    assert run.objective[-1] == pytest.approx(case.objective(Logistic(), coef, intercept), rel=1e-10)
+
+
+@each_split
+@each_form
+@pytest.mark.parametrize("intercept", [False, True])
+def test_ridge_is_scikit_learns(split, form, intercept):
+    case = Case(split, classes=False)
+    l2 = 1.3
+    truth = Ridge(alpha=l2, fit_intercept=intercept, solver="svd").fit(case.X, case.y)
+    assert case.admm(Squared(), Penalty(l2), form=form, rho=2.5 * RHO[form], intercept=intercept).converged
+    coef, constant = case.model()
+    assert coef == pytest.approx(truth.coef_, abs=1e-6)
+    assert constant == pytest.approx(truth.intercept_, abs=1e-6)
+
+
+@each_split
+@pytest.mark.parametrize("smoothing", [0.05, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_smoothed_hinge_is_newtons(split, smoothing, intercept):
+    case = Case(split)
+    loss, l2 = SmoothedHinge(smoothing), 0.6
+    best, _ = case.smooth_optimum(loss, l2, intercept)
+    for form in ("sharing", "proximal"):
+        case.admm(loss, Penalty(l2), form=form, rho=0.5, intercept=intercept)
+        coef, constant = case.model()
+        assert case.objective(loss, coef, constant) == pytest.approx(best, rel=1e-8)
+
+
+@pytest.mark.parametrize("widths", [(6,), (4, 2), (3, 2, 1)])
+def test_huber_is_newtons(widths):
+    case = Case(widths, n=300, classes=False)
+    loss = Huber(0.2)
+    best, x = case.smooth_optimum(loss, 3.0)
+    case.admm(loss, Penalty(3.0), rho=usual_rho(loss, case.y), max_iter=5000)
+    coef, intercept = case.model()
+    assert np.append(coef, intercept) == pytest.approx(x, abs=1e-6)
+    assert case.objective(loss, coef, intercept) == pytest.approx(best, rel=1e-10)
+
+
+# --- forms of ADMM ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["two", "three", "wide"])
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [
+        (Logistic(), Penalty(0.5)),
+        (Hinge(), Penalty(0.5)),
+        (Squared(), Penalty(0.1, 0.3)),
+        (SigmoidLoss(), Penalty(0.5)),
+    ],
+    ids=["logistic", "hinge", "elastic net", "sigmoid"],
+)
+def test_proximal_is_sharing_without_relaxation(split, loss, penalty):
+    """The proximal form with rho / M, tau = M - 1, has the same iterates."""
+    for max_iter in (1, 2, 7):
+        models = []
+        for form in ("sharing", "proximal"):
+            case = Case(split)
+            M = len(case.blocks)
+            rho = 0.9 if form == "sharing" else 0.9 / M
+            case.admm(loss, penalty, form=form, rho=rho, relaxation=1.0, max_iter=max_iter)
+            models.append(np.append(*case.model()))
+        assert models[0] == pytest.approx(models[1], abs=1e-8)
+        assert np.abs(models[0]).max() > 1e-3
+
+
+def test_one_party_is_the_same_in_every_form():
+    for rounds in (1, 5):
+        models = []
+        for form in FORMS:
+            case = Case((6,))
+            case.admm(Logistic(), Penalty(0.5), form=form, rho=0.7, relaxation=1.0, max_iter=rounds)
+            models.append(case.model()[0])
+        assert models[0] == pytest.approx(models[1], abs=1e-9)
+        assert models[0] == pytest.approx(models[2], abs=1e-9)
+
+
+@each_form
+def test_lyapunov_function_is_zero_at_the_optimum_only(form):
+    case = Case("three")
+    history = case.admm(Logistic(), Penalty(0.5), form=form, rho=2.0, tol=1e-8)
+    assert history.converged
+    assert history.stationarity[-1] <= 1e-16 * history.stationarity[0] < history.stationarity[0]
+    best, _ = case.smooth_optimum(Logistic(), 0.5)
+    early = case.admm(Logistic(), Penalty(0.5), form=form, rho=2.0, max_iter=4)
+    assert not early.converged
+    assert early.objective[-1] > best + 1e-4 and early.stationarity[-1] > 1e-6
+    assert history.objective[-1] == pytest.approx(best, rel=1e-10)
+
+
+# --- corners ----------------------------------------------------------------------------------------------------------
+
+
+@each_split
+@pytest.mark.parametrize("form", ["sharing", "proximal"])
+@pytest.mark.parametrize(("l1", "l2"), [(3.0, 0.0), (2.0, 0.9)], ids=["lasso", "elastic net"])
+def test_lasso_and_elastic_net_are_scikit_learns(split, form, l1, l2):
+    case = Case(split, classes=False)
+    n = len(case.y)
+    truth = ElasticNet(alpha=(l1 + l2) / n, l1_ratio=l1 / (l1 + l2), tol=1e-14, max_iter=1_000_000)
+    truth.fit(case.X, case.y)
+    history = case.admm(Squared(), Penalty(l2, l1), form=form, rho=0.8, tol=1e-8, max_iter=5000)
+    assert history.converged
+    coef, intercept = case.model()
+    best = case.objective(Squared(), truth.coef_, truth.intercept_)
+    assert case.objective(Squared(), coef, intercept) == pytest.approx(best, rel=1e-7)
+    assert coef == pytest.approx(truth.coef_, abs=1e-4)
+    assert 0 < np.count_nonzero(coef) < len(coef)
+
+
+@pytest.mark.parametrize("split", ["three", "wide"])
+@pytest.mark.parametrize("penalty", [Penalty(0.5, low=-0.2, high=0.3), Penalty(0.5, low=0.0)], ids=["box", "positive"])
+@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(1.0)], ids=lambda loss: loss.name)
+def test_bounds_are_those_of_l_bfgs_b(split, penalty, loss):
+    case = Case(split)
+    history = case.admm(loss, penalty, rho=0.5, tol=1e-8, max_iter=5000)
+    assert history.converged
+    A = np.column_stack([case.X, np.ones(60)])
+    d = case.cuts[-1]
+
+    def cost(x):
+        z, w = A @ x, np.append(x[:d], 0.0)
+        return loss.value(case.y, z).sum() + 0.5 * penalty.l2 * w @ w, A.T @ loss.derivative(case.y, z) + penalty.l2 * w
+
+    found = minimize(
+        cost, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=[penalty[2:]] * d + [(None, None)],
+        options={"ftol": 1e-16, "gtol": 1e-9, "maxiter": 20_000, "maxfun": 200_000},
+    )  # fmt: skip
+    coef, intercept = case.model()
+    assert case.objective(loss, coef, intercept) == pytest.approx(found.fun, rel=1e-8)
+    assert coef.min() >= penalty.low and coef.max() <= penalty.high
+    assert np.count_nonzero((coef == penalty.low) | (coef == penalty.high)) > 0
+
+
+@pytest.mark.parametrize("split", ["two", "wide"])
+@pytest.mark.parametrize("form", ["sharing", "proximal"])
+def test_hinge_with_l2_has_no_duality_gap(split, form):
+    """Against its own dual, by a solver of quadratic programs on bounds and one equation."""
+    case = Case(split)
+    l2 = 0.7
+    case.admm(Hinge(), Penalty(l2), form=form, rho=0.5, tol=1e-7, max_iter=20_000)
+    coef, intercept = case.model()
+    primal = case.objective(Hinge(), coef, intercept)
+    K = (case.X * case.y[:, None]) @ (case.X * case.y[:, None]).T
+    found = minimize(
+        lambda a: (0.5 * a @ K @ a / l2 - a.sum(), K @ a / l2 - 1.0),
+        np.full(60, 0.5), jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * 60,
+        constraints=[{"type": "eq", "fun": lambda a: a @ case.y, "jac": lambda a: case.y}],
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    assert primal == pytest.approx(-found.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("split", ["two", "three"])
+def test_hinge_with_l1_is_the_linear_programs(split):
+    """Hinge and L1: both have corners, and ADMM is slow near them; the optimum is a linear program."""
+    case = Case(split)
+    n, d, l1 = 60, case.cuts[-1], 0.9
+    case.admm(Hinge(), Penalty(l1=l1), rho=0.5, tol=1e-6, max_iter=3000)
+    coef, intercept = case.model()
+    # w = u - v, slack s >= 1 - y (Xw + b), all >= 0
+    signed = case.X * case.y[:, None]
+    found = linprog(
+        np.concatenate([np.full(2 * d, l1), np.ones(n), [0.0]]),
+        A_ub=-np.hstack([signed, -signed, np.eye(n), case.y[:, None]]),
+        b_ub=-np.ones(n),
+        bounds=[(0, None)] * (2 * d + n) + [(None, None)],
+    )
+    assert case.objective(Hinge(), coef, intercept) == pytest.approx(found.fun, rel=2e-4)
+
+
+# --- the loss that is not convex --------------------------------------------------------------------------------------
+
+
+def orthogonal_case(widths, n=60, seed=0):
+    """Blocks with orthonormal columns: condition (b) of Theorem 1 then asks for rho >= 2 only."""
+    case = Case(widths, n=n, seed=seed)
+    rng = np.random.default_rng(seed)
+    case.blocks = [np.linalg.qr(rng.normal(size=(n, width)))[0] for width in widths]
+    case.X = np.hstack(case.blocks)
+    case.y = np.where(case.X @ rng.normal(size=case.X.shape[1]) + 0.05 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return case
+
+
+@pytest.mark.parametrize("widths", [(3, 4), (2, 5, 3)])
+@each_form
+@pytest.mark.parametrize("seed", range(3))
+def test_sigmoid_loss_becomes_stationary(widths, form, seed):
+    """rho as Theorem 1 asks for: V goes to 0, the gradient vanishes, and the objective falls in every round."""
+    case = orthogonal_case(widths, seed=seed)
+    penalty = Penalty(0.05)
+    least = theorem_1_conditions(case.blocks, SigmoidLoss(), penalty=penalty, rho=1.0).least_rho
+    rho = 1.01 * least * (len(widths) if form == "sharing" else 1)
+    assert theorem_1_conditions(case.blocks, SigmoidLoss(), penalty=penalty, rho=1.01 * least).holds
+    history = case.admm(SigmoidLoss(), penalty, form=form, rho=rho, intercept=False, tol=1e-7, max_iter=50_000)
+    assert history.converged
+    w, _ = case.model()
+    gradient = case.X.T @ SigmoidLoss().derivative(case.y, case.X @ w) + 0.05 * w
+    assert np.abs(gradient).max() < 1e-6
+    assert history.objective[-1] < 0.9 * history.objective[0]
+    assert (np.diff(history.objective[1:]) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("form", ["sharing", "printed"])
+def test_sigmoid_loss_refuses_a_small_rho(form):
+    with pytest.raises(ParameterError, match=r"rho .* must be above the smoothness"):
+        Case("two").admm(SigmoidLoss(), Penalty(0.5), form=form, rho=0.05)
+
+
+@pytest.mark.parametrize(("form", "unit"), [("sharing", 3.0), ("proximal", 1.0)])
+def test_the_usual_rho_is_the_theorems_where_the_loss_is_not_convex(form, unit):
+    """Condition 2 (c): rho of the coordinator's problem, rho / M in the sharing form, above twice the smoothness."""
+    least = 2.0 * unit / (6.0 * math.sqrt(3.0))
+    assert least < usual_rho(SigmoidLoss(), np.ones(3), n_parties=3, form=form) < 1.1 * least
+    assert usual_rho(Logistic(), np.ones(3)) == 0.1
+
+
+# --- the absolute loss ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_absolute_is_a_linear_program(unit):
+    """scikit-learn's median regression has half the absolute loss, and an L1 penalty."""
+    case = Case((3, 2, 1), n=300, classes=False)
+    case.y = unit * case.y
+    case.admm(Absolute(), Penalty(l1=0.02 * 300), rho=5.0 / unit, max_iter=600)
+    theirs = QuantileRegressor(quantile=0.5, alpha=0.01, solver="highs").fit(case.X, case.y)
+    best = case.objective(Absolute(), theirs.coef_, theirs.intercept_)
+    assert case.objective(Absolute(), *case.model()) == pytest.approx(best, rel=1e-4)
+
+
+def test_it_goes_with_the_unit_of_the_labels():
+    """Of the absolute loss, which has no curvature to follow: the same run, in other units."""
+    runs = []
+    for unit in (2.0**-10, 1.0, 2.0**10):
+        case = Case((3, 2, 1), n=300, classes=False)
+        case.y = unit * case.y
+        rho = usual_rho(Absolute(), case.y)
+        run = case.admm(Absolute(), Penalty(3.0 / unit), rho=rho, tol=1e-30, max_iter=30)
+        runs.append(np.array(run.objective) / unit)
+    assert runs[0] == pytest.approx(runs[1], rel=1e-9)
+    assert runs[2] == pytest.approx(runs[1], rel=1e-9)
+
+
+# --- where the intercept is -------------------------------------------------------------------------------------------
+
+
+def test_an_intercept_at_every_party_is_fast_where_columns_contain_the_constant():
+    """Two parties, two answers of four kinds each, as one-hot columns, which add up to a column of ones."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([np.eye(4)[rng.choice(4, 3000, p=[0.1, 0.2, 0.3, 0.4])] for _ in range(4)])
+    y = np.where(rng.random(3000) < 1.0 / (1.0 + np.exp(1.0 - X @ rng.normal(size=16))), 1.0, -1.0)
+    best = LogisticRegression(C=1.0, tol=1e-12, max_iter=10_000).fit(X, y)
+    optimum = Logistic().value(y, best.decision_function(X)).sum() + 0.5 * float(best.coef_[0] @ best.coef_[0])
+
+    def excess(intercepts):
+        run = admm(
+            [X[:, :8], X[:, 8:]], Logistic(), y, penalty=Penalty(1.0), rho=0.1, intercepts=intercepts, max_iter=60,
+            tol=1e-12,
+        )  # fmt: skip
+        return run.objective[-1] / optimum - 1.0
+
+    assert abs(excess((0, 1))) < 1e-8
+    assert excess((0,)) > 1e-6
+
+
+def test_an_l1_penalty_can_lay_a_column_bare():
+    """Also without noise a party sends D x alone; with one coefficient that is not 0 it is a multiple of its column."""
+    rng = np.random.default_rng(4)
+    blocks = [rng.normal(size=(50, 2)), rng.normal(size=(50, 3))]
+    y = blocks[0][:, 1] + 0.01 * blocks[1][:, 2]
+    sent = blocks[0] @ admm(blocks, Squared(), y, penalty=Penalty(l1=10.0), rho=0.3, max_iter=50).x[0]
+    column = blocks[0][:, 1]
+    assert abs(sent @ column) >= (1.0 - 1e-9) * np.linalg.norm(sent) * np.linalg.norm(column) > 0.0

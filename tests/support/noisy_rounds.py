@@ -1,0 +1,115 @@
+"""A training in rounds that are charged one by one, and whose last, exact state stays with the party: for tests alone.
+
+What `Party` promises of every mechanism (sessions, journals, charges, what is never scored) is tried on it: a form for
+study, `Party(..., protocols=[ROUNDS])`. A round sends, for each person, the sum of their entries times what came, cut
+to [-1, 1], with Gaussian noise; the round without a message is the last one. What is kept depends on rows without
+noise.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.vertical.coordinator.charges import event_text
+from sottovoce.vertical.protocol import (
+    Answer,
+    Desk,
+    Handler,
+    PartyFacts,
+    Protocol,
+    RefusalError,
+    Training,
+    Uncharged,
+    within,
+)
+from sottovoce.vertical.protocols.general.party import KeepHandler, PrepareHandler
+from sottovoce.vertical.wire import Done, Message, Vector
+
+__all__ = ["ROUNDS", "RoundsScores", "RoundsStart", "RoundsStep", "RoundsStepHandler", "RoundsWorker"]
+
+
+class RoundsStart(Message, code=244):
+    """The mean shift that a replaced row may cause in each message."""
+
+    mu: float
+
+
+class RoundsStep(Message, code=245):
+    """One number a record; ``release`` 0 updates without sending, once, as the last step."""
+
+    shift: Vector
+    release: int
+
+
+class RoundsScores(Message, code=246):
+    """One noisy number a record (none on the last update), and the event."""
+
+    scores: Vector
+    event: str
+
+
+class RoundsWorker:
+    """The state of one training."""
+
+    def __init__(self, table: Any, mu: float) -> None:
+        self._table, self._mu = np.asarray(table, dtype=np.float64), mu
+        tick = power_of_two_below(2.0 / mu) * 2.0**-30
+        self._mechanism = GridGaussian(2.0 + rounding_norm(len(table), tick), 1.0 / mu, tick)
+        self.x = np.zeros(table.shape[1])
+        self.done = False
+
+    @property
+    def event(self) -> Event:
+        """What one message costs."""
+        return GaussianEvent(1.0 / self._mu)
+
+    def step(self, request: RoundsStep, noise: np.random.Generator) -> RoundsScores:
+        """Move, and answer where a message was asked for."""
+        shift = np.clip(request.shift, -1e100, 1e100)
+        self.x = self.x + shift @ self._table
+        if not request.release:
+            self.done = True
+            return RoundsScores(np.empty(0), event_text(NothingReleased()))
+        sums = np.clip(self._table.sum(axis=1) * shift, -1.0, 1.0)
+        scores, event = self._mechanism.release(to_ticks(sums, self._mechanism.tick), noise)
+        return RoundsScores(scores, event_text(event))
+
+
+class RoundsStartHandler(Uncharged[RoundsStart]):
+    """What the rounds to come will be."""
+
+    request = RoundsStart
+
+    def plan(self, facts: PartyFacts, training: Training, request: RoundsStart) -> None:
+        facts.row_bound  # noqa: B018
+        within("mu", request.mu, 1e-6, 1e6)
+
+    def run(self, desk: Desk, request: RoundsStart) -> Done:
+        desk.training.noise = desk.noise()
+        desk.training.worker = RoundsWorker(desk.table, request.mu)
+        return Done()
+
+
+class RoundsStepHandler(Handler[RoundsStep]):
+    """One round."""
+
+    request = RoundsStep
+
+    def plan(self, facts: PartyFacts, training: Training, request: RoundsStep) -> Event | None:
+        worker = training.open(RoundsWorker, request)
+        facts.one_a_row(request, "shift")
+        if worker.done:
+            raise RefusalError("the update that is not sent has been made, and it was the last one")
+        return worker.event if request.release else None
+
+    def run(self, desk: Desk, request: RoundsStep) -> RoundsScores:
+        assert desk.training.noise is not None
+        return desk.training.open(RoundsWorker, request).step(request, desk.training.noise)
+
+
+ROUNDS = Protocol(
+    Answer("noisy-rounds", "send noisy sums; what stays with it is exact", charged=True),
+    handlers=(PrepareHandler, RoundsStartHandler, RoundsStepHandler, KeepHandler),
+)
