@@ -55,11 +55,9 @@ from sottovoce.vertical.protocol import (
     within,
 )
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of
 from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
-from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
-from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
-from sottovoce.vertical.protocols.frank_wolfe.worker import cut
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
 from sottovoce.vertical.wire import Vector as Numbers
 

@@ -24,8 +24,8 @@ from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import gradient
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
-from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.clipped_sums import Ticks, sum_mechanism
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.losses._sigmoid import sigmoid
