@@ -50,7 +50,7 @@ class Look:
         self.name = cells.name
         self.markers = counts.keys() & set(markers)
         self.counts = {text: size for text, size in counts.items() if text not in self.markers}
-        self.n_present = sum(self.counts.values())
+        self.n_present: int = sum(self.counts.values())
         self.numbers = Numbers.of(self.counts)
 
     @property
