@@ -123,6 +123,8 @@ def test_what_goes_wrong_is_in_the_status_of_the_run(tmp_path: Path) -> None:
     """In words that name the party, or the file."""
     sites = Sites(tmp_path)
     sparse = {"epsilon": 1.0, "delta": 1e-3, "radius": 1.0}
+    for kit in sites.kits:
+        kit.site_file.write_text(kit.site_file.read_text().replace('"frank-wolfe", ', ""))
     refused = sites.run(sites.begin(model="sparse-logistic", parameters=sparse))
     assert refused["phase"] == "failed"
     assert "refused TrainOnBall: it does not answer" in refused["error"]
