@@ -49,7 +49,7 @@ class Look:
         counts = {text: size for text, size in zip(texts, sizes, strict=True) if text is not None}
         self.name = cells.name
         self.markers = counts.keys() & set(markers)
-        self.counts = {text: size for text, size in counts.items() if text not in self.markers}
+        self.counts: dict[str, int] = {text: size for text, size in counts.items() if text not in self.markers}
         self.n_present: int = sum(self.counts.values())
         self.numbers = Numbers.of(self.counts)
 
