@@ -491,11 +491,10 @@ def vertical_ball_fits() -> Fits:
 def alignment_fits() -> Fits:
     """Parties that are brought into one order by identifiers first."""
     for duplicates in ("error", "drop"):
-        for method in ("exact", "psi"):
-            yield f"aligned, {method}, {duplicates}", partial(aligned, method, duplicates)
+        yield f"aligned, exact, {duplicates}", partial(aligned, duplicates)
 
 
-def aligned(method: str, duplicates: str) -> Found:
+def aligned(duplicates: str) -> Found:
     rng = np.random.default_rng(1)
     order = rng.permutation(N)[: N - 30]
     people = np.array([f"p{place:03d}" for place in range(N)])
@@ -506,7 +505,7 @@ def aligned(method: str, duplicates: str) -> Found:
     second = vertical.Party(X[order, 2:], ids=others, name="bank", data_norm=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        both = vertical.align([first, second], method=method, duplicates=duplicates)
+        both = vertical.align([first, second], duplicates=duplicates)
         labels = both.parties["clinic"].y
         found = joint(V_LOGISTIC(**BUDGET), both, labels)
     return replace(found, model=[found.model, labels, list(both.parties["bank"].ids), both.report.n_common])

@@ -22,7 +22,7 @@ from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write
 from benchmarks.vertical.divided import SHOWN, Divided, divided
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce.vertical import Helper, InProcessParties, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.estimators.choosing import choose_mechanism
+from sottovoce.vertical.estimators.computing import choose_mechanism
 
 FIGURES = DOCS / "figures"
 PAGE = DOCS / "measured" / "vertical_secure.md"

@@ -244,7 +244,7 @@ def train(cell: Cell, rank: int, X: Any, y: Any, engine: Any, watch: Watch) -> d
     values = script.begin(rows, whole_labels, shares)
     watch.end("data shared and second moments")
     seen = hashlib.sha256(np.ascontiguousarray(values).tobytes())
-    points = fitting.moments(values)
+    points = fitting.take(values)
     watch.end("solver in clear")
     for step in range(1, plan.n_steps + 1):
         margins = None if rows is None else plan.margins(name, rows, points[name])
@@ -252,7 +252,7 @@ def train(cell: Cell, rank: int, X: Any, y: Any, engine: Any, watch: Watch) -> d
         values = script.step(step, margins, shares)
         watch.end("pass")
         seen.update(np.ascontiguousarray(values).tobytes())
-        points = fitting.step(values)
+        points = fitting.take(values)
         watch.end("solver in clear")
     return {"opened": seen.hexdigest(), "steps": plan.n_steps}
 

@@ -26,7 +26,7 @@ from benchmarks.common import DOCS, RESULTS, keep, keep_picture, make_parser, sh
 from benchmarks.vertical.divided import Divided, divided, made_alike, made_up
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
-from sottovoce.vertical.protocols.local_models.weights import MOST_OF_CLASSES
+from sottovoce.vertical.protocols.local_models.plan import MOST_OF_CLASSES
 
 PAGE: Final = DOCS / "measured" / "vertical_private.md"
 DECISION: Final = DOCS / "decisions" / "0021-who-wins-over-columns.md"

@@ -30,14 +30,9 @@ WRITES: Final = "sottovoce_writes"  # execution option of a connection whose tra
 def parse_address(address: str, *, name: str, error: type[SottovoceError]) -> URL:
     """Return the address of a database that can be used, with the driver that it will be used by.
 
-    Parameters
-    ----------
-    address : str
-        ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``.
-    name : str
-        What the address was given as, for the message.
-    error : type
-        What to raise if this names no such database.
+    ``address``: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``.
+    ``name``: what the address was given as, for the message.
+    ``error``: what to raise if this names no such database.
     """
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
@@ -67,22 +62,14 @@ def open_engine(
 
     A transaction of a connection with the execution option `WRITES` holds SQLite's writer lock from its start.
 
-    Parameters
-    ----------
-    url : URL
-        From `parse_address`.
-    error : type
-        What to raise, here if the driver is missing, and on connecting to a server that would lose what it commits.
-    extra : str
-        Which extra brings the driver.
-    timeout : float
-        Seconds to wait for other writers (SQLite) or for a connection (PostgreSQL).
-    pragma : str
-        What makes a commit of SQLite reach the disk: it depends on the kind of log that is wanted.
-    server : str
-        Further settings of a connection to PostgreSQL, as on its command line.
-    **options
-        For `sqlalchemy.create_engine`.
+    ``url``: from `parse_address`.
+    ``error``: what to raise, here if the driver is missing, and on connecting to a server that would lose what it
+        commits.
+    ``extra``: which extra brings the driver.
+    ``timeout``: seconds to wait for other writers (SQLite) or for a connection (PostgreSQL).
+    ``pragma``: what makes a commit of SQLite reach the disk: it depends on the kind of log that is wanted.
+    ``server``: further settings of a connection to PostgreSQL, as on its command line.
+    ``options``: for `sqlalchemy.create_engine`.
     """
     from sqlalchemy import create_engine, event
 

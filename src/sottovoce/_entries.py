@@ -25,12 +25,7 @@ def entries(given: Any) -> NDArray[Any]:
 
     An array of numpy without a mask keeps its type. All that can hold several kinds of entries, or miss some, becomes
     objects whether it does or not: lists, masked arrays, extension types of pandas, Arrow, polars. What Dask has is
-    computed.
-
-    Raises
-    ------
-    DataError
-        If it is no column; that follows from its shape.
+    computed. Raises DataError if it is no column; that follows from its shape.
     """
     if hasattr(given, "compute"):
         given = given.compute()
@@ -105,10 +100,8 @@ def places_in(classes: Iterable[Any], values: NDArray[Any]) -> NDArray[np.int64]
 def listed(classes: Iterable[Any]) -> NDArray[Any]:
     """Return classes in their order, as an array.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If one type cannot hold them as they are: texts among numbers, or whole numbers that a double rounds.
+    Raises TypeError or ValueError if one type cannot hold them as they are: texts among numbers, or whole numbers that
+    a double rounds.
     """
     given = list(classes)
     made = np.asarray(given)

@@ -18,19 +18,11 @@ __all__ = ["check_writable", "whole_file", "write_whole"]
 def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     """Refuse a path that `write_whole` could not write to now; nothing is left behind.
 
-    Parameters
-    ----------
-    name : str
-        What the path was given as, for the message.
-    path : str or Path
-    overwrite : bool
-        Whether an existing file may be replaced.
+    Raises ParameterError if the folder is missing or not writable, if the path is a folder or a device, or if it exists
+    and ``overwrite`` is false.
 
-    Raises
-    ------
-    ParameterError
-        If the folder is missing or not writable, if the path is a folder or a device, or if it exists and
-        ``overwrite`` is false.
+    ``name``: what the path was given as, for the message.
+    ``overwrite``: whether an existing file may be replaced.
     """
     target = Path(path).resolve()
     if not target.parent.is_dir():
@@ -62,25 +54,13 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
     """Open a file for writing, so that the path holds the old file or the new one and never a part.
 
     What is written goes to a new file in the same folder, at the end to the disk, and then in the place of the old one;
-    an error in between leaves the old one. A link is followed; the permissions of an existing file are kept.
+    an error in between leaves the old one. A link is followed; the permissions of an existing file are kept. Raises
+    OSError if the file cannot be written, a full disk included, naming it: the old file is untouched, and no new one is
+    left.
 
-    Parameters
-    ----------
-    path : str or Path
-    private : bool, default False
-        Rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing one was and
-        wherever the rows came from. Where the system can, it has no name before it is whole, so that a process which is
-        killed while it writes leaves nothing.
-
-    Yields
-    ------
-    binary file
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, a full disk included, naming it: the old file is untouched, and no new one is
-        left.
+    ``private``: rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing
+        one was and wherever the rows came from. Where the system can, it has no name before it is whole, so that a
+        process which is killed while it writes leaves nothing.
     """
     target = Path(path).resolve()
     try:

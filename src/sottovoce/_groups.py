@@ -15,18 +15,13 @@ __all__ = ["kept_rows", "person_codes", "rows_by_person"]
 def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
     """Return a number for the person of each row; -1 where there is none.
 
-    Parameters
-    ----------
-    groups : array-like of shape (n_samples,)
-        Private. Numbers, strings, whatever can be a key; None, NaN, NaT and what a mask hides are missing. So is, each
-        by itself, what cannot be a name: what is no key, such as a list, and a floating-point number that may have been
-        rounded to another person's (2^53 and more in double precision). A refusal would answer a question about it.
-    n_samples : int
+    Raises ParameterError if there is not one for each row, or an array is of a type that names nobody: that follows
+    from public facts.
 
-    Raises
-    ------
-    ParameterError
-        If there is not one for each row, or an array is of a type that names nobody: that follows from public facts.
+    ``groups``: of shape (n_samples,); private. Numbers, strings, whatever can be a key; None, NaN, NaT and what a mask
+        hides are missing. So is, each by itself, what cannot be a name: what is no key, such as a list, and a
+        floating-point number that may have been rounded to another person's (2^53 and more in double precision). A
+        refusal would answer a question about it.
     """
     shape = getattr(groups, "shape", (0,))
     names = entries(groups) if len(shape) == 1 else np.empty(shape)

@@ -26,17 +26,10 @@ _KEY_BYTES: Final = 32
 class PrivateFolder:
     """A folder that one process holds at a time.
 
-    Parameters
-    ----------
-    path : str or Path
-        Made where it is missing, with the permissions 0700; those of one that is there are narrowed.
-    what : str
-        What it is, for messages.
+    Raises StorageError if another process holds it, or it cannot be made.
 
-    Raises
-    ------
-    StorageError
-        If another process holds it, or it cannot be made.
+    ``path``: made where it is missing, with the permissions 0700; those of one that is there are narrowed.
+    ``what``: what it is, for messages.
     """
 
     def __init__(self, path: str | Path, what: str) -> None:
@@ -79,10 +72,7 @@ class PrivateFolder:
     def key(self) -> StoredKey:
         """Return the secret key of this folder, drawn from the operating system once; it is on disk before it is used.
 
-        Raises
-        ------
-        StorageError
-            If what is there is no key: what was drawn under it cannot be drawn again.
+        Raises StorageError if what is there is no key: what was drawn under it cannot be drawn again.
         """
         path = self.path / "key"
         if not path.exists():
@@ -107,7 +97,6 @@ class PrivateFolder:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names of the files in a folder to the disk."""
     if os.name != "posix":  # a folder cannot be opened there
         return
     handle = os.open(path, os.O_RDONLY)
@@ -120,15 +109,8 @@ def sync_folder(path: Path) -> None:
 class RecordFile:
     """A file of records, each a kind and bytes, that is only added to.
 
-    Parameters
-    ----------
-    path : Path
-        Made where it is missing, with the permissions 0600.
-
-    Attributes
-    ----------
-    size : int
-        Bytes of whole records.
+    ``path``: made where it is missing, with the permissions 0600.
+    ``size``: bytes of whole records.
     """
 
     def __init__(self, path: Path) -> None:
@@ -142,10 +124,7 @@ class RecordFile:
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, the oldest first.
 
-        Raises
-        ------
-        StorageError
-            If one was changed.
+        Raises StorageError if one was changed.
         """
         at = 0
         while at < self.size:
@@ -162,12 +141,7 @@ class RecordFile:
         return [(kind, at) for kind, at, _ in self._heads()]
 
     def append(self, kind: int, parts: Sequence[bytes]) -> int:
-        """Add a record and return its place; one that cannot be written whole is not there.
-
-        Raises
-        ------
-        OSError
-        """
+        """Add a record and return its place; one that cannot be written whole is not there."""
         length, check = 0, 0
         for part in parts:
             length, check = length + len(part), zlib.crc32(part, check)
@@ -185,7 +159,6 @@ class RecordFile:
         return at
 
     def empty(self) -> None:
-        """Drop all records."""
         self._file.truncate(0)
         self.size = 0
 
@@ -194,7 +167,6 @@ class RecordFile:
         os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close it; it stays."""
         self._file.close()
 
     def remove(self) -> None:

@@ -10,12 +10,8 @@ __all__ = ["lazy_names"]
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
 
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : dict
-        For each name the module below the package that has it; the empty string for a module of that name.
+    ``package``: its ``__name__``.
+    ``homes``: for each name the module below the package that has it; the empty string for a module of that name.
     """
 
     def getattr_(name: str) -> Any:

@@ -17,14 +17,9 @@ __all__ = ["Optional", "loaded", "pa"]
 class Optional:
     """A library that is loaded when something of it is asked for.
 
-    Parameters
-    ----------
-    name : str
-        What is imported.
-    purpose : str
-        What needs it, with the verb: the start of the message where it is missing.
-    extra : str
-        Of sottovoce, which brings it.
+    ``name``: what is imported.
+    ``purpose``: what needs it, with the verb: the start of the message where it is missing.
+    ``extra``: of sottovoce, which brings it.
     """
 
     def __init__(self, name: str, *, purpose: str, extra: str) -> None:

@@ -24,18 +24,12 @@ def parameter(
 ) -> Any:
     """Declare a constructor parameter: ``alpha: float = parameter("float, > 0", default=1.0, text="...")``.
 
-    Parameters
-    ----------
-    kind : str or None
-        Type and range, as numpydoc writes them; the default is added. A parameter whose default is None although its
-        kind does not speak of None has to be given before a fit: such parameters are documented first. None takes what
-        the base says, and ``alpha: float = parameter(default=2.0)`` changes the default alone.
-    default : object
-        Immutable. Without one, the constructor asks for the parameter.
-    text : str or None
-        What it means; spaces and line ends do not matter. None takes what the base says.
-    kw_only : bool
-        False for a parameter that may be given by its place.
+    ``kind``: type and range, as numpydoc writes them; the default is added. A parameter whose default is None although
+        its kind does not speak of None has to be given before a fit: such parameters are documented first. None takes
+        what the base says, and ``alpha: float = parameter(default=2.0)`` changes the default alone.
+    ``default``: immutable. Without one, the constructor asks for the parameter.
+    ``text``: what it means; spaces and line ends do not matter. None takes what the base says.
+    ``kw_only``: False for a parameter that may be given by its place.
     """
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"kind": kind, "text": text})
 

@@ -28,15 +28,12 @@ def proof_names() -> dict[str, str]:
 def proof(name: str) -> str:
     """Return the page with a statement and its proof, as Markdown.
 
+    Raises ParameterError if there is no such page; the message names the nearest.
+
     Parameters
     ----------
     name : str
         Such as ``"dp_scd"``, or as a receipt has it: ``"docs/privacy/dp_scd.md"``.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such page; the message names the nearest.
 
     Examples
     --------

@@ -22,7 +22,6 @@ def shown(text: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """Return text without ends of lines either."""
     return shown(text.replace("\n", "\\n"))
 
 

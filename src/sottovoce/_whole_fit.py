@@ -36,13 +36,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def fitted_alone(thing: object, *, message: str) -> Iterator[None]:
-    """Hold an object for one fit.
-
-    Raises
-    ------
-    ParameterError
-        With ``message``, if another fit holds it.
-    """
+    """Hold an object for one fit; a ParameterError has the ``message`` if another fit holds it."""
     with _BEGIN:
         if id(thing) in _BUSY:
             raise ParameterError(message)

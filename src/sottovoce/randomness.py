@@ -70,10 +70,7 @@ class StoredKey:
     Keys for different purposes are derived from it (HMAC-SHA256): whoever sees what is drawn under some of them learns
     nothing about the others.
 
-    Parameters
-    ----------
-    secret : bytes
-        32 of them, of the operating system.
+    ``secret``: 32 of them, of the operating system.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -133,16 +130,10 @@ if hasattr(os, "register_at_fork"):
 class Streams:
     """The random streams of one fit.
 
-    Parameters
-    ----------
-    random_state : None, int, numpy.random.Generator, numpy.random.RandomState or StoredKey
-        None (the private choice) draws the keys from the operating system. An int in [0, 2**63) fixes them. A generator
-        is asked for one such int, and so moves on. A stored key is private too: the streams are derived from it.
-
-    Attributes
-    ----------
-    seeded : bool
-        True when the keys can be derived from something that a person may know.
+    ``random_state``: None (the private choice) draws the keys from the operating system. An int in [0, 2**63) fixes
+        them. A generator is asked for one such int, and so moves on. A stored key is private too: the streams are
+        derived from it.
+    ``seeded``: True when the keys can be derived from something that a person may know.
     """
 
     def __init__(self, random_state: object = None) -> None:
@@ -182,10 +173,7 @@ class TurningStreams:
 
     What a step draws depends on the key of that step and on nothing that was drawn before.
 
-    Parameters
-    ----------
-    key : StoredKey
-        Of the first step.
+    ``key``: of the first step.
     """
 
     def __init__(self, key: StoredKey) -> None:

@@ -23,8 +23,8 @@ import pyarrow as pa  # noqa: E402
 
 import sottovoce as sv  # noqa: E402
 from sottovoce.cluster import DaskTable  # noqa: E402
-from sottovoce.cluster.inline import InlineSource  # noqa: E402
 from sottovoce.cluster.log import FolderLog  # noqa: E402
+from sottovoce.cluster.sources import InlineSource  # noqa: E402
 from sottovoce.exceptions import ClusterError, DataError  # noqa: E402
 from support.dask_processes import dask_processes  # noqa: E402
 from support.dask_workers import dask_workers  # noqa: E402

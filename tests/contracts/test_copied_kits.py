@@ -11,9 +11,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.envelope import CoordinatorEnd, PartyEnd
+from sottovoce.vertical.flare.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
 from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Caps
 from sottovoce.vertical.frames import Frame, new_session
@@ -22,6 +21,7 @@ from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line, decode
+from support.register import entries
 from support.site import Coordinator, authority, make_ledger, make_site
 
 # ------------------------------------------------------------------ all histories
@@ -153,8 +153,8 @@ class Kit:
 
     @property
     def reasons(self):
-        entries = Register(self.kit.state / "register.db", read_only=True).entries()
-        return [entry.reason for entry in entries if entry.outcome == "turned away"]
+        lines = entries(self.kit.state / "register.db")
+        return [line.reason for line in lines if line.outcome == "turned away"]
 
 
 @pytest.fixture

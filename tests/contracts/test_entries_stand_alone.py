@@ -19,8 +19,7 @@ from sottovoce import _groups
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
 from sottovoce.cluster.frames import _READY, FrameSource
-from sottovoce.estimators.holding import holding
-from sottovoce.estimators.reading import read_features
+from sottovoce.estimators.reading import holding, read_features
 from sottovoce.estimators.weights import checked_sample_weights
 from sottovoce.evaluation.evaluating import evaluation_plan
 from sottovoce.evaluation.scoring import score_rows
@@ -29,7 +28,7 @@ from sottovoce.local import Protocol
 from sottovoce.tables import ParquetTable
 from sottovoce.tables.table import Table
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
-from sottovoce.vertical.estimators.labels import labels_of
+from sottovoce.vertical.estimators.parties import labels_of
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 from support.containers import CHANGES, CONTAINERS, held, pairs
 

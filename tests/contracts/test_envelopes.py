@@ -17,7 +17,6 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
 from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.party import Party
@@ -26,6 +25,7 @@ from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Refused
 from support.authority import Authority
 from support.party import decode
+from support.register import entries
 from support.site import Coordinator, authority, make_ledger, make_site
 
 SITE = """\
@@ -180,7 +180,7 @@ def test_whatever_is_changed_of_a_request_the_party_refuses_and_charges_nothing(
 
 
 def register(run):
-    return Register(run.kit.state / "register.db", read_only=True).entries()
+    return entries(run.kit.state / "register.db")
 
 
 def test_whatever_is_changed_of_an_answer_the_coordinator_refuses(run):
@@ -294,7 +294,7 @@ def test_two_processes_of_one_party_in_one_run_are_an_error_at_both(run, tmp_pat
     copy.open(other, run="job1", wait=0.0)
     run.coordinator.gate = copy
     assert "other processes than these: a kit is in use twice" in run.ask(Describe()).reason
-    assert "a kit is in use twice" in Register(other.state / "register.db", read_only=True).entries()[-1].reason
+    assert "a kit is in use twice" in entries(other.state / "register.db")[-1].reason
 
     def both(raw):
         envelope, content = opened(run.gate.answer(raw, caller="server"))

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import sottovoce as sv
 from sottovoce.cli import app
-from sottovoce.cli._scores import ScoredClasses, ScoredNumbers
+from sottovoce.cli.predict import ScoredClasses, ScoredNumbers
 from sottovoce.estimators.persistence import load_model, model_to_json
 from sottovoce.tables import NumericColumn, Schema
 

@@ -18,7 +18,6 @@ from sottovoce import Guarantee
 from sottovoce.cli import app
 from sottovoce.vertical import Comparison
 from sottovoce.vertical.mechanisms import MECHANISMS
-from sottovoce.vertical.protocols.alignment.psi import PsiServer
 
 # what is said of trainings that stop early: tests/unit/vertical/test_vertical_convergence.py
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
@@ -306,21 +305,6 @@ def test_whole_numbers_identify_people_alike_in_text_and_parquet(folder: Folder)
     assert re.search(r"people in common +39[67]\b", result.stdout)
 
 
-def _psi() -> bool:
-    try:
-        PsiServer(["1"])
-    except Exception:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not _psi(), reason="the package for private set intersection is not installed")
-def test_private_set_intersection_finds_the_same_people(folder: Folder) -> None:
-    exact, psi = (passes(*folder.several(align=method, random_state=1)).stdout for method in ("exact", "psi"))
-    assert re.search(r"bytes, alignment +\d+,\d+", psi)
-    assert figures(exact, "accuracy") == figures(psi, "accuracy")
-
-
 # ----------------------------- files
 
 
@@ -482,7 +466,6 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"data_norm": "nan"}, r"--data-norm clinic must be a finite number > 0; got nan"),
         ({"data_norm": ["bank=1", "bank=2"]}, r"--data-norm bank=2: party 'bank' has '1' already"),
         ({"id": "patient"}, r"--id is for several tables"),
-        ({"align": "psi"}, r"--align is for several tables"),
         ({"duplicates": "drop"}, r"--duplicates is for several tables"),
         ({"schema": ["a.toml", "b.toml"]}, r"--schema: one table has one schema; got 2"),
         ({"schema": "gone.toml"}, r"gone\.toml: cannot read the schema"),
@@ -509,7 +492,6 @@ def test_a_wrong_option_is_refused_before_the_table_is_read(
         ({"id": "bank=patient"}, r"--id is missing for clinic"),
         ({"id": "age"}, r"--id age: the schema of clinic makes this column a feature or the label"),
         ({"id": "ill"}, r"--id ill: the schema of clinic makes this column a feature or the label"),
-        ({"align": "hash"}, r"--align must be one of 'exact', 'psi'; got 'hash'"),
         ({"duplicates": "keep"}, r"--duplicates must be one of 'error', 'drop'; got 'keep'"),
         ({"party": "clinic=age"}, r"--party is for one table that is split"),
         ({"sizes": "2,2"}, r"--sizes is for one table that is split"),

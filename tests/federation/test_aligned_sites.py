@@ -48,7 +48,7 @@ def people(kind, n_people, seed):
 def in_one_place(federation, purpose):
     """The same sites in one process that sees all identifiers."""
     sites = [Site.read(Kit.open(federation.kit(name))) for name in federation.names]
-    return align([site.open_party(purpose) for site in sites], method="exact", duplicates="drop")
+    return align([site.open_party(purpose) for site in sites], duplicates="drop")
 
 
 def said(federation):

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from sottovoce.vertical.flare.connection import why_not_connected
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.processes import why_not_connected
 from sottovoce.vertical.flare.provisioning import provision
 
 pytest.importorskip("nvflare", reason="a federation needs the extra [vertical]")

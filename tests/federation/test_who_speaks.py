@@ -69,7 +69,7 @@ def test_a_kit_that_is_copied_is_noticed_at_both_sites():
             assert "its ledger lacks an entry that the coordinator was told of" in " ".join(said.split()), said
             assert second.poll() is None
         with contextlib.closing(Register(copy / "state" / "register.db", read_only=True)) as register:
-            assert "its ledger lacks an entry" in register.refusals()[0].reason
+            assert "its ledger lacks an entry" in register.refusals()[0]["reason"]
         federation.stop("north")
         federation.start("north")
         federation.wait_for_silence()

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError
+from sottovoce.vertical import InProcessParties, Party
+from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.alignment.matching import common_rows
 
 WORDS = [
@@ -59,19 +61,19 @@ def by_brute_force(columns):
     return [[[text for text, _ in column].index(wanted) for wanted in common] for column in columns]
 
 
-def aligned(columns, **options):
+def aligned(columns):
     """Return the alignment, None if nobody is in common."""
     parties = {f"party {k}": [value for _, value in column] for k, column in enumerate(columns)}
     try:
-        return common_rows(parties, duplicates="drop", **options)
+        return common_rows(parties, duplicates="drop")
     except DataError as error:
         assert str(error).startswith("nobody is in common")
         return None
 
 
-def check_against_brute_force(columns, **options):
+def check_against_brute_force(columns):
     expected = by_brute_force(columns)
-    alignment = aligned(columns, **options)
+    alignment = aligned(columns)
     if alignment is None:
         assert expected[0] == []
         return
@@ -104,14 +106,21 @@ def test_psi_is_equal_to_exact(n_parties):
     @given(a_column, st.lists(a_column, min_size=n_parties, max_size=n_parties), st.randoms(use_true_random=False))
     @settings(max_examples=30)
     def law(shared, own, random):
-        columns = [random.sample(shared, len(shared)) + column for column in own]
-        check_against_brute_force(columns, method="psi")
-        exact, private = aligned(columns), aligned(columns, method="psi")
-        assert (exact is None) == (private is None)
-        if exact is not None:
-            assert exact.report.parties == private.report.parties
-            for name, rows in exact.rows.items():
-                np.testing.assert_array_equal(rows, private.rows[name])
+        columns = [random.sample(shared, len(shared)) + column + [("", None)] for column in own]
+        parties = [
+            Party(np.arange(len(column), dtype=float)[:, None], [value for _, value in column], name=f"party {k}")
+            for k, column in enumerate(columns)
+        ]
+        exact = aligned(columns)
+        if exact is None:
+            with pytest.raises(DataError, match="nobody is in common"):
+                align_over(InProcessParties(parties))
+            return
+        report = align_over(InProcessParties(parties))
+        assert report.n_common == exact.report.n_common
+        assert report.parties == exact.report.parties[:1]
+        for party in parties:
+            np.testing.assert_array_equal(exact.rows[party.name], party._table[:, 0])
 
     law()
 

@@ -58,7 +58,7 @@ def scores_of(plan, truth, other, known, factor, seed, runs):
                 away = [((view - each[k]).astype(np.float64) ** 2 / variance).sum() for each in exact]
                 found[run] += 0.5 * (away[1] - away[0])
             values = np.concatenate(seen).astype(np.float64)
-            points = fitting.step(values) if step else fitting.moments(values)
+            points = fitting.take(values)
     return found
 
 

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sottovoce.cluster.inline import InlineSource
-from sottovoce.cluster.sources import LoadedRows
+from sottovoce.cluster.sources import InlineSource, LoadedRows
 
 __all__ = ["FatalSource", "HungrySource"]
 

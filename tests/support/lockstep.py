@@ -61,7 +61,7 @@ def run_jointly(plan, tables, y, *, noise=None, seed=0, engines=None):
         for result in results[1:]:
             np.testing.assert_array_equal(result, results[0])
         opened.append(results[0])
-        points = fitting.step(results[0]) if step else fitting.moments(results[0])
+        points = fitting.take(results[0])
     assert points is None
     return fitting, opened
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
+from sottovoce.cluster.sources import InlineSource
 
 __all__ = ["PooledTable"]
 

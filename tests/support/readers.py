@@ -268,7 +268,7 @@ def _forms() -> list[bytes]:
 
 
 def _read_form(raw: bytes) -> None:
-    from sottovoce.local.collector._forms import read_json, read_octets
+    from sottovoce.local.collector.intake import read_json, read_octets
 
     read_json(raw, max_batch=1000)
     read_octets(raw, ["a" * 16])

@@ -8,9 +8,8 @@
 
 import sys
 
-from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines.guarded import Guarded, self_check
 from sottovoce.vertical.engines.programs import Add, Mask
-from sottovoce.vertical.engines.self_check import self_check
 from sottovoce.vertical.engines.spu import SpuEngine
 
 __all__ = ["main"]

@@ -2,7 +2,7 @@
 
 import datetime
 
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["session_certificates"]
 

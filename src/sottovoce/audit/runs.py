@@ -38,12 +38,8 @@ class Runs(ABC):
 class OwnRuns(Runs):
     """Runs in this process.
 
-    Parameters
-    ----------
-    make : callable
-        Returns a fresh, unfitted estimator.
-    release : callable
-        From a fitted estimator to a vector of all that it releases. Default: coefficients and intercepts.
+    ``make``: returns a fresh, unfitted estimator.
+    ``release``: from a fitted estimator to a vector of all that it releases. Default: coefficients and intercepts.
     """
 
     def __init__(self, make: Callable[[], Any], release: Release | None = None) -> None:
@@ -64,16 +60,10 @@ class OwnRuns(Runs):
 class ForeignRuns(Runs):
     """Runs in an interpreter of another environment, which needs numpy and the estimator's package, nothing of ours.
 
-    Parameters
-    ----------
-    estimator : str
-        As ``package.module.Class``.
-    parameters : dict
-        Of its constructor; plain data.
-    python : str or Path
-        The interpreter.
-    n_jobs : int
-        Processes at the same time.
+    ``estimator``: as ``package.module.Class``.
+    ``parameters``: of its constructor; plain data.
+    ``python``: the interpreter.
+    ``n_jobs``: processes at the same time.
     """
 
     def __init__(

@@ -114,23 +114,12 @@ def _checked(scores: _Scores, neighbour_scores: _Scores) -> tuple[_Scores, _Scor
 
 @dataclass(frozen=True)
 class OutputSet:
-    """A set of outputs, by their score, that one table makes likelier than the other.
+    """A set of outputs, by their score, that one table makes likelier than the other."""
 
-    Attributes
-    ----------
-    swapped : bool
-        True when the neighbour makes it likelier.
-    sign : float
-        1 for scores above `threshold`, -1 for scores whose negative is.
-    threshold : float
-    gaussian : bool
-        True when the bound supposes a Gaussian mechanism, as in `gaussian_lower_bound`.
-    """
-
-    swapped: bool
-    sign: float
+    swapped: bool  # True when the neighbour makes it likelier
+    sign: float  # 1 for scores above `threshold`, -1 for scores whose negative is
     threshold: float
-    gaussian: bool = False
+    gaussian: bool = False  # True when the bound supposes a Gaussian mechanism, as in `gaussian_lower_bound`
 
     def epsilon(self, scores: _Scores, neighbour_scores: _Scores, *, delta: float, confidence: float) -> float:
         """Return the lower bound on epsilon from runs that took no part in the choice of this event."""

@@ -21,7 +21,6 @@ __all__ = ["fit_many", "load_class", "main", "released_numbers"]
 
 
 def load_class(name: str) -> Any:
-    """Return the class of the dotted ``name``."""
     module, _, attribute = name.rpartition(".")
     if not module:
         raise ValueError("the estimator must be named as package.module.Class; got " + repr(name))
@@ -59,7 +58,6 @@ def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = 
 
 
 def main(path: str) -> None:
-    """Do the job described in a file."""
     with open(path, encoding="utf-8") as stream:  # noqa: PTH123  plain enough for any Python
         job = json.load(stream)
     kind = load_class(job["estimator"])

@@ -132,19 +132,10 @@ def calibrate(
 ) -> Calibration:
     """Choose one of some weight vectors, and fit slope and shift for its predictions; each visits the rows once.
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows, with labels -1 and +1 as targets.
-    candidates : sequence of ndarray of shape (n_weights,)
-        Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
-    mu : float, > 0
-        Gaussian-DP parameter to spend on all candidates together.
-    neighbours : Neighbours
-    n_public : int
-        Public number of rows.
-    prior : Prior
-    noise : numpy.random.Generator
+    ``holder``: of the rows, with labels -1 and +1 as targets.
+    ``candidates``: of shape (n_weights,); released weights. The first is taken unless another has a smaller loss by
+        more than the noise of the difference.
+    ``mu``: > 0; Gaussian-DP parameter to spend on all candidates together.
     """
     design = _design(prior)
     mechanism = _mechanism(design, math.sqrt(len(candidates)) / mu, neighbours)
@@ -174,15 +165,9 @@ class _Fit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BinnedMargins(RowSum):
-    """How many parts of rows of each label are at each node, by the predictions of some weights.
+    """How many parts of rows of each label are at each node, by the predictions of some weights."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    """
-
-    w: NDArray[Any]
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
 
     reads = (TARGET,)
     counted = _PARTS
@@ -206,21 +191,12 @@ def _mechanism(design: "_Design", multiplier: float, neighbours: Neighbours) -> 
 
 @dataclass(frozen=True)
 class _Design:
-    """The public matrix for a prior.
-
-    Attributes
-    ----------
-    prior : Prior
-    matrix : ndarray of int64 of shape (cells, cells)
-        A in units of 1 / _FINE: a column for each label and node.
-    inverse : ndarray of shape (cells, cells)
-    longest, widest_gap : float
-        The longest column, and the widest distance of two.
-    """
+    """The public matrix for a prior."""
 
     prior: Prior
-    matrix: NDArray[np.int64]
-    inverse: Vector
+    matrix: NDArray[np.int64]  # of shape (cells, cells); A in units of 1 / _FINE: a column for each label and node
+    inverse: Vector  # of shape (cells, cells)
+    # The longest column, and the widest distance of two.
     longest: float
     widest_gap: float
 
@@ -232,7 +208,6 @@ class _Design:
 
 @lru_cache(maxsize=256)
 def _design(prior: Prior) -> _Design:
-    """Return the design for a prior."""
     slopes, shifts, log_prior = _grid(prior, math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread)
     cells = _scores(np.exp(slopes), shifts, prior.cut)
     cells = cells / np.sqrt((cells**2).sum(axis=(0, 1, 3), keepdims=True))  # each equation counts alike

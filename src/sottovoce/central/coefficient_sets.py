@@ -19,24 +19,16 @@ __all__ = ["SETS", "CoefficientSet", "L1Ball", "NonnegativeBall", "Simplex", "co
 
 @dataclass(frozen=True)
 class CoefficientSet(ABC):
-    """A set of coefficients.
-
-    Parameters
-    ----------
-    radius : float, > 0
-    n_weights : int
-    has_intercept : bool
-        Whether the last weight is that of the intercept's column.
-    """
+    """A set of coefficients."""
 
     name: ClassVar[str]
     words: ClassVar[str]
     candidates: ClassVar[str]
     """What a step chooses from, in words."""
 
-    radius: float
+    radius: float  # > 0
     n_weights: int
-    has_intercept: bool
+    has_intercept: bool  # whether the last weight is that of the intercept's column
 
     @abstractmethod
     def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
@@ -47,8 +39,7 @@ class CoefficientSet(ABC):
         """Return the column and the sign of a corner; the sign 0 is for the corner 0."""
 
     @abstractmethod
-    def project(self, w: Vector) -> Vector:
-        """Return the nearest point of the set."""
+    def project(self, w: Vector) -> Vector: ...
 
     def steepest(self, gradient: Vector) -> float:
         """Return the most that the loss falls toward a corner from 0, to first order."""
@@ -118,7 +109,6 @@ SETS: Final = tuple(_KINDS)
 
 
 def coefficient_set(name: str, radius: float, n_weights: int, *, has_intercept: bool) -> CoefficientSet:
-    """Return the set of that name."""
     choice("constraint", name, SETS)
     return _KINDS[name](radius, n_weights, has_intercept)
 

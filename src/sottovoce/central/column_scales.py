@@ -53,47 +53,27 @@ _FEW_ZEROS: Final = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnScalesPlan:
-    """Public facts and privacy parameters of a release of locations and scales.
+    """Public facts and privacy parameters of a release of locations and scales."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget; ``epsilon=inf`` adds no noise.
-    share : float, in [0, 1]
-        Of mu^2 of that budget that is spent here; 0 releases nothing.
-    adjacency : Adjacency
-    n_samples : int
-        Public number of rows, or a stand-in for it.
-    n_features : int
-    centred : bool
-        Whether locations are released too.
-    cut : float
-        Where scaled entries are cut; infinite where they are not.
-    bounds : tuple of two tuples, or None
-        Public lower and upper bounds: one for each column, or one for all; None is +-2^40.
-    max_rows : int or None
-        Rows of one person that are used; None where the unit is a row.
-    """
-
+    # The budget; ``epsilon=inf`` adds no noise.
     epsilon: float
     delta: float
-    share: float = 1.0
+    share: float = 1.0  # in [0, 1]; of mu^2 of that budget that is spent here; 0 releases nothing
     adjacency: Adjacency
-    n_samples: int
+    n_samples: int  # public number of rows, or a stand-in for it
     n_features: int
-    centred: bool = True
-    cut: float = math.inf
+    centred: bool = True  # whether locations are released too
+    cut: float = math.inf  # where scaled entries are cut; infinite where they are not
+    # Public lower and upper bounds: one for each column, or one for all; None is +-2^40.
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    max_rows: int | None = None
+    max_rows: int | None = None  # rows of one person that are used; None where the unit is a row
 
     @property
     def is_private(self) -> bool:
-        """False where no noise is added."""
         return math.isfinite(self.epsilon)
 
     @cached_property
     def mu(self) -> float:
-        """Gaussian-DP parameter that is spent."""
         return math.sqrt(self.share) * gaussian_mu(self.epsilon, self.delta) if self.is_private else math.inf
 
     @property
@@ -124,7 +104,6 @@ class ColumnScalesPlan:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
         if not self.rounds:
             return compose()
         if not self.is_private:
@@ -132,11 +111,9 @@ class ColumnScalesPlan:
         return compose(*(GaussianEvent(self.multiplier(share)) for share in self.rounds))
 
     def settle(self) -> None:
-        """Compute the noise, or refuse a budget that none can meet."""
         _ = self.event
 
     def details(self) -> dict[str, object]:
-        """Return the rounds for summary and receipt."""
         return {
             "share of mu^2 for the scaler": self.share,
             "rounds of histograms": len(self.rounds),
@@ -145,7 +122,6 @@ class ColumnScalesPlan:
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers."""
         return {
             "n_samples": self.n_samples,
             "n_features": self.n_features,
@@ -163,29 +139,17 @@ def signal_of(mu: float, n_samples: int, n_features: int, per_column: float) -> 
 
 
 class ColumnScales(NamedTuple):
-    """What was released; both are finite, and scales are positive.
+    """What was released; both are finite, and scales are positive."""
 
-    Attributes
-    ----------
-    location, scale : ndarray of shape (n_features,)
-    event : Event
-        What it cost.
-    """
-
-    location: Vector
+    location: Vector  # of shape (n_features,), as is scale
     scale: Vector
-    event: Event
+    event: Event  # what it cost
 
 
 def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Generator) -> ColumnScales:
     """Release where columns lie and how wide they are.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, n_features)
-        Private; finite.
-    plan : ColumnScalesPlan
-    noise : numpy.random.Generator
+    ``X``: of shape (n, n_features); private; finite.
     """
     width = plan.n_features
     location, scale = np.zeros(width), np.ones(width)

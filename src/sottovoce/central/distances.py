@@ -52,7 +52,6 @@ _KEPT: Final = 0.7  # share of the rows that a clip leaves as they are, at least
 
 
 def location_event(mu: float) -> RepeatedEvent:
-    """Return what `release_location` costs: ``mu`` in terms of Gaussian DP."""
     return RepeatedEvent(GaussianEvent(1.0 / (mu / math.sqrt(_LOCATION_COUNTS))), _LOCATION_COUNTS)
 
 
@@ -83,18 +82,10 @@ def clip_grid(widest: float) -> Vector:
 
 @dataclass(frozen=True)
 class Distances:
-    """A noisy histogram of signed distances.
+    """A noisy histogram of signed distances."""
 
-    Attributes
-    ----------
-    clips : ndarray
-        From `clip_grid`; two for a bin.
-    above, below : ndarray
-        Noisy counts of positive distances, and of the others.
-    noise_std : float
-    """
-
-    clips: Vector
+    clips: Vector  # from `clip_grid`; two for a bin
+    # Noisy counts of positive distances, and of the others.
     above: Vector
     below: Vector
     noise_std: float
@@ -102,13 +93,8 @@ class Distances:
     def clip(self, n_public: int, *, noise_gain: float, length: float) -> float:
         """Return the clip with the least estimated error.
 
-        Parameters
-        ----------
-        n_public : int
-        noise_gain : float
-            tr(M A M) / mu^2.
-        length : float, in (0, 1]
-            Root mean square of the norms of the rows, estimated.
+        ``noise_gain``: tr(M A M) / mu^2.
+        ``length``: in (0, 1]; root mean square of the norms of the rows, estimated.
         """
         both = np.stack([self.above, self.below])
         counts = 0.5 * np.repeat(both, 2, axis=1)  # a bin's rows are taken to lie in its halves alike
@@ -145,24 +131,8 @@ def release_distances(
 ) -> tuple[Distances, GaussianEvent]:
     """Release the histogram of signed distances; those beyond ``widest``, and NaN, count as ``widest``.
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows and their targets.
-    w : ndarray of shape (n_weights,) or None
-        Released; distances are from what it predicts. None: from 0.
-    widest : float, > 0
-        Public.
-    neighbours : Neighbours
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
-
-    Returns
-    -------
-    Distances
-    GaussianEvent
-        What it cost.
+    ``w``: of shape (n_weights,); released; distances are from what it predicts. None: from 0.
+    ``widest``: > 0; public.
     """
     mechanism = histogram_mechanism(neighbours, mu)
     noisy = holder.release(
@@ -174,18 +144,10 @@ def release_distances(
 
 @dataclass(frozen=True, eq=False)
 class CountDistances(RowSum):
-    """How many rows lie in each bin of the signed distance of target and prediction, times a bound on the row's norm.
+    """How many rows lie in each bin of the signed distance of target and prediction, times a bound on their norm."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_weights,) or None
-        Released, in double precision; None predicts 0.
-    widest : float, > 0
-        Public; those beyond it, and NaN, count as this.
-    """
-
-    w: Vector | None
-    widest: float
+    w: Vector | None  # of shape (n_weights,); released, in double precision; None predicts 0
+    widest: float  # > 0; public; those beyond it, and NaN, count as this
 
     reads = (TARGET,)
     counted = 1

@@ -32,48 +32,25 @@ _MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; lo
 class TrainingFacts:
     """What is known of a training run before any data are read.
 
-    Parameters
-    ----------
-    loss : Loss
-    n_samples : int
-        Public number of rows (a stand-in for it under add-remove adjacency).
-    n_features : int
-    n_models : int
-        Binary models trained on the same rows (one-vs-rest); each gets an equal part of the budget.
-    alpha : float
-        L2 penalty for rows in units of ``data_norm``, the intercept's column included; 0 for none.
-    constant : float
-        Value of the intercept's column in units of ``data_norm``; 0 for none.
-    epsilon, delta : float
-    adjacency : Adjacency
-    label_bound : float or None
-        Public bound on |y| after centring (squared loss).
-    weight_bound : float or None
-        Public bound on the weight of a row; None where rows have none. Solvers see the weights divided by it, so that
-        the heaviest row counts as one.
-    max_rows_per_group : int or None
-        Public number of rows of a person that are used, at most; None where the unit is a row.
-    releases_norm : bool
-        Whether there is no public bound on the norm of a row: one that most rows keep is released first of all.
-
-    Raises
-    ------
-    ParameterError
-        If a number is out of its range.
+    Raises ParameterError if a number is out of its range.
     """
 
     loss: Loss
-    n_samples: int
+    n_samples: int  # public number of rows (a stand-in for it under add-remove adjacency)
     n_features: int
-    n_models: int
-    alpha: float
-    constant: float
+    n_models: int  # binary models trained on the same rows (one-vs-rest); each gets an equal part of the budget
+    alpha: float  # L2 penalty for rows in units of ``data_norm``, the intercept's column included; 0 for none
+    constant: float  # value of the intercept's column in units of ``data_norm``; 0 for none
     epsilon: float
     delta: float
     adjacency: Adjacency
-    label_bound: float | None
+    label_bound: float | None  # public bound on |y| after centring (squared loss)
+    # Public bound on the weight of a row; None where rows have none. Solvers see the weights divided by it, so that the
+    # heaviest row counts as one.
     weight_bound: float | None = None
+    # Public number of rows of a person that are used, at most; None where the unit is a row.
     max_rows_per_group: int | None = None
+    # Whether there is no public bound on the norm of a row: one that most rows keep is released first of all.
     releases_norm: bool = False
 
     def __post_init__(self) -> None:
@@ -91,7 +68,6 @@ class TrainingFacts:
 
     @property
     def is_private(self) -> bool:
-        """False for a run without noise."""
         return math.isfinite(self.epsilon)
 
     @property
@@ -123,7 +99,6 @@ class TrainingFacts:
 
     @property
     def norm_events(self) -> tuple[Event, ...]:
-        """What it costs."""
         return () if self.norm_release is None else (self.norm_release.event,)
 
     @property
@@ -135,7 +110,6 @@ class TrainingFacts:
         return largest_norm(holder) if self.norm_release is None else self.norm_release.release(holder, noise())
 
     def norm_chosen(self, released: Mapping[str, object]) -> dict[str, object]:
-        """Return what a receipt says of the bound that was found, checked; nothing where it is public."""
         return {NORM: magnitude(NORM, released.get(NORM))} if self.releases_norm else {}
 
     @cached_property

@@ -75,7 +75,6 @@ class SparseScores:
         return self._sums.copy()
 
     def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
-        """Return the column that the mechanism draws, and the sign of the step."""
         rate = mechanism.rate
         columns.note_changes(self._groups, self._sums, self._touched, self._before, self._noted, self._mark, rate)
         self._noted = 0
@@ -92,7 +91,6 @@ class SparseScores:
         return int(column), int(sign)
 
     def move(self, column: int, step: float) -> None:
-        """Add ``step`` to the weight of ``column``."""
         rows = self._rows
         if column == rows.raw.shape[1]:
             held: NDArray[Any] = np.arange(rows.n_samples)

@@ -55,38 +55,22 @@ def gradient_rounding(
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """J of the module docstring.
+    """J of the module docstring."""
 
-    Attributes
-    ----------
-    rows : Rows
-        From `Rows.within_reach`: products with weights do not overflow.
-    y : ndarray of shape (n,)
-    loss : Loss
-        Smooth.
-    penalty : float, > 0
-        Lambda.
-    linear : ndarray of shape (n_weights,)
-        b.
-    team : Team
-    """
-
-    rows: Rows
-    y: Vector
-    loss: Loss
-    penalty: float
-    linear: Vector
+    rows: Rows  # from `Rows.within_reach`: products with weights do not overflow
+    y: Vector  # of shape (n,)
+    loss: Loss  # smooth
+    penalty: float  # > 0; lambda
+    linear: Vector  # of shape (n_weights,); b
     team: Team
 
     def value(self, w: Vector, margins: Vector) -> float:
-        """Return J."""
         return float(np.sum(self.loss.value(self.y, margins)) + 0.5 * self.penalty * (w @ w) + self.linear @ w)
 
     def gradient(self, w: Vector, margins: Vector) -> Vector:
         return self._combined(self.loss.derivative(self.y, margins)) + self.penalty * w + self.linear
 
     def error(self, w: Vector) -> float:
-        """Return a bound on the rounding error of the gradient at w."""
         return gradient_rounding(
             self.loss,
             n_rows=self.rows.n_samples,
@@ -128,15 +112,7 @@ class PerturbedObjective:
 def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
     """Return a w at which the norm of the exact gradient of J is at most ``tolerance``.
 
-    Parameters
-    ----------
-    objective : PerturbedObjective
-    tolerance : float
-        Should be some times `gradient_rounding` of every point on the way, or this may not end.
-
-    Returns
-    -------
-    ndarray of shape (n_weights,)
+    ``tolerance``: should be some times `gradient_rounding` of every point on the way, or this may not end.
     """
     rows, team = objective.rows, objective.team
     w = np.zeros(rows.n_weights)

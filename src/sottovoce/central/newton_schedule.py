@@ -46,35 +46,16 @@ _PENALTY: Final = 0.1  # times 1 / mu
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonSchedule:
-    """What the passes of one model do, from public facts.
+    """What the passes of one model do, from public facts."""
 
-    Attributes
-    ----------
-    slope : float
-        |l'(0)|; twice that is the unit of the clips.
-    smoothness : float
-        Bound on l''.
-    mu : float
-        Gaussian-DP parameter of all passes together, as far as it says how large the noise is.
-    n_units : float
-        Persons, or what a rule takes for their number.
-    n_weights : int
-    rows : int
-        Rows of a person, at most.
-    n_passes : int or None
-        The one for the labels included; None follows a rule.
-    smallest_step : float
-        What `least_step` is at least.
-    """
-
-    slope: float
-    smoothness: float
-    mu: float
-    n_units: float
+    slope: float  # |l'(0)|; twice that is the unit of the clips
+    smoothness: float  # bound on l''
+    mu: float  # Gaussian-DP parameter of all passes together, as far as it says how large the noise is
+    n_units: float  # persons, or what a rule takes for their number
     n_weights: int
-    rows: int = 1
-    n_passes: int | None = None
-    smallest_step: float = _SMALLEST_STEP
+    rows: int = 1  # rows of a person, at most
+    n_passes: int | None = None  # the one for the labels included; None follows a rule
+    smallest_step: float = _SMALLEST_STEP  # what `least_step` is at least
 
     @property
     def information(self) -> float:
@@ -136,12 +117,8 @@ class NewtonSchedule:
 class Curvature:
     """A noisy Gram matrix with its eigenvalues kept above a least one, and a penalty.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_weights, n_weights)
-    least : float
-        The least eigenvalue.
-    penalty : float
+    ``matrix``: of shape (n_weights, n_weights).
+    ``least``: the least eigenvalue.
     """
 
     def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
@@ -154,7 +131,6 @@ class Curvature:
         return float(self._values[-1])
 
     def pull(self, weights: Vector) -> Vector:
-        """Return the gradient of the penalty."""
         return self._penalty * weights
 
     def solve(self, vector: Vector, factor: float) -> Vector:
@@ -184,12 +160,9 @@ class Curvature:
 class CurvatureByWeight(Curvature):
     """The same where every weight has a penalty of its own.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_weights, n_weights)
-    least : float, > 0
-    penalties : ndarray of shape (n_weights,)
-        Each >= 0.
+    ``matrix``: of shape (n_weights, n_weights).
+    ``least``: > 0.
+    ``penalties``: of shape (n_weights,); each >= 0.
     """
 
     def __init__(self, matrix: Vector, least: float, penalties: Vector) -> None:
@@ -211,12 +184,9 @@ class CurvatureByWeight(Curvature):
 class NewtonSteps:
     """The points of one fit, from what its passes release; nothing here sees a row.
 
-    Attributes
-    ----------
-    point : ndarray of shape (n_weights,)
-        Where the next pass asks the rows; after the last pass, the weights.
-    share : float
-        The share of -l' that the next pass moves the dual variables toward: that of the first pass is C_0 / |l'(0)|.
+    ``point``: of shape (n_weights,); where the next pass asks the rows; after the last pass, the weights.
+    ``share``: the share of -l' that the next pass moves the dual variables toward: that of the first pass is C_0 /
+        |l'(0)|.
     """
 
     def __init__(self, schedule: NewtonSchedule, curvature: Curvature) -> None:

@@ -72,7 +72,6 @@ def team(n_threads: int | None = None) -> Iterator[Team]:
 
 
 def default_threads() -> int:
-    """Return ``SOTTOVOCE_NUM_THREADS``, or the number of processors of this process."""
     text = os.environ.get("SOTTOVOCE_NUM_THREADS")
     if text is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

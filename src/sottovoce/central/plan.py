@@ -38,44 +38,24 @@ def most_rows(n_public: int, adjacency: Adjacency) -> int:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """Unpenalised coefficients with standard errors, made from released statistics alone.
+    """Unpenalised coefficients with standard errors, made from released statistics alone."""
 
-    Attributes
-    ----------
-    estimates, standard_errors : ndarray of shape (n_weights,)
-        For rows of norm at most 1, the intercept's weight last; infinite errors where the data cannot tell.
-    """
-
+    # Of shape (n_weights,), for rows of norm at most 1, the intercept's weight last; infinite errors where the data
+    # cannot tell.
     estimates: Vector
     standard_errors: Vector
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver hands back; everything in it is released.
+    """What a solver hands back; everything in it is released."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_models, n_weights)
-        For rows of norm at most 1, the intercept's weight last.
-    n_steps : int
-        Noisy steps of one model (passes or mini-batches), or epochs of a run without noise.
-    event : Event
-        What the mechanisms emitted, composed.
-    chosen : dict
-        What public rules made of the noisy releases, for the receipt.
-    offset : float
-        Released location of the labels, to be added to every prediction.
-    least_squares : LeastSquares or None
-        For confidence intervals, from solvers that can tell.
-    """
-
-    weights: Vector
-    n_steps: int
-    event: Event
-    chosen: dict[str, object]
-    offset: float = 0.0
-    least_squares: LeastSquares | None = None
+    weights: Vector  # of shape (n_models, n_weights); for rows of norm at most 1, the intercept's weight last
+    n_steps: int  # noisy steps of one model (passes or mini-batches), or epochs of a run without noise
+    event: Event  # what the mechanisms emitted, composed
+    chosen: dict[str, object]  # what public rules made of the noisy releases, for the receipt
+    offset: float = 0.0  # released location of the labels, to be added to every prediction
+    least_squares: LeastSquares | None = None  # for confidence intervals, from solvers that can tell
 
 
 T = TypeVar("T")
@@ -294,36 +274,18 @@ class Plan(ABC):
 
 @dataclass(frozen=True)
 class Fit:
-    """What there is during a fit.
+    """What there is during a fit."""
 
-    Attributes
-    ----------
-    holder : Holder
-        Of the rows, their labels and all that is remembered of them.
-    targets : Targets
-        What each model is trained on.
-    streams : Streams
-    progress : callable
-        Told how many steps of all models are done, and their number.
-    weighted : bool
-        Whether rows have weights.
-    grouped : bool
-        Whether the unit is a person, of several rows perhaps.
-    spent_before : tuple of Event
-        What the bound on the rows has cost.
-    """
-
-    holder: Holder
-    targets: Targets
+    holder: Holder  # of the rows, their labels and all that is remembered of them
+    targets: Targets  # what each model is trained on
     streams: Streams
-    progress: Progress
-    weighted: bool = False
-    grouped: bool = False
-    spent_before: tuple[Event, ...] = ()
+    progress: Progress  # told how many steps of all models are done, and their number
+    weighted: bool = False  # whether rows have weights
+    grouped: bool = False  # whether the unit is a person, of several rows perhaps
+    spent_before: tuple[Event, ...] = ()  # what the bound on the rows has cost
 
     @property
     def noise(self) -> np.random.Generator:
-        """The stream that noise is drawn from."""
         return self.streams.generator(Purpose.NOISE)
 
     def each_model(self, n_steps: int, train: Callable[[int, Report], Vector]) -> Vector:
@@ -343,27 +305,22 @@ class Fit:
 
     @property
     def part(self) -> Part:
-        """All rows, with what is remembered of them."""
         assert isinstance(self.holder, LocalHolder)
         return self.holder.part
 
     @property
     def rows(self) -> Rows:
-        """All rows."""
         return self.part.rows
 
     @property
     def team(self) -> Team:
-        """The threads."""
         return self.part.team
 
     def target(self, model: int) -> Vector:
-        """Return what a model is trained on."""
         return self.targets.of(self.part.memory.whole(LABEL), model)
 
     @property
     def current_target(self) -> Vector:
-        """What the model at work is trained on."""
         return self.part.memory.whole(TARGET)
 
     @property

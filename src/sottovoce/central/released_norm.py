@@ -65,23 +65,12 @@ class ReleasedNorm:
 
 @dataclass(frozen=True)
 class NormRelease:
-    """How a bound that most rows keep is released; all of it follows from public facts.
+    """How a bound that most rows keep is released; all of it follows from public facts."""
 
-    Parameters
-    ----------
-    mu : float, > 0
-        Gaussian-DP parameter of the whole run.
-    n_units : float
-        Public number of rows, or of persons with the most rows.
-    neighbours : Neighbours
-    keeps_all : bool
-        Ask for a bound that all rows keep, for budgets that hardly are any.
-    """
-
-    mu: float
-    n_units: float
+    mu: float  # > 0; Gaussian-DP parameter of the whole run
+    n_units: float  # public number of rows, or of persons with the most rows
     neighbours: Neighbours
-    keeps_all: bool = False
+    keeps_all: bool = False  # ask for a bound that all rows keep, for budgets that hardly are any
 
     @cached_property
     def share(self) -> float:
@@ -90,28 +79,21 @@ class NormRelease:
 
     @property
     def mu_norm(self) -> float:
-        """Gaussian-DP parameter of the release."""
         return self.mu * math.sqrt(self.share)
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        """The mechanism that releases all counts at once."""
         size = CountLengths.size
         return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
 
     @property
     def event(self) -> GaussianEvent:
-        """What the release costs."""
         return self.mechanism.event
 
     def release(self, holder: "Holder", noise: np.random.Generator) -> ReleasedNorm:
         """Release a bound that most rows keep; it is within the range of public numbers.
 
-        Parameters
-        ----------
-        holder : Holder
-            Of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
-        noise : numpy.random.Generator
+        ``holder``: of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
         """
         noisy = holder.release(
             CountLengths(), self.mechanism, noise,
@@ -120,7 +102,6 @@ class NormRelease:
         return ReleasedNorm(self._chosen(noisy), self.event)
 
     def _chosen(self, noisy: Vector) -> float:
-        """Return the bound that noisy counts ask for."""
         ends = np.cumsum([_BINS // width for width in _WIDTHS])[:-1]
         wide, middle, narrow = np.split(noisy, ends)
         noise_std = self.mechanism.noise_std

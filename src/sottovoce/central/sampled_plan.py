@@ -29,18 +29,11 @@ AddTerms = Callable[[NDArray[Any], float, float, NDArray[np.int64], int, int, Ti
 
 @dataclass(frozen=True, kw_only=True)
 class SampledPlan(SteppedPlan):
-    """Plan of steps on Poisson samples, each of which takes every row with the same probability on its own.
+    """Plan of steps on Poisson samples, each of which takes every row with the same probability on its own."""
 
-    Parameters
-    ----------
-    batch_size : float or None
-        Expected size L >= 1 of a batch (all rows when larger than n_samples); None follows a rule.
-    epochs : float or None
-        Expected number of times that a row is sampled; None follows a rule.
-    """
-
+    # Expected size L >= 1 of a batch (all rows when larger than n_samples); None follows a rule.
     batch_size: float | None = None
-    epochs: float | None = None
+    epochs: float | None = None  # expected number of times that a row is sampled; None follows a rule
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,13 +44,11 @@ class SampledPlan(SteppedPlan):
 
     @property
     @abstractmethod
-    def expected_size(self) -> float:
-        """Expected size of a batch."""
+    def expected_size(self) -> float: ...
 
     @property
     @abstractmethod
-    def n_steps(self) -> int:
-        """Number of steps of each model."""
+    def n_steps(self) -> int: ...
 
     @cached_property
     def sampling_rate(self) -> float:
@@ -84,7 +75,6 @@ class SampledPlan(SteppedPlan):
         return self.noise_multiplier
 
     def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
-        """Return what the steps cost, model by model."""
         return (RepeatedEvent(PoissonSampledEvent(self.sampling_rate, event), n_steps),) * self.n_models
 
     def share_of_clip(self, step: int) -> float:
@@ -96,11 +86,9 @@ class SampledPlan(SteppedPlan):
         """Return the kernel that makes the terms for one target, with what it remembers of the rows."""
 
     @abstractmethod
-    def moved(self, point: Vector, noisy: Vector) -> Vector:
-        """Return the point after a step."""
+    def moved(self, point: Vector, noisy: Vector) -> Vector: ...
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Take the steps for one target; yield the points that are released."""
         kernel, point = self.kernel(fit.rows, fit.current_target, scales), np.zeros(self.n_weights)
         first_clip = sums.clip
         for step in range(self.n_steps):

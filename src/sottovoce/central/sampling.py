@@ -18,12 +18,7 @@ _LEAST_RATE: Final = 1e-6
 
 
 def refuse_rare_samples(rate: float, steps: int) -> None:
-    """Refuse a plan of sampled steps that are too rare or too many for the accountant; it follows from public facts.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Refuse a plan of sampled steps that are too rare or too many for the accountant; it follows from public facts."""
     if rate < _LEAST_RATE or (rate < 1.0 and steps > MOST_SAMPLED_STEPS):
         raise ParameterError(
             f"batch_size and epochs make {steps} steps that sample each row with probability {rate:.3g}; the "

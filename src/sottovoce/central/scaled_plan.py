@@ -62,12 +62,10 @@ class ScaledPlan(Plan):
 
     @cached_property
     def mu(self) -> float:
-        """Gaussian-DP parameter of (epsilon, delta)."""
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
     def estimates_labels(self) -> bool:
-        """True for losses without a Lipschitz bound."""
         return not math.isfinite(self.loss.lipschitz)
 
     @property
@@ -140,7 +138,6 @@ class ScaledPlan(Plan):
 
     @property
     def calibration_events(self) -> tuple[Event, ...]:
-        """What slope and shift of all models will cost."""
         if self.share_of_calibration == 0.0:
             return ()
         return (RepeatedEvent(GaussianEvent(math.sqrt(self.n_models) / self.mu_calibration), self.n_models),)
@@ -190,7 +187,6 @@ class ScaledPlan(Plan):
         return Scales(norm, eigenvalue, location, label, self.scale_events)
 
     def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and what follows from them, for the receipt."""
         return {
             **({_NORM: scales.norm} if self.shortens_rows else {}),
             **({_EIGENVALUE: scales.eigenvalue} if self.estimates_eigenvalue else {}),
@@ -198,7 +194,6 @@ class ScaledPlan(Plan):
         }
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan, the scales and what follows from them; see `Plan.run`."""
         return self.event, self.chosen(self.scales_of(released))
 
     def release_scales(self, fit: Fit, *, keeps_whole: bool = False) -> Scales:
@@ -260,7 +255,6 @@ class ScaledPlan(Plan):
         return calibration.applied(weights, fit.holder.constant)
 
     def told(self, calibrations: list[Calibration]) -> dict[str, object]:
-        """Return what a receipt says of the calibrations."""
         slopes, shifts = [each.slope for each in calibrations], [each.shift for each in calibrations]
         return {_SLOPES: slopes, _SHIFTS: shifts} if self.share_of_calibration > 0.0 else {}
 

@@ -43,12 +43,10 @@ _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of the
 
 
 def number_of_counts(*, located: bool) -> int:
-    """Return how many noisy counts `release_label_location_and_scale` releases."""
     return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
 
 
 def norm_counts(mu: float) -> RepeatedEvent:
-    """Return what `release_row_norm` costs: ``mu`` in terms of Gaussian DP."""
     return RepeatedEvent(GaussianEvent(math.sqrt(_SCALE_STEPS) / mu), _SCALE_STEPS)
 
 
@@ -57,26 +55,9 @@ def release_row_norm(
 ) -> tuple[float, RepeatedEvent]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
-    Most are 98 % where the noise allows it, and never fewer than 80 %.
-
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows.
-    n_public : int
-        Public number of rows.
-    neighbours : Neighbours
-    mu : float, > 0
-        Gaussian-DP parameter to spend on all counts together.
-    noise : numpy.random.Generator
-
-    Returns
-    -------
-    float
-        On a geometric grid with two edges a factor of 2, from 1 / 4096 to 1. It is 1 where the bound is not loose, and
-        the more likely so the larger the noise is: what is taken for a small norm should be one.
-    RepeatedEvent
-        What it cost.
+    Most are 98 % where the noise allows it, and never fewer than 80 %. The bound is on a geometric grid with two edges
+    a factor of 2, from 1 / 4096 to 1. It is 1 where the public one is not loose, and the more likely so the larger the
+    noise is: what is taken for a small norm should be one.
     """
     counting = _counting(_SCALE_STEPS, neighbours, mu)
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
@@ -102,32 +83,13 @@ def release_label_location_and_scale(
 ) -> tuple[float, float, Event]:
     """Release a median of the labels and a 90 % quantile of the distances from it, by noisy bisection.
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the labels.
-    targets : Targets
-        Those of the first model are each within ``bound`` of 0.
-    n_public : int
-        Public number of rows.
-    bound : float, > 0
-        Public bound on the absolute labels.
-    located : bool
-        False takes 0 for the median and spends all on the scale.
-    neighbours : Neighbours
-    mu : float, > 0
-        Gaussian-DP parameter to spend on all counts together.
-    noise : numpy.random.Generator
+    ``targets``: those of the first model are each within ``bound`` of 0.
+    ``bound``: > 0; public bound on the absolute labels.
+    ``located``: False takes 0 for the median and spends all on the scale.
 
-    Returns
-    -------
-    float
-        Location, on a grid of 2 bound / 4096 within the bounds; 0 when not ``located``.
-    float
-        Scale, on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the
-        noise is too large for that quantile, what a nearer one says of it for a normal law, at most the widest.
-    Event
-        What it cost.
+    The location is on a grid of 2 bound / 4096 within the bounds, and 0 when not ``located``. The scale is on a
+    geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the noise is too
+    large for that quantile, it is what a nearer one says of it for a normal law, at most the widest.
     """
     n_counts = number_of_counts(located=located)
     counting = _counting(n_counts, neighbours, mu)
@@ -163,7 +125,6 @@ def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
 
 
 def noisy_count(holder: Holder, inside: Operation[Ticks], counting: GridGaussian, noise: np.random.Generator) -> float:
-    """Release one count of rows."""
     ticks = lambda count: to_ticks(count.astype(np.float64), counting.tick)  # noqa: E731
     return float(holder.release(inside, counting, noise, ticks=ticks)[0])
 

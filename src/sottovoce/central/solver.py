@@ -24,7 +24,6 @@ class Solver:
     plan: ClassVar[type[Plan]]
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the plan."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def loss_for(self, loss: Loss) -> Loss:

@@ -26,39 +26,28 @@ class UnprotectedPlan(Plan):
 
     @property
     def event(self) -> Event:
-        """No protection."""
         return NonPrivateEvent()
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event; nothing else is chosen."""
         return self.event, {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapPlan(UnprotectedPlan):
-    """Plan of a run that ends when a bound on the distance to the optimum is small.
-
-    Parameters
-    ----------
-    tol : float
-        Stop when the gap is at most this share of the objective.
-    max_iter : int
-        Cap on the number of iterations.
-    """
+    """Plan of a run that ends when a bound on the distance to the optimum is small."""
 
     # Name of the gap in the receipt, and the least number that it can be.
     gap: ClassVar[str]
     least_gap: ClassVar[float | None] = None
 
-    tol: float
-    max_iter: int
+    tol: float  # stop when the gap is at most this share of the objective
+    max_iter: int  # cap on the number of iterations
 
     @abstractmethod
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the iterations done and the gap that was reached."""
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target until its gap is small."""
         weights, steps, gaps = zip(
             *(self.approach(fit, fit.target(model)) for model in range(fit.targets.n_models)), strict=True
         )

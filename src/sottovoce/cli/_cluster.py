@@ -60,7 +60,6 @@ class Cluster:
 
     @property
     def given(self) -> bool:
-        """Whether there is a cluster."""
         return self.cluster is not None
 
     def check(self, table: str | Path, model: ModelKind, **others: object) -> None:
@@ -99,7 +98,6 @@ class Cluster:
 
     @contextmanager
     def table(self, table: str | Path, reader: RowReader, *, quiet: bool = False) -> Iterator[Any]:
-        """Yield the table, whose rows workers read and encode; losses are told on stderr unless ``quiet``."""
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
 

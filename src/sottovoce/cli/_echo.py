@@ -12,7 +12,6 @@ __all__ = ["echo", "write_data"]
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print words, or JSON, which stays the same JSON."""
     typer.echo(shown(str(text)), err=err, nl=nl)
 
 
@@ -23,5 +22,4 @@ def write_data(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Tell whether people read what is printed."""
     return sys.stdout.isatty()

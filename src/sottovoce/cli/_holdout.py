@@ -1,22 +1,30 @@
-"""Rows that are set aside by coins before a fit, and never trained on."""
+"""What a fit or an evaluation reads: rows that are set aside by coins before, and rows that go to scratch disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from sottovoce._groups import person_codes
 from sottovoce._validation import number
+from sottovoce.central.data.scratch import check_room
+from sottovoce.central.data.scratch_table import ScratchTable
+from sottovoce.cli._echo import echo
+from sottovoce.cli._rows import OpenedTable
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable
+from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["Split", "split_by_coins"]
+__all__ = ["SpilledRows", "Split", "spilled_for_evaluation", "spilled_for_fit", "split_by_coins"]
 
 _AT_ONCE = 1 << 16
 
@@ -25,19 +33,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A table in two parts.
+    """A table in two parts."""
 
-    Attributes
-    ----------
-    training, held_out : UnreadTable
-        With persons both have all rows: those of the other part have no person there.
-    chosen : callable
-        Returns which rows of the file are held out.
-    """
-
-    training: UnreadTable
+    training: UnreadTable  # with persons both have all rows: those of the other part have no person there
     held_out: UnreadTable
-    chosen: Callable[[], Mask]
+    chosen: Callable[[], Mask]  # returns which rows of the file are held out
 
 
 def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) -> Split:
@@ -47,10 +47,7 @@ def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) ->
     people of one part have is not: with persons both parts keep the size of the table, and the rows of the others have
     no person, so that they contribute nothing.
 
-    Raises
-    ------
-    ParameterError
-        If the share is not in (0, 1), or if the coins left one part of the rows empty.
+    Raises ParameterError if the share is not in (0, 1), or if the coins left one part of the rows empty.
     """
     share = number("--holdout", share, above=0.0, below=1.0)
     n_rows = rows.shape[0]
@@ -87,3 +84,100 @@ def _part(rows: UnreadTable, chosen: Mask) -> UnreadTable:
         return X[chosen], y[chosen]
 
     return UnreadTable((int(chosen.sum()), rows.shape[1]), read)
+
+
+Mask = npt.NDArray[np.bool_]
+
+_TOGETHER: Final = "those of a person are needed together"
+_LABEL: Final = 64  # bytes of a label, at most but for long names of classes
+_FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
+_FIT_A_CLASS: Final = 3 * 8
+
+
+@dataclass(frozen=True, eq=False)
+class SpilledRows:
+    """A file of which no value was looked at yet, and that goes to scratch disk when it is."""
+
+    opened: OpenedTable
+    folder: Path | None  # where scratch files are; None: where temporary files are
+
+    def unread(self) -> UnreadTable:
+        return UnreadTable(self.opened.rows.shape, lambda: (self._written(), None))
+
+    def split(self, held: Mask) -> Split:
+        """Return the rows in two parts, those that are ``held`` out and the others; the file is read once for both."""
+        n_held, width = int(held.sum()), self.opened.rows.shape[1]
+
+        @cache
+        def parts() -> tuple[ScratchTable, ScratchTable]:
+            trained, kept = self._empty(), self._empty()
+            try:
+                start = 0
+                with closing(self.opened.pieces()) as pieces:
+                    for X, y in pieces:
+                        chosen = held[start : start + X.shape[0]]
+                        start += X.shape[0]
+                        for table, rows in ((trained, ~chosen), (kept, chosen)):
+                            table.add(X[rows], y[rows])
+            except BaseException:
+                trained.close()
+                kept.close()
+                raise
+            return trained, kept
+
+        return Split(
+            UnreadTable((len(held) - n_held, width), lambda: (parts()[0], None)),
+            UnreadTable((n_held, width), lambda: (parts()[1], None)),
+            lambda: held,
+        )
+
+    def _written(self) -> ScratchTable:
+        with closing(self.opened.pieces()) as pieces:
+            return ScratchTable.write(pieces, self.opened.rows.shape[1], folder=self.folder)
+
+    def _empty(self) -> ScratchTable:
+        return ScratchTable(self.opened.rows.shape[1], folder=self.folder)
+
+
+def spilled_for_fit(
+    opened: OpenedTable, estimator: DPLinearEstimator, n_trained: int, folder: Path | None
+) -> SpilledRows | None:
+    """Return the rows for a fit on scratch disk, or None where they are held in memory.
+
+    That is so for a table that is small, and for a fit that cannot read rows in blocks: of a large table this is said.
+    The room that is looked for follows from public sizes: where the number of rows is secret, from its stand-in.
+
+    Raises StorageError if the disk has no room.
+    """
+    n_rows, n_features = opened.rows.shape
+    if opened.is_small:
+        return None
+    why = None
+    if opened.rows.groups is not None:
+        why = _TOGETHER
+    else:
+        plan = estimator.plan_for(n_trained, n_features, estimator.planned_models())
+        if not plan.in_order:
+            why = f"solver {plan.solver!r} needs them at hand"
+    if why is not None:
+        _note_in_memory(why)
+        return None
+    classes = len(getattr(estimator, "classes", None) or ())
+    each = opened.row_bytes + _LABEL + _FIT + _FIT_A_CLASS * classes
+    check_room((estimator.n_public or n_rows) * each, folder, "the encoded table")
+    return SpilledRows(opened, folder)
+
+
+def spilled_for_evaluation(opened: OpenedTable, n_public: int | None, folder: Path | None) -> SpilledRows | None:
+    if opened.is_small:
+        return None
+    if opened.rows.groups is not None:
+        _note_in_memory(_TOGETHER)
+        return None
+    each = opened.row_bytes + _LABEL + BYTES_A_ROW
+    check_room((n_public or opened.rows.shape[0]) * each, folder, "the encoded table")
+    return SpilledRows(opened, folder)
+
+
+def _note_in_memory(why: str) -> None:
+    echo(f"note: all rows of the table are held in memory: {why}.", err=True)

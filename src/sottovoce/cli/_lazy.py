@@ -21,11 +21,9 @@ class LazyGroup(typer.core.TyperGroup):
     _names_only = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, in the order in which they are listed."""
         return list(self.places)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return the names of commands, of which none is imported for that."""
         self._names_only = True
         try:
             return super().shell_complete(ctx, incomplete)

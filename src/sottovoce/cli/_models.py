@@ -13,7 +13,7 @@ from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised_classifier import DPPenalisedClassifier
+from sottovoce.estimators.penalised_classifiers import DPPenalisedClassifier
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
@@ -34,7 +34,6 @@ RADIUS_OPTIONS: Final = ("radius", "n_steps", "data_bound")
 
 
 def is_sparse(kind: ModelKind) -> bool:
-    """Tell whether the coefficients are bounded by a radius, in place of an L2 penalty."""
     return issubclass(_ESTIMATORS[kind], DPBallEstimator)
 
 
@@ -47,18 +46,10 @@ def make_estimator(
 ) -> DPLinearEstimator:
     """Return the estimator of a kind; its numbers are checked when it plans, before any data are read.
 
-    Parameters
-    ----------
-    kind : ModelKind
-    classes, label_bounds
-        What is publicly known about the labels; the kind decides which of the two it needs.
-    options : mapping
-        Further constructor parameters; those that are None keep their defaults.
+    ``classes``, ``label_bounds``: what is publicly known about the labels; the kind decides which of the two it needs.
+    ``options``: further constructor parameters; those that are None keep their defaults.
 
-    Raises
-    ------
-    ParameterError
-        If the kind does not suit the labels, has no such parameter, or lacks one that it needs.
+    Raises ParameterError if the kind does not suit the labels, has no such parameter, or lacks one that it needs.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if is_sparse(kind):
@@ -92,7 +83,6 @@ def make_estimator(
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:
-    """Return (heading, text) pairs that describe a trained model."""
     rows = [("model", type(estimator).__name__)]
     if schema is not None:
         rows.append(("predicts", str(schema.target)))

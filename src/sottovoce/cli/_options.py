@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
@@ -12,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from sottovoce.cli._completion import complete_column
 from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
@@ -43,6 +44,7 @@ __all__ = [
     "Reading",
     "Training",
     "argument",
+    "complete_column",
     "flag",
     "option",
     "refuse_fields",
@@ -50,6 +52,32 @@ __all__ = [
     "require",
     "with_groups",
 ]
+
+_MOST_BYTES = 1 << 16
+
+
+def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns that begin so, of the table or schema that the line names; nothing if they cannot be told."""
+    try:
+        # an option without its value stops the parser before it names the arguments: the table is the last one
+        names = _columns(ctx.params.get("schema"), ctx.params.get("table") or ctx.args[-1])
+    except Exception:  # a proposal that fails is none: an error would be printed into the line that is being written
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _columns(schema: Any, table: Any) -> list[str]:
+    if schema is not None:
+        return list(tomllib.loads(Path(schema).read_text(encoding="utf-8"))["columns"])
+    path = Path(table)
+    if path.suffix in (".parquet", ".pq"):
+        import pyarrow.parquet
+
+        return list(pyarrow.parquet.read_schema(path).names)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline(_MOST_BYTES)
+    return [name.strip() for name in next(csv.reader([line], delimiter="\t" if path.suffix == ".tsv" else ","))]
+
 
 _T = TypeVar("_T")
 
@@ -83,28 +111,20 @@ def option(
 ) -> Any:
     """Return the declaration of an option: the default of a command's parameter, or of a field of a group.
 
-    Parameters
-    ----------
-    name : str
-        As it is given: ``"--out"``, ``"--header/--no-header"``.
-    text, panel : str or None
-        What the help says, and under which heading.
-    default
-        `REQUIRED` where there is none.
-    **settings
-        Of `typer.Option`.
+    ``name``: as it is given: ``"--out"``, ``"--header/--no-header"``.
+    ``text``, ``panel``: what the help says, and under which heading.
+    ``default``: `REQUIRED` where there is none.
+    ``**settings``: of `typer.Option`.
     """
     return typer.Option(default, name, help=text, rich_help_panel=panel, **settings)
 
 
 def flag(name: str, text: str, panel: str | None = None) -> Any:
-    """Return the declaration of an option without a value."""
     return option(name, text, panel, default=False)
 
 
-def argument(metavar: str | None, text: str, **settings: Any) -> Any:
-    """Return the declaration of an argument, which must be given; ``settings`` are those of `typer.Argument`."""
-    return typer.Argument(REQUIRED, metavar=metavar, help=text, **settings)
+def argument(metavar: str | None, text: str, *, default: Any = REQUIRED, **settings: Any) -> Any:
+    return typer.Argument(default, metavar=metavar, help=text, **settings)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -220,7 +240,6 @@ class Training:
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return them as an estimator takes them; None where nothing was given."""
         return {
             **vars(self),
             "alpha": parse_number_or_auto("--alpha", self.alpha),
@@ -246,7 +265,6 @@ class Reading:
     skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", READING, default=0, min=0)
 
     def of_text(self) -> dict[str, object]:
-        """Return what was said that only text needs, and no Parquet."""
         chosen = None if self.format == Format.PARQUET else self.format
         return {
             "format": chosen,
@@ -265,7 +283,6 @@ class Reading:
         return Format.CSV if path == _STDIN and self.format is None else self.format
 
     def layout(self, layout: Layout) -> Layout:
-        """Return the layout of a schema with what was said otherwise."""
         if self.header is not None:
             layout = replace(layout, header=self.header)
         if self.delimiter is not None:
@@ -301,12 +318,10 @@ def refuse_options(why: str, options: Mapping[str, object]) -> None:
 
 
 def require(option: str, value: _T | None, why: str) -> _T:
-    """Return what was given, or refuse that nothing was: "OPTION is missing: WHY"."""
     if value is None:
         raise ParameterError(f"{option} is missing: {why}")
     return value
 
 
 def refuse_fields(why: str, group: Any, *names: str) -> None:
-    """Refuse the options of a group, by the names of its fields, that were given."""
     refuse_options(why, {f"--{name.replace('_', '-')}": getattr(group, name) for name in names})

@@ -35,7 +35,6 @@ _PLAIN_WIDTH = 100
 
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Print (heading, text) pairs as a table of two columns."""
     table = Table(title=Text(in_one_line(title)), title_justify="left", show_header=False, box=SIMPLE, pad_edge=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -73,14 +72,12 @@ def _print(table: Table) -> None:
 
 
 def check_output(name: str, path: Path, *, inputs: Iterable[Path | None], overwrite: bool) -> None:
-    """Refuse, before any work, a file that is read from or that could not be written."""
     if any(source is not None and source.resolve() == path.resolve() for source in inputs):
         raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
     check_writable(name, path, overwrite=overwrite)
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page that can be made again from a receipt."""
     try:
         write_whole(path, text)
     except OSError as error:
@@ -112,10 +109,8 @@ def write_or_keep(texts: Mapping[Path, Content], *, private: Container[Path | No
 
     A long text comes in parts, from what is called for them. Those that are ``private`` are for their owner alone.
 
-    Raises
-    ------
-    SottovoceError
-        If a file could not be written, after all the others were; the message says where its text is now.
+    Raises SottovoceError if a file could not be written, after all the others were; the message says where its text is
+    now.
     """
     failed = []
     for path, text in texts.items():

@@ -24,10 +24,7 @@ _T = TypeVar("_T")
 def parse_number_or_auto(option: str, text: str | None) -> float | str | None:
     """Return the number of ``1e-4``, or ``auto``, or None where nothing was given.
 
-    Raises
-    ------
-    ParameterError
-        If it is neither.
+    Raises ParameterError if it is neither.
     """
     if text is None or text == "auto":
         return text
@@ -40,10 +37,7 @@ def parse_number_or_auto(option: str, text: str | None) -> float | str | None:
 def parse_classes(option: str, text: str | None) -> tuple[int, ...] | None:
     """Return the whole numbers of ``-1,1``, or None where nothing was given.
 
-    Raises
-    ------
-    ParameterError
-        If an item is not a whole number.
+    Raises ParameterError if an item is not a whole number.
     """
     return None if text is None else _items(option, text, int, "whole numbers with commas between them")
 
@@ -51,10 +45,7 @@ def parse_classes(option: str, text: str | None) -> tuple[int, ...] | None:
 def parse_bounds(option: str, text: str | None) -> tuple[float, float] | None:
     """Return the pair of ``0,100``, or None where nothing was given.
 
-    Raises
-    ------
-    ParameterError
-        If these are not two finite numbers, the lower one first.
+    Raises ParameterError if these are not two finite numbers, the lower one first.
     """
     return (
         None if text is None else bounds(option, _items(option, text, float, "two numbers with a comma between them"))
@@ -64,10 +55,7 @@ def parse_bounds(option: str, text: str | None) -> tuple[float, float] | None:
 def parse_weights(option: str, text: str | None) -> dict[str, float] | None:
     """Return the weights of ``no=1,yes=3`` by class, or None where nothing was given; the last = counts.
 
-    Raises
-    ------
-    ParameterError
-        If an item is not a class and a number, or a class comes twice.
+    Raises ParameterError if an item is not a class and a number, or a class comes twice.
     """
     if text is None:
         return None
@@ -87,10 +75,7 @@ def parse_weights(option: str, text: str | None) -> dict[str, float] | None:
 def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
     """Return the different numbers of ``1,2,4``.
 
-    Raises
-    ------
-    ParameterError
-        If an item is not a number, one comes twice, or there are more than ``at_most``.
+    Raises ParameterError if an item is not a number, one comes twice, or there are more than ``at_most``.
     """
     values = _items(option, text, float, "numbers with commas between them")
     if len(values) > at_most or len(set(values)) < len(values):
@@ -101,10 +86,7 @@ def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
 def parse_sizes(option: str, text: str) -> tuple[int, ...]:
     """Return the numbers of columns of ``66,57``.
 
-    Raises
-    ------
-    ParameterError
-        If an item is not a whole number above 0.
+    Raises ParameterError if an item is not a whole number above 0.
     """
     wanted = "whole numbers >= 1 with commas between them"
     sizes = _items(option, text, int, wanted)
@@ -123,10 +105,7 @@ def _items(option: str, text: str, kind: Callable[[str], _T], wanted: str) -> tu
 def parse_by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, str]:
     """Return the value of each party from ``NAME=VALUE``, repeated; a VALUE alone is that of every party.
 
-    Raises
-    ------
-    ParameterError
-        If a name is not a party, or a value is given twice.
+    Raises ParameterError if a name is not a party, or a value is given twice.
     """
     values: dict[str, str] = {}
     for text in given:

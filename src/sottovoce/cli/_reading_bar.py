@@ -28,13 +28,7 @@ def reading_bar(path: Path, *, shown: bool = True) -> Iterator[Reported]:
 
 
 class ReadingBar:
-    """Draws a bar each time that a table is read from its start, which may happen several times; itself what is told.
-
-    Parameters
-    ----------
-    path : Path
-    shown : bool
-    """
+    """Draws a bar each time that a table is read from its start, which may be several times; itself what is told."""
 
     def __init__(self, path: Path, *, shown: bool) -> None:
         self._path, self._shown = path, shown
@@ -45,6 +39,5 @@ class ReadingBar:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """Draw while the table is read."""
         with reading_bar(self._path, shown=self._shown) as self._report:
             yield

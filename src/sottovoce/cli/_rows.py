@@ -18,7 +18,7 @@ from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
-from sottovoce.tables.batches import MOST_ROWS
+from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.text import Reported
 
 __all__ = [
@@ -43,30 +43,14 @@ _NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 @dataclass(frozen=True)
 class OpenedTable:
-    """A file of which no value was looked at yet.
+    """A file of which no value was looked at yet."""
 
-    Attributes
-    ----------
-    rows : UnreadTable
-        What a fit takes that holds all rows in memory.
-    pieces : callable
-        Returns an iterator over rows and labels, some at a time.
-    table : BatchedTable
-        The cells as they are in the file.
-    is_small : bool
-        Whether all rows are no more than what is held in memory anyway.
-    row_bytes : int
-        Public: what an encoded row takes at most.
-    layout : Layout
-        How cells are written.
-    """
-
-    rows: UnreadTable
-    pieces: Callable[[], Pieces]
-    table: BatchedTable
-    is_small: bool
-    row_bytes: int
-    layout: Layout
+    rows: UnreadTable  # what a fit takes that holds all rows in memory
+    pieces: Callable[[], Pieces]  # returns an iterator over rows and labels, some at a time
+    table: BatchedTable  # the cells as they are in the file
+    is_small: bool  # whether all rows are no more than what is held in memory anyway
+    row_bytes: int  # public: what an encoded row takes at most
+    layout: Layout  # how cells are written
 
     def refuse_unwritable(self) -> None:
         """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
@@ -82,40 +66,22 @@ class OpenedTable:
 
 @dataclass(frozen=True)
 class ReadRows:
-    """Some rows of a file.
-
-    Attributes
-    ----------
-    X : ndarray or csr_matrix
-    y : ndarray or None
-        None where labels were not asked for.
-    table : Table
-        The cells as they are in the file.
-    """
+    """Some rows of a file."""
 
     X: Any
-    y: Labels | None
-    table: Table
+    y: Labels | None  # None where labels were not asked for
+    table: Table  # the cells as they are in the file
 
 
 @dataclass(frozen=True)
 class RowReader:
-    """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1.
+    """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1."""
 
-    Attributes
-    ----------
-    encoder : Encoder
-        Of the schema, which says what is public.
-    reading : Reading
-        How files are written.
-    """
-
-    encoder: Encoder
-    reading: Reading
+    encoder: Encoder  # of the schema, which says what is public
+    reading: Reading  # how files are written
 
     @property
     def schema(self) -> Schema:
-        """What a model must remember to read such files again."""
         return self.encoder.schema
 
     def open(
@@ -123,15 +89,9 @@ class RowReader:
     ) -> OpenedTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value.
 
-        Parameters
-        ----------
-        path : Path
-        labelled : bool, default=True
-            False where labels, and whose row it is, may be absent; they are not read then.
-        beside : collection of str, default=()
-            Further columns that are used.
-        quiet : bool, default=True
-            False draws on stderr how much of the file was read, each time that it is.
+        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
+        ``beside``: further columns that are used.
+        ``quiet``: False draws on stderr how much of the file was read, each time that it is.
         """
         encoder, schema = self.encoder, self.schema
         bar = ReadingBar(path, shown=not quiet)
@@ -163,14 +123,9 @@ class RowReader:
     ) -> Iterator[ReadRows]:
         """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
 
-        Parameters
-        ----------
-        path, labelled, beside
-            As for `open`.
-        n_more : int
-            How many numbers come of a row.
-        report : callable
-            See `open_table`.
+        ``path``, ``labelled``, ``beside``: as for `open`.
+        ``n_more``: how many numbers come of a row.
+        ``report``: see `open_table`.
         """
         encoder, schema = self.encoder, self.schema
         may_lack = None if labelled else schema.target
@@ -199,7 +154,6 @@ class RowReader:
 
 
 def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
-    """Tell on stderr which columns of a table are not used."""
     unused = [name for name in table.column_names if name not in known]
     if unused:
         shown = ", ".join(unused[:_NAMED]) + (", ..." if len(unused) > _NAMED else "")
@@ -209,10 +163,7 @@ def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
 def confirmed_schema(path: Path, target: str | None = None) -> Schema:
     """Read a schema file that somebody has confirmed, with another target if one is given.
 
-    Raises
-    ------
-    SchemaError
-        If it is wrong, a draft, or has no such column; the message names the file.
+    Raises SchemaError if it is wrong, a draft, or has no such column; the message names the file.
     """
     schema = Schema.from_toml(path)
     try:
@@ -223,12 +174,10 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
 
 
 def _most_rows(width: int) -> int:
-    """Return how many rows of so many numbers are encoded at once."""
     return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
 def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]:
-    """Return all rows and labels in memory."""
     with closing(pieces):
         X, y = next(pieces)
         if X.shape[0] == shape[0]:

@@ -41,7 +41,6 @@ class _Commands(LazyGroup):
     }
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; errors and warnings go to stderr."""
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:

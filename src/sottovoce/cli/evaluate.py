@@ -7,6 +7,7 @@ from typing import Any
 
 from sottovoce._files import write_whole
 from sottovoce.cli._echo import echo
+from sottovoce.cli._holdout import spilled_for_evaluation
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
     LEDGER,
@@ -23,7 +24,6 @@ from sottovoce.cli._options import (
 )
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
 from sottovoce.cli._rows import RowReader
-from sottovoce.cli._spilled import spilled_for_evaluation
 from sottovoce.cli.predict import without_schema
 from sottovoce.estimators.persistence import load_model
 from sottovoce.evaluation import Evaluation

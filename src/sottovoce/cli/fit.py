@@ -12,8 +12,7 @@ from typing import Any
 
 from sottovoce._validation import number
 from sottovoce.cli._cluster import Cluster
-from sottovoce.cli._completion import complete_column
-from sottovoce.cli._holdout import split_by_coins
+from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
@@ -32,6 +31,7 @@ from sottovoce.cli._options import (
     ModelKind,
     Reading,
     Training,
+    complete_column,
     flag,
     option,
     refuse_options,
@@ -41,7 +41,6 @@ from sottovoce.cli._options import (
 from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
 from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli._rows import RowReader, confirmed_schema
-from sottovoce.cli._spilled import spilled_for_fit
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
@@ -103,7 +102,6 @@ class _Unit:
     )
 
     def described(self, schema: Schema, path: Path | None) -> Schema:
-        """Return the schema with the unit that was given."""
         try:
             schema = schema.with_unit(self.unit, self.max_rows_per_unit)
         except SchemaError as error:
@@ -151,7 +149,6 @@ class _Holdout:
         return None if self.evaluate_epsilon is None else out.with_name(f"{out.stem}.evaluation.json")
 
     def check(self) -> None:
-        """Refuse rows that are set aside for nothing, and what needs such rows without them."""
         options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
         if self.holdout is None:
             refuse_options("needs --holdout SHARE, such as 0.2", options)
@@ -165,7 +162,6 @@ class _Holdout:
 
 
 def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdout) -> Evaluation:
-    """Evaluate a model on the rows set aside, for people if it was trained for people."""
     share, secret_size = float(holdout.holdout or 0.0), estimator.n_public
     seed = estimator.random_state
     return evaluate(
@@ -287,7 +283,6 @@ def fit(
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
-    """Refuse before training what could not be written after it."""
     seen: dict[Path, str] = {}
     for name, path in outputs.items():
         if path is None:

@@ -162,7 +162,6 @@ def export(
 
 
 def _named(book: Ledger, charge: str) -> str:
-    """Return the name of a charge that is given by its name or by the number of its entry."""
     for dataset in book.datasets():
         for known in book.history(dataset):
             if charge in (known.charge, str(known.seq)):
@@ -171,7 +170,6 @@ def _named(book: Ledger, charge: str) -> str:
 
 
 def _remaining(book: Ledger, known: Dataset) -> float | None:
-    """Return what one more Gaussian fit can have; None where the budget has no delta, or nothing can be said."""
     return book.remaining(known.name) if known.delta > 0.0 else None
 
 

@@ -125,7 +125,6 @@ def plan(
 
 
 def _why_none(model: ModelKind, epsilon: float, n_samples: int) -> str:
-    """Return why there is no forecast, or an empty text."""
     if is_sparse(model):
         return f"--model {model.value} has none yet"
     if math.isinf(epsilon):

@@ -5,28 +5,28 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from sottovoce._files import whole_file
-from sottovoce.cli._completion import complete_column
 from sottovoce.cli._echo import echo, write_data
-from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, flag, option, with_groups
+from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, complete_column, flag, option, with_groups
 from sottovoce.cli._output import check_output
 from sottovoce.cli._reading_bar import reading_bar
 from sottovoce.cli._rows import RowReader
-from sottovoce.cli._scores import ScoredClasses, ScoredNumbers
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder
 
-__all__ = ["predict", "without_schema"]
+__all__ = ["Scored", "ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
 
 
 @with_groups
@@ -85,7 +85,6 @@ def predict(
 
 
 def without_schema(model: Path) -> ParameterError:
-    """Return the error for a model that was trained in Python on rows without named columns."""
     return ParameterError(
         f"{model}: the model was trained without a schema, and commands read named columns. Load it in Python, with "
         "sottovoce.load_model, and give it the rows there; or train with `sottovoce fit --schema`."
@@ -114,8 +113,62 @@ def _csv(heading: list[list[str]], columns: list[list[Any]]) -> str:
 
 
 def _cells(values: npt.NDArray[Any]) -> list[Any]:
-    """Return the cells of a column, true and false as in a schema file."""
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values]
     cells: list[Any] = values.tolist()
     return cells
+
+
+class Scored(ABC):
+    """What is left of the rows that were compared."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+
+    @abstractmethod
+    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
+        """Compare some rows."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+class ScoredClasses(Scored):
+    """The share of predictions that are the label."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._right = 0
+
+    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
+        self.n_rows += len(labels)
+        self._right += int(np.sum(labels == predicted))
+
+    def __str__(self) -> str:
+        return f"accuracy {self._right / self.n_rows:.4f}"
+
+
+class ScoredNumbers(Scored):
+    """Mean squared error and R^2; the spread of the labels is added up around a mean that moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._error = self._mean = self._spread = 0.0
+
+    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
+        count = len(labels)
+        mean = float(np.mean(labels))
+        both = self.n_rows + count
+        self._error += float(np.sum((labels - predicted) ** 2))
+        self._spread += float(np.sum((labels - mean) ** 2)) + (mean - self._mean) ** 2 * self.n_rows * count / both
+        self._mean += (mean - self._mean) * count / both
+        self.n_rows = both
+
+    def __str__(self) -> str:
+        text = f"mean squared error {self._error / self.n_rows:.6g}"
+        return text if self.n_rows < 2 else f"{text}, R^2 {self._r2():.4f}"
+
+    def _r2(self) -> float:
+        if self._spread == 0.0:
+            return 1.0 if self._error == 0.0 else 0.0
+        return 1.0 - self._error / self._spread

@@ -49,8 +49,6 @@ def proof(
 
 
 def _with_addresses(page: str, folder: str) -> str:
-    """Return the page with absolute addresses in place of its relative links."""
-
     def absolute(found: re.Match[str]) -> str:
         return documentation(posixpath.normpath(f"{folder}/{found[1]}") + (found[2] or ""))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._completion import complete_column
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import TABLE, ForceOption, Reading, option, with_groups
+from sottovoce.cli._options import TABLE, ForceOption, Reading, complete_column, option, with_groups
 from sottovoce.cli._reading_bar import reading_bar
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Layout, draft_schema

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from sottovoce.cli._coefficients import coefficients_as_json, print_coefficients
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import model_rows
 from sottovoce.cli._options import MODEL_CARD, ForceOption, argument, flag, option, refuse_options
-from sottovoce.cli._output import check_output, print_rows, write_page
+from sottovoce.cli._output import check_output, print_columns, print_rows, write_page
+from sottovoce.estimators.classifier import LogisticClassifier
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import read_model_card, read_receipt, receipt_page
+from sottovoce.tables import Schema
 
 __all__ = ["show"]
 
@@ -68,3 +77,85 @@ def _is_model(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return True
     return not (isinstance(content, dict) and content.get("format") == "sottovoce-receipt")
+
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class _Coefficient:
+    feature: str
+    coefficient: float
+    amount: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What one line of coefficients adds up to."""
+
+    what: str
+    intercept: float
+    coefficients: list[_Coefficient]
+
+
+def print_coefficients(estimator: DPLinearEstimator, schema: Schema | None, *, every: bool) -> None:
+    for scores in _scores(estimator, schema):
+        shown = scores.coefficients if every else scores.coefficients[:_SHOWN]
+        lines = [(one.feature, f"{one.coefficient:+.4g}", f"{one.amount:+.4g}", one.meaning) for one in shown]
+        lines.append(
+            ("(intercept)", f"{scores.intercept:+.4g}", f"{scores.intercept:+.4g}", "where every feature is 0")
+        )
+        headings = ("feature", "coefficient", "in the table", "")
+        print_columns(f"What adds up to {scores.what}", headings, lines, ends_in_words=True)
+        left = len(scores.coefficients) - len(shown)
+        if left:
+            print(f"{left} smaller ones are not shown; --coefficients shows all.\n")
+
+
+def coefficients_as_json(estimator: DPLinearEstimator, schema: Schema | None) -> Any:
+    told: dict[str, Any] = {
+        "model": type(estimator).__name__, "scores": [asdict(scores) for scores in _scores(estimator, schema)],
+    }  # fmt: skip
+    if estimator.column_bounds_ is not None:
+        names = _features(estimator, schema)
+        told["columns are cut to"] = dict(zip(names, np.transpose(estimator.column_bounds_).tolist(), strict=True))
+    return plain(told)
+
+
+def _features(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
+    if schema is not None:
+        return [name for column in schema.feature_columns for name in column.feature_names]
+    known = getattr(estimator, "feature_names_in_", None)
+    return [f"feature {k + 1}" for k in range(estimator.n_features_in_)] if known is None else [str(k) for k in known]
+
+
+def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[_Scores]:
+    lines = np.atleast_2d(estimator.coef_)
+    for what, line, intercept in zip(
+        _names(estimator, schema), lines, np.atleast_1d(estimator.intercept_), strict=True
+    ):
+        if schema is None:
+            names = _features(estimator, schema)
+            effects = [(float(value), f"for each 1 more of {name}") for name, value in zip(names, line, strict=True)]
+        else:
+            names, effects, start = [], [], 0
+            for column in schema.feature_columns:
+                own = column.feature_names
+                names += own
+                effects += column.effects([float(value) for value in line[start : start + len(own)]])
+                start += len(own)
+        found = [
+            _Coefficient(str(name), float(value), *effect)
+            for name, value, effect in zip(names, line, effects, strict=True)
+        ]
+        yield _Scores(what, float(intercept), sorted(found, key=lambda one: -abs(one.coefficient)))
+
+
+def _names(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
+    target = "the label" if schema is None else str(schema.target)
+    if not isinstance(estimator, ClassifierMixin):
+        return [f"the prediction of {target}"]
+    known = estimator.classes_.tolist()
+    score = "the log odds of" if isinstance(estimator, LogisticClassifier) else "the score of"
+    return [f"{score} {target} = {name}" for name in (known[1:] if len(known) == 2 else known)]

@@ -11,33 +11,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sottovoce.cluster.dask_pool import require_dask
 from sottovoce.exceptions import ClusterError, ParameterError, SottovoceWarning
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["connected", "require_dask"]
+__all__ = ["connected"]
 
 _SAME: Final = ("sottovoce", "dask", "distributed")  # who differs here may not understand the others
 _ALIKE: Final = ("numpy", "scipy", "numba", "pyarrow")  # who differs here may round otherwise
 _NAMED: Final = 3
 _FILES: Final = {"tls_ca": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_key": "tls_client_key"}
-
-
-def require_dask() -> None:
-    """Refuse to go on where Dask's scheduler is not installed.
-
-    Raises
-    ------
-    ParameterError
-        It names the remedy.
-    """
-    try:
-        import distributed  # noqa: F401
-    except ModuleNotFoundError:
-        raise ParameterError(
-            "a table on many machines needs Dask, which is not installed: pip install 'sottovoce[cluster]'."
-        ) from None
 
 
 @contextmanager
@@ -93,7 +78,6 @@ def connected(
 
 
 def _place(address: str) -> dict[str, str]:
-    """Return what a client takes: a file, or an address with its scheme."""
     if "://" in address:
         scheme = address.partition("://")[0]
         if scheme not in ("tcp", "tls", "ucx", "ws", "wss", "inproc"):
@@ -149,7 +133,6 @@ def _client(where: Mapping[str, str], address: str, security: Any, timeout: floa
 
 
 def _check(client: Any, address: str, in_clear: bool, timeout: float) -> None:
-    """Look at what the scheduler says of the cluster; no code is sent."""
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:

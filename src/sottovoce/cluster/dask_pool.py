@@ -17,23 +17,26 @@ from sottovoce.exceptions import ClusterError, ParameterError
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DaskPool", "check_client"]
+__all__ = ["DaskPool", "check_client", "require_dask"]
 
 _LOOK: Final = 1.0  # seconds between two looks at who has not answered
 _SOON: Final = 5.0  # seconds that a worker which was silent has to show that it lives
 _SLOWER: Final = 10.0  # times the slowest of the others, and the time limit: then a call is given up
 
 
+def require_dask() -> None:
+    if find_spec("distributed") is None:
+        raise ParameterError(
+            "a table on many machines needs Dask, which is not installed: pip install 'sottovoce[cluster]'."
+        )
+
+
 def check_client(client: Any) -> "Client":
     """Return the client if it is one that can be used.
 
-    Raises
-    ------
-    ParameterError
-        If Dask's scheduler is not installed, or this is no synchronous client of it.
+    Raises ParameterError if Dask's scheduler is not installed, or this is no synchronous client of it.
     """
-    if find_spec("distributed") is None:
-        raise ParameterError("tables on a cluster need Dask: pip install 'sottovoce[cluster]'.")
+    require_dask()
     from distributed import Client
 
     if not isinstance(client, Client):
@@ -69,11 +72,7 @@ class DaskPool(Pool):
     A worker is lost when its connection closes, or the scheduler has dropped it. It is held to be lost when it shows no
     sign of life for ``time_limit`` seconds, or when it alone has not answered so much longer than all others did.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    time_limit : float
-        Seconds.
+    ``time_limit``: seconds.
     """
 
     def __init__(self, client: Any, *, time_limit: float = 300.0) -> None:
@@ -85,7 +84,6 @@ class DaskPool(Pool):
         self._proxied: set[str] = set()  # workers that this process does not reach but through the scheduler
 
     def workers(self) -> list[Worker]:
-        """Return the workers that the scheduler knows and that answer."""
         alive: list[Worker] = self._sync(self._alive())
         return alive
 
@@ -132,7 +130,6 @@ class DaskPool(Pool):
     # --- on the client's event loop
 
     async def _known(self) -> dict[str, Any]:
-        """Return what the scheduler knows of its workers."""
         if self.client.status != "running" and self.client.status != "connecting":
             raise self._no_scheduler()
         try:
@@ -157,7 +154,6 @@ class DaskPool(Pool):
         return [worker for worker in there if self._slow.get(worker.name, now) <= now] or there
 
     async def _ping(self, worker: str, timeout: float) -> bool:
-        """Return whether a worker shows a sign of life; it does while its threads are at work, too."""
         try:
             await asyncio.wait_for(self._rpc(worker).identity(), timeout)
         except (OSError, TimeoutError):
@@ -225,7 +221,6 @@ class DaskPool(Pool):
     async def _given_up(
         self, late: Mapping[Any, str], seen: dict[str, float], begun: float, slowest: float | None
     ) -> dict[Any, str]:
-        """Return whom not to wait for any more, and why."""
         known = await self._known()
         workers = {keeper: self._actors[keeper][0] for keeper in late.values()}
         there = [keeper for keeper, worker in workers.items() if worker in known]

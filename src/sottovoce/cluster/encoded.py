@@ -36,15 +36,9 @@ class EncodedRows(Source):
 
     Each row is encoded by itself with public facts, so how rows are cut into partitions and batches changes nothing.
 
-    Parameters
-    ----------
-    pieces : tuple of RowGroups
-        In order.
-    encoder : Encoder
-        Of a schema with a target.
-    storage : {"memory", "scratch"}
-        Where the worker keeps the rows.
-    first_row : int
+    ``pieces``: in order.
+    ``encoder``: of a schema with a target.
+    ``storage``, {"memory", "scratch"}: where the worker keeps the rows.
     """
 
     def __init__(self, pieces: tuple[RowGroups, ...], encoder: Encoder, storage: str, first_row: int) -> None:
@@ -59,7 +53,6 @@ class EncodedRows(Source):
 
     @property
     def stamps(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files, and when each was written."""
         return written(self.pieces)
 
     def load(self, scratch: Path | None) -> LoadedRows:
@@ -103,10 +96,6 @@ class EncodedTable(DaskTable):
 
     Its sizes are public and known at once; values are read when a fit opens the table, which is after the charge. So an
     error about a cell is an answer that was paid for.
-
-    Attributes
-    ----------
-    encoder : Encoder
     """
 
     encoder: Encoder
@@ -124,25 +113,14 @@ class EncodedTable(DaskTable):
     ) -> Self:
         """Return a table of which the driver has read footers only, and workers nothing.
 
-        Parameters
-        ----------
-        client : distributed.Client
-        path : str or Path
-            A file, a folder or a pattern: an address, or a path that leads to the same files on all machines.
-        encoder : Encoder
-            Of a schema with a target.
-        partitions : int or None, default=None
-            How many are wanted; None: 6 a worker. There are fewer where there are fewer row groups.
-        storage : {"memory", "scratch"} or None, default=None
-            Where workers keep encoded rows. None: in memory if all of them take less than half of it, else on scratch
-            disk.
-        **options
-            Of `DaskTable`.
+        ``path``: A file, a folder or a pattern: an address, or a path that leads to the same files on all machines.
+        ``encoder``: of a schema with a target.
+        ``partitions``: how many are wanted; None: 6 a worker. There are fewer where there are fewer row groups.
+        ``storage``, {"memory", "scratch"} or None: where workers keep encoded rows. None: in memory if all of them take
+          less than half of it, else on scratch disk.
+        ``**options``: of `DaskTable`.
 
-        Raises
-        ------
-        TableError
-            If a file cannot be read, lacks a column of the schema, or there is no row.
+        Raises TableError if a file cannot be read, lacks a column of the schema, or there is no row.
         """
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         if partitions is not None:
@@ -169,7 +147,6 @@ class EncodedTable(DaskTable):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """No names, like encoded rows in memory: the schema has them."""
         return ()
 
 
@@ -183,12 +160,8 @@ def encoded_sources(
 ) -> list[EncodedRows]:
     """Return the partitions of Parquet files, whose footers alone are read.
 
-    Parameters
-    ----------
-    path, encoder, partitions, storage
-        See `EncodedTable.of`.
-    memory_limits : sequence of int
-        Bytes that each worker may use; 0 where there is no limit.
+    ``path``, ``encoder``, ``partitions``, ``storage``: see `EncodedTable.of`.
+    ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
     """
     if storage is not None:
         storage = choice("storage", storage, ("memory", "scratch"))
@@ -209,7 +182,6 @@ def _names(encoder: Encoder) -> list[str]:
 
 
 def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:
-    """Refuse a file that lacks a column."""
     cells = Table(schema.empty_table(), file.shown, partial(_line, 0))
     for name in _names(encoder):
         cells.cells(name)  # says which columns there are

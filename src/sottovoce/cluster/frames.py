@@ -27,15 +27,8 @@ _READY: "Final[dict[str, pd.DataFrame]]" = {}  # computed partitions, in the wor
 class FrameSource(Source):
     """One partition of a data frame. A worker is told which task of Dask's makes it, and cannot make it alone.
 
-    Parameters
-    ----------
-    place : int
-        Of the partition.
-    features : tuple of str
-    target : str or None
-    dtype : str
-    token : str
-        Under which the computed partition lies in the process of the worker.
+    ``place``: of the partition.
+    ``token``: under which the computed partition lies in the process of the worker.
     """
 
     is_readable_anywhere = False  # it is computed first, and brought to its worker
@@ -48,13 +41,11 @@ class FrameSource(Source):
         return f"partition {self.place} of the data frame"
 
     def computed(self) -> "FrameSource":
-        """Return the source of the partition as it is computed now."""
         source = FrameSource(self.place, self.features, self.target, self.dtype, uuid4().hex)
         source.__dict__["_key"] = self.key  # the same rows
         return source
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        """Make numbers of the partition, which lies ready."""
         frame = _READY.pop(self.token)
         raw = np.empty((len(frame), len(self.features)), self.dtype)
         for k, name in enumerate(self.features):
@@ -79,10 +70,7 @@ def frame_sources(
 ) -> tuple[list[Source], tuple[str, ...], Prepare]:
     """Return the sources of the partitions of a Dask data frame, the names of the columns, and how to compute some.
 
-    Raises
-    ------
-    ParameterError
-        If this is no data frame of Dask's, or a column is missing or no number.
+    Raises ParameterError if this is no data frame of Dask's, or a column is missing or no number.
     """
     check_client(client)
     if not (hasattr(frame, "to_delayed") and hasattr(frame, "dtypes")):

@@ -11,11 +11,11 @@ from sottovoce._numerics import Vector
 from sottovoce._version import __version__
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Effect, Operation, Ticks
+from sottovoce.cluster.digest import question_digest
 from sottovoce.cluster.keeper import Answer, runs
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
-from sottovoce.cluster.questions import question_digest
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["ClusterHolder"]
@@ -30,24 +30,12 @@ class ClusterHolder(Holder):
     partition that is lost with its worker is read again by another one, repeats what changed something (`history`)
     without telling what it adds up, and then does what it owes. So a sum has each row in it once.
 
-    Parameters
-    ----------
-    partitions : Partitions
-    log : Log or None
-        Gets each released value before it is used.
-    told : callable or None
-        Called with the holder after each operation.
-    facts : mapping or None
-        Public: by these the log knows which fit it is of, beside sizes and files.
-
-    Attributes
-    ----------
-    session : str
-        Made up for this fit: what a worker still says of an older one is dropped.
-    number : int
-        Of the next operation.
-    history : list of Operation
-        What a rebuilt partition repeats: public numbers and released values, nothing secret.
+    ``log``: gets each released value before it is used.
+    ``told``: called with the holder after each operation.
+    ``facts``: public: by these the log knows which fit it is of, beside sizes and files.
+    ``session``: made up for this fit: what a worker still says of an older one is dropped.
+    ``number``: of the next operation.
+    ``history``: what a rebuilt partition repeats: public numbers and released values, nothing secret.
     """
 
     on_cluster = True
@@ -75,13 +63,11 @@ class ClusterHolder(Holder):
         self._told = told
 
     def status(self) -> str:
-        """Return how many workers hold the rows, and how many partitions were rebuilt so far."""
         n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
         rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
         return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
 
     def ask(self, operation: Operation[T]) -> T:
-        """Have an operation done by every partition, once."""
         if operation.effect is Effect.FIRST:
             self._forget_steps()  # also for partitions that are rebuilt in order to do it
         answers = self._answers(operation)
@@ -128,7 +114,6 @@ class ClusterHolder(Holder):
         }
 
     def close(self) -> None:
-        """Have workers forget what they remember of rows for this fit."""
         held = [place for place in self.partitions.places if self.partitions.home(place) is not None]
         self.partitions.call(held, lambda _: Call("end", (self.session,)))
 

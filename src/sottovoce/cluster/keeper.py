@@ -37,32 +37,18 @@ class Facts:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a keeper did: in which session, under which number, on which partitions.
+    """What a keeper did: in which session, under which number, on which partitions."""
 
-    Attributes
-    ----------
-    session : str
-        Of the fit; empty for what belongs to none.
-    number : int
-        Of the operation.
-    places : tuple of int
-        The partitions that it is about.
-    value : object
-        Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise
-        what the method says.
-    error : Exception or None
-        What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
-        what goes wrong with a worker or on the way is never told in this way.
-    error_at : int
-        That partition.
-    """
-
-    session: str
-    number: int
-    places: Places
+    session: str  # of the fit; empty for what belongs to none
+    number: int  # of the operation
+    places: Places  # the partitions that it is about
+    # Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise what
+    # the method says.
     value: Any = None
+    # What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
+    # what goes wrong with a worker or on the way is never told in this way.
     error: Exception | None = None
-    error_at: int = -1
+    error_at: int = -1  # that partition
 
 
 @dataclass
@@ -82,12 +68,8 @@ class Keeper:
     the answer; asked for the same once more, it gives the kept answer and touches nothing; anything else is refused.
     So a call may be repeated whenever its answer was lost on the way, and no row is ever counted twice.
 
-    Parameters
-    ----------
-    threads : int or None
-        For one visit to the rows.
-    scratch : Path or None
-        Where private folders may be made.
+    ``threads``: for one visit to the rows.
+    ``scratch``: where private folders may be made.
     """
 
     def __init__(self, threads: int | None = None, scratch: Path | None = None) -> None:
@@ -119,15 +101,9 @@ class Keeper:
 
         What is added up on the way is thrown away: nothing is released by it.
 
-        Parameters
-        ----------
-        session : str
-        number : int
-            Of the operation that comes next.
-        history : sequence of Operation
-            What changed something, in order.
-        first_rows : mapping
-            The partitions, each with the place of its first row in the whole table.
+        ``number``: of the operation that comes next.
+        ``history``: what changed something, in order.
+        ``first_rows``: the partitions, each with the place of its first row in the whole table.
         """
         with self._lock:
             places = tuple(first_rows)
@@ -174,7 +150,6 @@ class Keeper:
             return Answer("", 0, places, values)
 
     def end(self, session: str) -> Answer:
-        """Forget what is remembered of rows for a session; the rows stay."""
         with self._lock:
             for held in self._held.values():
                 if held.session == session:
@@ -183,7 +158,6 @@ class Keeper:
             return Answer(session, 0, ())
 
     def close(self) -> Answer:
-        """Forget all."""
         with self._lock:
             for place in list(self._held):
                 self._drop(place)
@@ -247,7 +221,6 @@ def _facts(loaded: LoadedRows) -> Facts:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent, with the place in the code where it is no error about the data."""
     if isinstance(error, SottovoceError):
         portable: Exception = error.with_traceback(None)
     else:

@@ -28,7 +28,7 @@ from sottovoce._kept import PrivateFolder
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import canonical_text
 from sottovoce.central.data.operation import Operation
-from sottovoce.cluster.questions import question_digest
+from sottovoce.cluster.digest import question_digest
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable
@@ -53,10 +53,7 @@ class Log(ABC):
     def begin(self, facts: Mapping[str, object]) -> None:
         """Say what the fit is about: digest of the table, sizes, versions; plain JSON.
 
-        Raises
-        ------
-        ParameterError
-            If the log is about something else; the message names it.
+        Raises ParameterError if the log is about something else; the message names it.
         """
 
     @abstractmethod
@@ -67,10 +64,7 @@ class Log(ABC):
 
         Nothing is drawn from ``noise``; only whether a seed is behind it counts.
 
-        Raises
-        ------
-        ParameterError
-            If something else was released under this number, or with other noise.
+        Raises ParameterError if something else was released under this number, or with other noise.
         """
 
     @abstractmethod
@@ -84,10 +78,7 @@ class Log(ABC):
     ) -> None:
         """Write down a release that is not stored; it is on disk when this returns, and only then is it used or sent.
 
-        Raises
-        ------
-        StorageError
-            If it cannot be written: the values must not be used.
+        Raises StorageError if it cannot be written: the values must not be used.
         """
 
     def close(self) -> None:  # noqa: B027 - what keeps nothing has nothing to let go
@@ -123,20 +114,11 @@ class FolderLog(Log):
     have a number, also where two of them are at work because the file ``lock`` was removed. The other one's value is
     not used.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Of one fit alone; made where it is missing.
+    ``folder``: of one fit alone; made where it is missing.
+    ``n_kept``: releases that are on disk.
 
-    Attributes
-    ----------
-    n_kept : int
-        Releases that are on disk.
-
-    Raises
-    ------
-    StorageError
-        If another process has the folder, its file system cannot make a file once, or what is in it is damaged.
+    Raises StorageError if another process has the folder, its file system cannot make a file once, or what is in it is
+    damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -154,7 +136,6 @@ class FolderLog(Log):
             raise
 
     def begin(self, facts: Mapping[str, object]) -> None:
-        """Keep the facts, or compare them with those that are kept."""
         self._check_held()
         path, plain = self._folder.path / _FACTS, json.loads(json.dumps(dict(facts)))
         if not path.exists() and self.n_kept:
@@ -217,7 +198,6 @@ class FolderLog(Log):
         self.n_kept += 1
 
     def close(self) -> None:
-        """Let another driver go on; what is kept stays."""
         self._folder.close()
 
     def _check_held(self) -> None:
@@ -242,12 +222,8 @@ class FolderLog(Log):
     def _make(self, name: str, body: bytes) -> None:
         """Make a file, whole and on the disk.
 
-        Raises
-        ------
-        FileExistsError
-            If there is one of this name, whoever has made it.
-        StorageError
-            If it cannot be made.
+        Raises FileExistsError if there is one of this name, whoever has made it.
+        Raises StorageError if it cannot be made.
         """
         new = self._folder.path / f"{_NEW}{secrets.token_hex(8)}"
         try:
@@ -280,12 +256,8 @@ class FolderLog(Log):
 def open_log(log: Log | str | Path | None) -> Log:
     """Return the log that is meant: one that is given, one in a folder, or none.
 
-    Raises
-    ------
-    ParameterError
-        If it is something else.
-    StorageError
-        If the folder cannot be used.
+    Raises ParameterError if it is something else.
+    Raises StorageError if the folder cannot be used.
     """
     if log is None:
         return NoLog()

@@ -28,12 +28,9 @@ _SHARE: Final = 0.5  # of a worker's memory that rows may fill; the rest is for 
 class ParquetSource(Source):
     """Some row groups of Parquet files.
 
-    Parameters
-    ----------
-    table : ParquetTable
-        These row groups; pickled without rows, and read where it arrives.
-    storage : {"memory", "scratch", "file"}
-        Whether the worker keeps the rows in memory, on its scratch disk, or reads the files in each pass.
+    ``table``: these row groups; pickled without rows, and read where it arrives.
+    ``storage``, {"memory", "scratch", "file"}: whether the worker keeps the rows in memory, on its scratch disk, or
+      reads the files in each pass.
     """
 
     def __init__(self, table: ParquetTable, storage: str) -> None:
@@ -46,7 +43,6 @@ class ParquetSource(Source):
 
     @property
     def stamps(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files, and when each was written."""
         return self.table.written
 
     def load(self, scratch: Path | None) -> LoadedRows:
@@ -70,7 +66,6 @@ class ParquetSource(Source):
         return LoadedRows(raw, labels, digest.value, table.shape[0])
 
     def opened(self, scratch: Path | None) -> LoadedRows:
-        """Return the row groups as a table that is read when it is looked at."""
         table = self._reached()
         return LoadedRows(table, table.labels() if table.has_labels else None, "", table.shape[0])
 
@@ -87,12 +82,7 @@ class ParquetSource(Source):
 
 
 def refuse_unreached(files: Iterable[str]) -> None:
-    """Refuse paths that do not lead to a file on this machine, where a worker runs.
-
-    Raises
-    ------
-    TableError
-    """
+    """Refuse paths that do not lead to a file on this machine, where a worker runs."""
     for file in files:
         if not Path(file).exists():
             raise TableError(
@@ -128,16 +118,10 @@ def parquet_sources(
 ) -> tuple[ParquetTable, list[ParquetSource]]:
     """Return a table of which footers alone were read, and the sources of its partitions.
 
-    Parameters
-    ----------
-    path, features, target, dtype, storage_options
-        See `sottovoce.ParquetTable`.
-    memory_limits : sequence of int
-        Bytes that each worker may use; 0 where there is no limit.
-    partitions : int or None, default=None
-        How many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
-    storage : {"memory", "scratch", "file"} or None, default=None
-        None decides by public sizes, see `storage_for`.
+    ``path``, ``features``, ``target``, ``dtype``, ``storage_options``: see `sottovoce.ParquetTable`.
+    ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
+    ``partitions``: how many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
+    ``storage``, {"memory", "scratch", "file"} or None: None decides by public sizes, see `storage_for`.
     """
     if storage is not None:
         storage = choice("storage", storage, STORAGES)
@@ -157,5 +141,4 @@ def storage_for(n_rows: int, n_features: int, dtype: np.dtype[Any], memory_limit
 
 
 def bytes_a_row(n_features: int, dtype: np.dtype[Any]) -> int:
-    """Return what a row takes, with its label and what a fit remembers of it."""
     return n_features * dtype.itemsize + _REMEMBERED

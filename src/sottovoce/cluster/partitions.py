@@ -22,24 +22,12 @@ Prepare = Callable[[Mapping[int, str]], Mapping[int, Source]]
 class Partitions:
     """The partitions of a table, in the order of their rows.
 
-    Parameters
-    ----------
-    pool : Pool
-    sources : sequence of Source
-        One for each partition.
-    max_rebuilds : int
-        How often in a row a partition may be lost with its worker before it gives an answer.
-    wait_for_workers : float
-        Seconds to wait for a worker when there is none.
-    prepare : callable or None
-        Makes, from places and the workers that are to have them, what is sent there in place of the sources.
-
-    Attributes
-    ----------
-    facts : list of Facts
-        Of each partition, from the first reading on.
-    n_rebuilt : int
-        Partitions that were rebuilt so far.
+    ``sources``: one for each partition.
+    ``max_rebuilds``: how often in a row a partition may be lost with its worker before it gives an answer.
+    ``wait_for_workers``: seconds to wait for a worker when there is none.
+    ``prepare``: makes, from places and the workers that are to have them, what is sent there in place of the sources.
+    ``facts``: of each partition, from the first reading on.
+    ``n_rebuilt``: partitions that were rebuilt so far.
     """
 
     def __init__(
@@ -65,33 +53,25 @@ class Partitions:
 
     @property
     def places(self) -> Places:
-        """All partitions."""
         return tuple(range(len(self.sources)))
 
     @property
     def facts(self) -> list[Facts]:
-        """What is known of each partition."""
         return [self._known[place] for place in self.places]
 
     @property
     def n_workers(self) -> int:
-        """Number of workers that hold a partition now."""
         return len({self._keepers[keeper] for keeper in self._homes.values()})
 
     @property
     def first_rows(self) -> list[int]:
-        """Place of the first row of each partition in the whole table."""
         return [0, *accumulate(facts.n_rows for facts in self.facts[:-1])]
 
     def settle(self, places: Iterable[int] | None = None) -> None:
         """See to it that partitions are held by somebody; read those that are not.
 
-        Raises
-        ------
-        ClusterError
-            If there is no worker, or a partition is lost again and again.
-        DataError
-            If rows cannot be read, or are not those that were read at first.
+        Raises ClusterError if there is no worker, or a partition is lost again and again.
+        Raises DataError if rows cannot be read, or are not those that were read at first.
         """
         wanted = self.places if places is None else tuple(places)
         while homeless := [place for place in wanted if place not in self._homes]:
@@ -106,12 +86,8 @@ class Partitions:
     def call(self, places: Collection[int], make: Callable[[Places], Call]) -> dict[Places, Answer | Lost]:
         """Call the keepers of some partitions, all at once, each for those that it has; who is lost loses them all.
 
-        Parameters
-        ----------
-        places : collection of int
-            All are held by somebody.
-        make : callable
-            Returns the call about some of them.
+        ``places``: all are held by somebody.
+        ``make``: returns the call about some of them.
         """
         at: dict[str, list[int]] = {}
         for place in sorted(places):
@@ -123,7 +99,6 @@ class Partitions:
         return {tuple(own): answers[keeper] for keeper, own in at.items()}
 
     def home(self, place: int) -> str | None:
-        """Return the keeper that holds a partition, as far as is known."""
         return self._homes.get(place)
 
     def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
@@ -150,12 +125,10 @@ class Partitions:
         return said
 
     def worker_of(self, place: int) -> str | None:
-        """Return the worker that holds a partition, as far as is known."""
         home = self._homes.get(place)
         return None if home is None else self._keepers[home]
 
     def answered(self, places: Iterable[int]) -> None:
-        """Take note that partitions work."""
         self._losses.update(dict.fromkeys(places, 0))
 
     def fault(self, keeper: str, what: str) -> ClusterError:
@@ -166,7 +139,6 @@ class Partitions:
         )
 
     def lost(self, keeper: str, why: Lost) -> None:
-        """Take note that a keeper is lost, with all that it had."""
         if keeper not in self._keepers:
             return
         self._why = f"{self._keepers.pop(keeper)}: {why}"
@@ -176,7 +148,6 @@ class Partitions:
             self._losses[place] += 1
 
     def close(self) -> None:
-        """Let go of all keepers."""
         for keeper in list(self._keepers):
             self.pool.forget(keeper)
         self._keepers, self._homes = {}, {}
@@ -205,7 +176,6 @@ class Partitions:
         return workers
 
     def _placed(self, places: list[int]) -> dict[str, list[int]]:
-        """Choose a keeper for each partition, so that each has about equally many rows for a thread."""
         load: dict[str, list[int]] = {}
         threads: dict[str, int] = {}
         while True:

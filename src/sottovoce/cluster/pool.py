@@ -35,20 +35,14 @@ class Pool(ABC):
     def workers(self) -> list[Worker]:
         """Return the workers that are alive now, in an order that does not change.
 
-        Raises
-        ------
-        ClusterError
-            If nobody can say: there is no scheduler any more.
+        Raises ClusterError if nobody can say: there is no scheduler any more.
         """
 
     @abstractmethod
     def start(self, worker: str) -> str:
         """Start a `Keeper` on a worker, and return its name.
 
-        Raises
-        ------
-        Lost
-            If the worker is gone.
+        Raises Lost if the worker is gone.
         """
 
     @abstractmethod

@@ -23,31 +23,18 @@ _ROWS: Final = 1 << 16  # of a matrix in memory that are looked at together
 
 @dataclass(frozen=True)
 class Place:
-    """One partition: where its rows come from, where they stand in the table, and which worker has them.
-
-    Attributes
-    ----------
-    source : Source
-    first_row, n_rows : int
-    worker : str or None
-        Its address, where somebody holds the rows.
-    """
+    """One partition: where its rows come from, where they stand in the table, and which worker has them."""
 
     source: Source
     first_row: int
     n_rows: int
-    worker: str | None
+    worker: str | None  # its address, where somebody holds the rows
 
 
 class PartTable(StreamedTable):
     """The rows that a worker holds, as a table that fitted models take.
 
-    Parameters
-    ----------
-    loaded : LoadedRows
-    names : tuple of str
-    first_row, whole_rows : int
-        Place of the first row in the whole table, and the number of its rows.
+    ``first_row``, ``whole_rows``: place of the first row in the whole table, and the number of its rows.
     """
 
     def __init__(self, loaded: LoadedRows, names: tuple[str, ...], first_row: int, whole_rows: int) -> None:
@@ -90,7 +77,7 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
 
     Nothing is done before it is asked for (``compute``, ``to_zarr``, ...).
     """
-    dask, arrays = _dask()
+    dask, arrays = import_module("dask"), import_module("dask.array")
 
     # the answer about one row, of zeros, tells type and shape
     one = LoadedRows(np.zeros((1, model.n_features_in_), dtype), None, "", 1)
@@ -109,25 +96,12 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
 
 @dataclass(frozen=True)
 class Count:
-    """What a worker is to say of its partitions: what a method of a fitted model says of rows and their labels.
+    """What a worker is to say of its partitions: what a method of a fitted model says of rows and their labels."""
 
-    Attributes
-    ----------
-    model : object
-        Fitted.
-    method : str
-        Takes a table and its labels, and returns counts.
-    names : tuple of str
-        Of the columns.
-    first_rows : tuple of int
-        Of all partitions.
-    whole_rows : int
-    """
-
-    model: Any
-    method: str
-    names: tuple[str, ...]
-    first_rows: tuple[int, ...]
+    model: Any  # fitted
+    method: str  # takes a table and its labels, and returns counts
+    names: tuple[str, ...]  # of the columns
+    first_rows: tuple[int, ...]  # of all partitions
     whole_rows: int
 
     def __call__(self, place: int, loaded: LoadedRows) -> Any:
@@ -166,11 +140,7 @@ class _Rows:
 
 
 def _at(place: Place) -> Any:
-    annotate = _dask()[0].annotate
+    annotate = import_module("dask").annotate
     if place.worker is None:
         return annotate()
     return annotate(workers=[place.worker], allow_other_workers=place.source.is_readable_anywhere)
-
-
-def _dask() -> tuple[Any, Any]:
-    return import_module("dask"), import_module("dask.array")

@@ -7,35 +7,29 @@ from typing import Any, Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce.cluster.digest import digest_of
 from sottovoce.exceptions import ClusterError
 
-__all__ = ["HeldRows", "LoadedRows", "Source", "held", "load"]
+__all__ = ["HeldRows", "InlineSource", "LoadedRows", "Source", "held", "load"]
 
 
 @dataclass(frozen=True)
 class LoadedRows:
-    """The rows of one partition, in the worker that holds them. It is never sent anywhere.
+    """The rows of one partition, in the worker that holds them. It is never sent anywhere."""
 
-    Attributes
-    ----------
-    raw : ndarray, CSR matrix or StreamedTable of shape (n_rows, n_features)
-    labels : ndarray of shape (n_rows,) or None
-        As they are in the table: numbers, booleans or texts. None where the table names no target.
-    digest : str
-        Fingerprint of the decoded rows, their labels, the names of the columns and the type of the entries. A rebuilt
-        partition must have the same one, or it is not the same rows.
-    n_rows : int
-    """
-
-    raw: Any
+    raw: Any  # ndarray, CSR matrix or StreamedTable of shape (n_rows, n_features)
+    # As they are in the table: numbers, booleans or texts. None where the table names no target.
     labels: NDArray[Any] | None
+    # Fingerprint of the decoded rows, their labels, the names of the columns and the type of the entries. A rebuilt
+    # partition must have the same one, or it is not the same rows.
     digest: str
     n_rows: int
 
     def close(self) -> None:
-        """Delete what was written to scratch disk."""
         close = getattr(self.raw, "close", None)
         if close is not None:
             close()
@@ -44,14 +38,10 @@ class LoadedRows:
 class Source(ABC):
     """Rows of one partition, before they are read. Subclasses can be pickled, and hold no open file.
 
-    Attributes
-    ----------
-    storage : str
-        Where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads them).
-    n_rows : int or None
-        Public number of rows; None where it is not known before the rows were read.
-    first_row : int
-        Place of the first row in the whole table, for messages.
+    ``storage``: where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads
+      them).
+    ``n_rows``: public number of rows; None where it is not known before the rows were read.
+    ``first_row``: place of the first row in the whole table, for messages.
     """
 
     storage: str = "memory"
@@ -86,15 +76,9 @@ class Source(ABC):
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows, in the worker, once; a second call gives the same rows, or raises.
 
-        Parameters
-        ----------
-        scratch : Path or None
-            Folder on the worker's disk where a private folder may be made; None: where temporary files are.
+        ``scratch``: folder on the worker's disk where a private folder may be made; None: where temporary files are.
 
-        Raises
-        ------
-        DataError
-            If the rows cannot be read, or are not those that the table was opened with.
+        Raises DataError if the rows cannot be read, or are not those that the table was opened with.
         """
 
     def opened(self, scratch: Path | None) -> LoadedRows:
@@ -103,12 +87,7 @@ class Source(ABC):
 
 
 class HeldRows(Source):
-    """Rows that a worker holds already, by their name.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Rows that a worker holds already, by their name."""
 
     def __init__(self, source: Source) -> None:
         self.__dict__["_key"], self._shown = source.key, repr(source)
@@ -135,5 +114,28 @@ def load(source: Source, scratch: Path | None) -> LoadedRows:
 
 
 def held(source: Source) -> LoadedRows | None:
-    """Return the rows of a source if this process holds them."""
     return _HELD.get(source.key)
+
+
+class InlineSource(Source):
+    """Rows in memory, of the driver first and then of the worker.
+
+    ``raw``: ndarray or CSR matrix of shape (n, d), float32 or float64.
+    ``labels``: ndarray of shape (n,) or None.
+    """
+
+    is_readable_anywhere = False  # it is, but a look should not send the rows once more
+
+    def __init__(
+        self, raw: Any, labels: NDArray[Any] | None, *, first_row: int = 0, names: tuple[str, ...] = ()
+    ) -> None:
+        self.raw, self.labels = raw, labels
+        self.first_row, self.n_rows = first_row, int(raw.shape[0])
+        self.names = names
+
+    def __repr__(self) -> str:
+        return f"{self.n_rows} rows from {self.first_row} on"
+
+    def load(self, scratch: Path | None) -> LoadedRows:
+        raw = self.raw if sp.issparse(self.raw) else np.ascontiguousarray(self.raw)
+        return LoadedRows(raw, self.labels, digest_of(raw, self.labels, self.names), self.raw.shape[0])

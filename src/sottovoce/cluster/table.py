@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce._notebook import html_table
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log
@@ -221,18 +221,15 @@ class DaskTable(RemoteTable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of feature columns."""
         facts = self.partitions.facts
         return sum(one.n_rows for one in facts), facts[0].n_features
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
         return np.dtype(self.partitions.facts[0].dtype)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the feature columns, in order."""
         return self._features
 
     @property
@@ -242,7 +239,6 @@ class DaskTable(RemoteTable):
 
     @property
     def has_labels(self) -> bool:
-        """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
 
     @contextmanager
@@ -293,11 +289,9 @@ class DaskTable(RemoteTable):
         return [said[place] for place in parts.places]
 
     def _about(self) -> dict[str, object]:
-        """Return what the columns are, by which a log knows its table."""
         return {"features": list(self._features), "target": self._target}
 
     def _kept(self) -> str:
-        """Return where workers keep the rows, in words."""
         kept = {source.storage for source in self.partitions.sources}
         words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
         return " and ".join(words[name] for name in sorted(kept))

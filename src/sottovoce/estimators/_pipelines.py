@@ -94,10 +94,7 @@ def described_step(name: str, step: Any, more: str = "") -> str:
 def checked_steps(steps: Any) -> list[str]:
     """Return steps of a receipt, which are no words of anybody's own.
 
-    Raises
-    ------
-    ParameterError
-        If one is not of the form of `described_step`.
+    Raises ParameterError if one is not of the form of `described_step`.
     """
     if not isinstance(steps, list):
         raise ParameterError(f"the steps of a pipeline must be a list; got {steps!r}.")
@@ -114,7 +111,6 @@ def is_class_name(name: Any) -> bool:
 
 
 def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:
-    """Return what a receipt says of fitted steps before the model."""
     if not steps:
         return ()
     return (f"what the steps before the model in its pipeline learned from the data: {', '.join(steps)}",)
@@ -151,7 +147,6 @@ def remedy_for(step: Any) -> str:
 
 
 def warn_of_fitted_steps(steps: Sequence[str]) -> None:
-    """Warn of fitted steps before a private model."""
     unpaid = [step for step in steps if _PAID not in step]
     if unpaid:
         warn_of_privacy(

@@ -54,23 +54,13 @@ def make_plan(
 ) -> Plan:
     """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
 
-    Parameters
-    ----------
-    solver : str or Solver
-        One of `SOLVERS`, or an object; ``"auto"`` chooses from public facts, and the plan says why.
-    facts : TrainingFacts
-    options : mapping or None
-        Public parameters of the solver itself, by the names of its plan's own fields. None for an object, which has
-        them.
-    tol : float
-        Stopping tolerance of a run without noise.
-    max_iter : int
-        Cap on its epochs.
+    Raises ParameterError if the solver is unknown, does not offer the adjacency or has no such option.
 
-    Raises
-    ------
-    ParameterError
-        If the solver is unknown, does not offer the adjacency or has no such option.
+    ``solver``: one of `SOLVERS`, or an object; ``"auto"`` chooses from public facts, and the plan says why.
+    ``options``: public parameters of the solver itself, by the names of its plan's own fields. None for an object,
+        which has them.
+    ``tol``: stopping tolerance of a run without noise.
+    ``max_iter``: cap on its epochs.
     """
     asked: type[Plan] | None
     if isinstance(solver, Solver):
@@ -162,7 +152,6 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
 
 
 def _named(solver: object) -> type[Plan] | None:
-    """Return the plan that a name stands for; None for ``"auto"``."""
     if isinstance(solver, Mapping) and OBJECT in solver:
         raise ParameterError(
             f"solver was the object {solver[OBJECT]!r} when this was written. What is read again has its description "

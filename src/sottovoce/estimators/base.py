@@ -11,24 +11,28 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 
-from sottovoce._parameters import Budgeted, attribute, estimator
+from sottovoce._numerics import Vector
+from sottovoce._parameters import Budgeted, attribute, estimator, parameter
+from sottovoce._validation import whole_number
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.pipeline_plan import PipelinePlan
-from sottovoce.estimators.reading import check_public_sizes, public_size
+from sottovoce.estimators.reading import UnreadTable, check_public_sizes, public_size, refuse_shape, refuse_unsorted
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
-from sottovoce.privacy.unit import ROW_UNIT, is_of_persons
+from sottovoce.privacy.unit import ROW_UNIT, checked_max_rows, is_of_persons, unit_of
 from sottovoce.randomness import Streams
 
-__all__ = ["PlanT", "PrivateEstimator", "Run", "not_covered"]
+__all__ = ["PlanT", "PrivateEstimator", "Run", "not_covered", "AroundModel", "DPTableEstimator"]
 
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
 _OF_PERSONS: Final = "one person under several names in groups: m names cost m times epsilon, and more of delta"
@@ -37,15 +41,13 @@ _NOT_COVERED: Final = (
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
 )
+PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
 def not_covered(unit: str) -> tuple[str, ...]:
     """Return what no receipt of a fit covers, where the unit is the one in words."""
     first, *rest = _NOT_COVERED
     return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
-
-
-PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,7 @@ class Run(Generic[PlanT]):
     def begin(self, plan: PlanT) -> tuple[str, ...]:
         """Refuse a plan that is not the one that was charged, and warn of what weakens the promise, before any noise.
 
-        Returns
-        -------
-        tuple of str
-            The fitted steps before the model in its pipeline.
+        Returns the fitted steps before the model in its pipeline.
         """
         self.charge.check_plan(plan.event)
         if not plan.is_private:
@@ -170,7 +169,6 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         return ROW_UNIT
 
     def _charged_as(self) -> dict[str, object]:
-        """Return what the ledger is told beside the plan."""
         return {}
 
     def __sklearn_tags__(self) -> Any:
@@ -188,3 +186,136 @@ def _size_before_reading(X: Any) -> tuple[int, int] | None:
     except (TypeError, ValueError):
         return None
     return size if min(size) > 0 else None
+
+
+def _model_has(name: str) -> Callable[["AroundModel"], bool]:
+    def check(self: "AroundModel") -> bool:
+        getattr(self._prototype(), name)  # its AttributeError says what is missing
+        return True
+
+    return check
+
+
+class AroundModel(ABC):
+    """Predicts with a fitted model."""
+
+    @abstractmethod
+    def _prototype(self) -> Any:
+        """Return a model of the same kind, fitted or not: it tells which methods there are."""
+
+    @abstractmethod
+    def _model(self) -> Any:
+        """Return the fitted model, or raise that there is none."""
+
+    def _before_model(self, X: Any) -> Any:
+        """Return the rows as the model takes them."""
+        return X
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The public list of classes."""
+        found: NDArray[Any] = self._model().classes_
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the model inside; see its ``predict``."""
+        predicted: NDArray[Any] = self._model().predict(self._before_model(X))
+        return predicted
+
+    @available_if(_model_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Vector:
+        """Return the scores of the model inside; see its ``decision_function``."""
+        scores: Vector = self._model().decision_function(self._before_model(X))
+        return scores
+
+    @available_if(_model_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probabilities of the model inside; see its ``predict_proba``."""
+        probabilities: Vector = self._model().predict_proba(self._before_model(X))
+        return probabilities
+
+    @available_if(_model_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return the logarithms of `predict_proba`."""
+        logarithms: Vector = self._model().predict_log_proba(self._before_model(X))
+        return logarithms
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
+        return float(self._model().score(self._before_model(X), y))
+
+
+@estimator
+class DPTableEstimator(PrivateEstimator[PlanT]):
+    """Base of models, scaler and pipeline: adjacency, public size and unit."""
+
+    adjacency: str = parameter(
+        '{"zero-out", "add-remove", "replace-one"}',
+        default="zero-out",
+        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
+    )
+    n_public: int | None = parameter(
+        "int or None",
+        default=None,
+        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
+    )
+    max_rows_per_group: int | None = parameter(
+        "int or None",
+        default=None,
+        text="""Public number of rows that are used of one person, needed where `fit` is given ``groups``: the guarantee
+        is then for a person with all their rows. Of those who have more, so many are drawn at random. Small is less
+        noise, large uses more of the rows.""",
+    )
+
+    def neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
+        """Return the adjacency and the public number of rows, checked."""
+        adjacency = Adjacency.parse(self.adjacency)
+        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
+            raise ParameterError(
+                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
+                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
+            )
+        if self.n_public is not None:
+            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
+        return adjacency, int(n_samples)
+
+    def unit(self) -> str:
+        """Return whom the guarantee speaks of, in words: one row, or one person."""
+        return unit_of(self.max_rows_per_group)
+
+    def check_groups(self, X: Any, groups: Any) -> None:
+        """Refuse, from public facts, groups that are missing, too many, or that a table cannot be put in order by."""
+        given = groups is not None or (isinstance(X, UnreadTable) and X.groups is not None)
+        if not given and self.max_rows_per_group is None:
+            return
+        if self.max_rows_per_group is None:
+            raise ParameterError(
+                "max_rows_per_group is missing: with groups, noise is made for a person with the most rows that are "
+                "used of one. Give that public number; of those who have more, so many are drawn at random."
+            )
+        checked_max_rows(self.max_rows_per_group)
+        if not given:
+            raise ParameterError(
+                f"groups is missing: max_rows_per_group={self.max_rows_per_group!r} asks for a guarantee for persons. "
+                "Give fit the person of each row, groups=..., or leave max_rows_per_group None where each person has "
+                "one row."
+            )
+        refuse_unsorted(X)
+        if groups is not None:
+            refuse_shape("groups", X, groups)
+
+    def group_assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of persons and their rows."""
+        most = self.max_rows_per_group
+        if most is None:
+            return ()
+        return (
+            f"max_rows_per_group = {most} (of persons with more rows so many were drawn at random; rows without a "
+            "person were left out)",
+            "groups: rows of one person have one name there, and no two persons share one",
+        )
+
+    def public_sizes(self, n_samples: int, n_features: int) -> str:
+        """Return what a receipt says of the public size of the table."""
+        given = "n_public" if self.n_public is not None else "n_samples"
+        return f"{given} = {n_samples}, n_features = {n_features} and their names"

@@ -19,7 +19,7 @@ from sottovoce._shown import quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels, found_classes
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -68,12 +68,10 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         return known
 
     def known_models(self) -> int | None:
-        """Return the number of models, one for two classes, or None where no list was given."""
         known = self.public_classes()
         return None if known is None else _n_models(known)
 
     def planned_models(self) -> int:
-        """Return the number of models for the list that was given, or that an earlier fit has read."""
         return self.known_models() or _n_models(getattr(self, "classes_", ()))
 
     def read_labels(self, y: Any) -> NDArray[Any]:
@@ -122,7 +120,6 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         return JointClasses() if joint else OneAgainstRest(_n_models(self.classes_))
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return what a receipt says of the list of classes."""
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
         names = self.class_names()
         places = f" (labels came as places in it, 0 to {len(names) - 1})" if are_places(self.classes_, names) else ""
@@ -134,7 +131,6 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         return self.classes_ if given is None else given
 
     def shared_budget(self, solver: str) -> tuple[str, ...]:
-        """Return what a receipt says of how the models of more than two classes share the budget."""
         n_classes = len(self.classes_)
         if n_classes == 2:
             return ()
@@ -232,7 +228,6 @@ class LogisticClassifier(DPLinearClassifier):
 
     @behind_its_cut
     def to_sklearn(self) -> Any:
-        """Return the trained model as a plain estimator of scikit-learn; see `DPLinearClassifier.to_sklearn`."""
         check_is_fitted(self)
         jointly = len(self.classes_) == 2 or self.guarantee_.parameters["solver"] in JOINT_SOLVERS
         return (plain_classifier if jointly else one_vs_rest)(LogisticRegression, self)

@@ -21,7 +21,7 @@ from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import Targets
 from sottovoce.central.facts import TrainingFacts
@@ -30,17 +30,16 @@ from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import Run, not_covered
-from sottovoce.estimators.holding import holding
+from sottovoce.estimators.base import DPTableEstimator, Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
     check_public_sizes,
+    holding,
     numbers,
     products,
     refuse_copy_of_map,
 )
-from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -155,7 +154,6 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
     # --- the same for all
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> Plan:
-        """Return the frozen plan for public facts; every parameter is checked."""
         whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
         whole_number("n_features", n_features, at_least=1)
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
@@ -296,7 +294,6 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         return solution
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        """Set what predictions are made of."""
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
 
     def within_bounds(self, X: Any) -> Any:

@@ -126,7 +126,6 @@ class DPPenalisedEstimator(DPLinearEstimator):
         return self._fit(X, y, sample_weight, groups)
 
     def _class_weights(self) -> Mapping[Any, float] | None:
-        """Return the public weights by class, checked."""
         return None
 
     def _shares_of_classes(self) -> tuple[float, ...] | None:
@@ -152,7 +151,6 @@ class DPPenalisedEstimator(DPLinearEstimator):
         return True
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return what a receipt says of the public facts about labels and weights."""
         return *super().assumptions(), *self._weight_assumptions()  # type: ignore[safe-super]
 
     def _weight_assumptions(self) -> tuple[str, ...]:

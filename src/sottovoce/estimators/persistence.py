@@ -16,13 +16,11 @@ from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import magnitude
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.lasso import DPLasso
+from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.linear_svc import DPLinearSVC
-from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
-from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
@@ -97,7 +95,6 @@ def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
 
 
 def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None) -> str:
-    """Return a trained model as the text of a JSON file; see `save_model`."""
     kind = ESTIMATORS.get(type(estimator).__name__)
     if type(estimator) is not kind:
         raise ParameterError(f"only {', '.join(ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
@@ -125,10 +122,7 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
 def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
     """Return the receipt with the text of the schema in it.
 
-    Raises
-    ------
-    ParameterError
-        If it has the text of another one.
+    Raises ParameterError if it has the text of another one.
     """
     if schema is None or receipt.format == 1:
         return receipt
@@ -139,7 +133,6 @@ def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
 
 
 def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
-    """Read a model from the text of a JSON file; see `load_model`."""
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

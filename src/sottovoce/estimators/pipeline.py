@@ -3,23 +3,21 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, get_tags
-from sklearn.utils.metaestimators import _BaseComposition, available_if
+from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
-from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
@@ -28,13 +26,12 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
-from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
+from sottovoce.estimators.base import AroundModel, DPTableEstimator, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
-from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge
@@ -59,16 +56,8 @@ _TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
 _FAR: Final = 1e6  # a cut beyond it bounds no rows that there are
 
 
-def _model_has(name: str) -> Callable[["DPPipeline"], bool]:
-    def check(self: "DPPipeline") -> bool:
-        getattr(self.steps[-1][1], name)  # its AttributeError says what is missing
-        return True
-
-    return check
-
-
 @estimator
-class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ignore[misc]
+class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ignore[misc]
     r"""A chain of steps that ends in a private model, with one budget, one charge and one receipt for all of it.
 
     A `DPScaler` among the steps gets a share of the budget by a public rule, the model what is left. All other steps
@@ -195,17 +184,14 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
     # --- the plan
 
     def known_models(self) -> int | None:
-        """Return the number of binary models from constructor parameters alone, or None where the labels tell it."""
         return self._checked()[0].known_models()
 
     def planned_models(self) -> int:
-        """Return the number of models that is known from parameters or an earlier fit."""
         fitted = getattr(self, "steps_", None)
         model: DPLinearEstimator = fitted[-1][1] if fitted else self._checked()[0]
         return model.planned_models()
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PipelinePlan:
-        """Return the frozen plan for public facts; every parameter is checked."""
         model, scaler = self._checked()
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         scaled, width = self._widths(n_features)
@@ -398,12 +384,6 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
 
     coef_ = intercept_ = property(_no_coefficients)
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The public list of classes."""
-        found: NDArray[Any] = self.steps_[-1][1].classes_
-        return found
-
     def to_sklearn(self) -> Pipeline:
         """Return a fitted scikit-learn pipeline of plain parts that predicts the same.
 
@@ -427,37 +407,12 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
             return X
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
-    @property
+    def _prototype(self) -> Any:
+        return self.steps[-1][1]
+
     def _model(self) -> Any:
         check_is_fitted(self, "steps_")
         return self.steps_[-1][1]
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the model on transformed rows."""
-        predicted: NDArray[Any] = self._model.predict(self._before_model(X))
-        return predicted
-
-    @available_if(_model_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Vector:
-        """Return the scores of the model on transformed rows."""
-        scores: Vector = self._model.decision_function(self._before_model(X))
-        return scores
-
-    @available_if(_model_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Vector:
-        """Return the probabilities of the model on transformed rows."""
-        probabilities: Vector = self._model.predict_proba(self._before_model(X))
-        return probabilities
-
-    @available_if(_model_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Return the logarithms of `predict_proba`."""
-        logarithms: Vector = self._model.predict_log_proba(self._before_model(X))
-        return logarithms
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
-        return float(self._model.score(self._before_model(X), y))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "steps_")

@@ -23,36 +23,22 @@ _HALVINGS: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class PipelinePlan:
-    """Public facts and privacy parameters of a pipeline.
+    """Public facts and privacy parameters of a pipeline."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Budget of the whole.
-    model : Plan
-    scaler : ColumnScalesPlan or None
-        None where there is no scaler.
-    model_epsilon : float
-        Budget of the model, at the same delta.
-    n_features : int
-        Columns of the table that the pipeline is given.
-    """
-
+    # Budget of the whole.
     epsilon: float
     delta: float
     model: Plan
-    scaler: ColumnScalesPlan | None
-    model_epsilon: float
-    n_features: int
+    scaler: ColumnScalesPlan | None  # None where there is no scaler
+    model_epsilon: float  # budget of the model, at the same delta
+    n_features: int  # columns of the table that the pipeline is given
 
     @property
     def is_private(self) -> bool:
-        """False where no noise is added."""
         return math.isfinite(self.epsilon)
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which tables are neighbours."""
         return self.model.adjacency
 
     @property
@@ -66,22 +52,18 @@ class PipelinePlan:
         return self.event_of(self.model.event)
 
     def event_of(self, model: Event) -> Event:
-        """Return the event of a pipeline whose model costs ``model``."""
         return model if self.scaler is None else compose(self.scaler.event, model)
 
     def settle(self) -> None:
-        """Compute the noise, or refuse a budget that none can meet."""
         _ = self.event
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split, for summary and receipt."""
         return {
             **({} if self.scaler is None else self.scaler.details()),
             "epsilon left to the model": self.model_epsilon,
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers."""
         return {
             **self.model.summary(), "n_features": self.n_features, "epsilon": self.epsilon, **self.details(),
             "event": describe(self.event),
@@ -103,18 +85,10 @@ def scaler_share(epsilon: float, delta: float, n_samples: int, n_features: int, 
 def model_epsilon(scaler: ColumnScalesPlan, epsilon: float, delta: float, model: Callable[[float], Event]) -> float:
     """Return the largest epsilon that a model may have after a scaler, so that both together keep the budget.
 
-    Parameters
-    ----------
-    scaler : ColumnScalesPlan
-    epsilon, delta : float
-        Of both together.
-    model : callable
-        From an epsilon to the event of the model at the same delta.
+    Raises AccountingError if nothing is left.
 
-    Raises
-    ------
-    AccountingError
-        If nothing is left.
+    ``epsilon``, ``delta``: of both together.
+    ``model``: from an epsilon to the event of the model at the same delta.
     """
     if not scaler.rounds or not scaler.is_private:
         return epsilon

@@ -1,6 +1,7 @@
 """Tables as fits take them: public sizes first, values when the fit has paid for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import mmap
 from typing import Any, Final
@@ -20,9 +21,12 @@ from sottovoce._entries import entries
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import loaded, pa
 from sottovoce._validation import refuse_masked
-from sottovoce.central.data.outside import OutsideTable
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.outside import OutsideTable, RemoteTable
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.parallel import Team
+from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = [
@@ -39,6 +43,7 @@ __all__ = [
     "refuse_shape",
     "refuse_texts",
     "refuse_unsorted",
+    "holding",
 ]
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
@@ -56,19 +61,11 @@ class UnreadTable:
     """What a fit takes in place of X and y where reading can fail over a value of the data.
 
     Such a failure is an answer about the data, so it may come only after the charge.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Public numbers of rows and of columns.
-    read : callable
-        Returns X and y.
-    groups : callable or None
-        Called after ``read``; returns the person of each row. None where the unit is a row.
     """
 
-    shape: tuple[int, int]
-    read: Callable[[], tuple[Any, Any]]
+    shape: tuple[int, int]  # public numbers of rows and of columns
+    read: Callable[[], tuple[Any, Any]]  # returns X and y
+    # Called after ``read``; returns the person of each row. None where the unit is a row.
     groups: Callable[[], Any] | None = None
 
 
@@ -179,12 +176,8 @@ def _is_number(kind: Any) -> bool:
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
     """Raise a DataError if X is a large memory map that cannot be used without a copy of the whole.
 
-    Parameters
-    ----------
-    X : object
-        Anything; only arrays backed by a memory map are looked at.
-    row_by_row : bool
-        Whether rows must lie one after another in memory (C order), as the kernels need them.
+    ``X``: anything; only arrays backed by a memory map are looked at.
+    ``row_by_row``: whether rows must lie one after another in memory (C order), as the kernels need them.
     """
     if not _is_mapped(X) or X.size * max(X.itemsize, 4) <= _SMALL:
         return
@@ -231,12 +224,10 @@ def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | Non
     The sum of a row's products is rounded in an order that depends on its place among those that are multiplied at
     once. So rows stand where they stand in the whole table, however it is cut: the results are the same, bit by bit.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    weights : ndarray of shape (d, k)
-    first, n_rows : int
-        Place of the first row in the whole table, and the number of its rows; None: these are the last.
+    ``X``: of shape (n, d).
+    ``weights``: of shape (d, k).
+    ``first``, ``n_rows``: place of the first row in the whole table, and the number of its rows; None: these are the
+        last.
     """
     if sp.issparse(X):
         return np.asarray(safe_sparse_dot(X, weights, dense_output=True))
@@ -274,3 +265,28 @@ def _canonical(X: Any) -> Any:
         fresh = fresh.copy()
         fresh.sum_duplicates()
     return fresh
+
+
+@contextmanager
+def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
+    """Hold a table for one fit: its rows, their raw labels, and what is remembered of them until the end.
+
+    The estimator is told number and names of the columns. Labels that a table names itself are read where they are.
+    """
+    if isinstance(X, RemoteTable):
+        check_columns(estimator, X, reset=True)
+        with X.opened(question_of(estimator)) as holder:
+            yield holder
+        return
+    if isinstance(X, StreamedTable) and y is None:
+        if not X.has_labels:
+            X.labels()  # says that there are none
+        check_columns(estimator, X, reset=True)
+    else:
+        X, y = read_rows(estimator, X, y)
+    memory = X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None
+    part = Part(X, threads, memory, labels=y)
+    try:
+        yield LocalHolder(part)
+    finally:
+        part.memory.close()

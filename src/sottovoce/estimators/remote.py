@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.estimators.reading import check_columns
 from sottovoce.estimators.ties import LEFT_OUT
 from sottovoce.exceptions import DataError, ParameterError

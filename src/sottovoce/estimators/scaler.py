@@ -22,10 +22,9 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators.base import not_covered
+from sottovoce.estimators.base import DPTableEstimator, not_covered
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map
-from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge

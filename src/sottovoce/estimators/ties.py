@@ -80,7 +80,6 @@ def encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
 
 
 def decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
-    """Undo `encode_classes`."""
     if entry["kind"] not in _DTYPES:
         raise ModelFormatError(f"classes_ are of the unknown kind {entry['kind']!r}: update sottovoce.")
     values = decode(entry["values"])

@@ -22,11 +22,7 @@ def checked_class_weights(given: object, classes: NDArray[Any] | None) -> dict[A
     """Return the weight of each class by its name, checked, in the order of ``classes`` where these are known.
 
     Names are compared as the classes are written: ``"1"``, which is what a model file makes of a key 1, is the class 1.
-
-    Raises
-    ------
-    ParameterError
-        If they are none, or not for just these classes.
+    Raises ParameterError if they are none, or not for just these classes.
     """
     if given is None:
         return None
@@ -66,12 +62,7 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
     """Return private weights over their public bound: those beyond are clipped to it, negative ones to 0.
 
     A refusal of those beyond would answer an exact question about them, for an analyst who chooses the bound. Without
-    any, each row has weight 1.
-
-    Raises
-    ------
-    DataError
-        If one of them is no finite number.
+    any, each row has weight 1. Raises DataError if one of them is no finite number.
     """
     most = _checked_bound(max_sample_weight)
     if given is None:

@@ -31,18 +31,11 @@ _SAME: Final = np.array([[1 / 8, 1 / 24], [5 / 24, 1 / 8]])
 
 @dataclass(frozen=True)
 class Axis:
-    """Nodes on a line.
+    """Nodes on a line."""
 
-    Parameters
-    ----------
-    pieces : tuple of tuple of float
-        Growing nodes of each piece, at least two; a piece ends where the next one begins.
-    centre : float or None
-        A node; shares are then linear in the signed square of the distance to it.
-    """
-
+    # Growing nodes of each piece, at least two; a piece ends where the next one begins.
     pieces: tuple[tuple[float, ...], ...]
-    centre: float | None = None
+    centre: float | None = None  # a node; shares are then linear in the signed square of the distance to it
 
     @cached_property
     def nodes(self) -> Vector:

@@ -18,8 +18,7 @@ from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import model_of, score_rows, task_of
-from sottovoce.evaluation.stored import StoredRows
-from sottovoce.evaluation.tables import PLACING, ScoredRows, Table, axes_of, count, placing_cells
+from sottovoce.evaluation.tables import PLACING, ScoredRows, StoredRows, Table, axes_of, count, placing_cells
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger

@@ -32,12 +32,7 @@ __all__ = ["Measure", "mean_of", "ratio", "share"]
 
 @dataclass(frozen=True)
 class Measure:
-    """An estimate with its interval.
-
-    Attributes
-    ----------
-    value, low, high : float
-    """
+    """An estimate with its interval."""
 
     value: float
     low: float

@@ -55,36 +55,19 @@ _GAUSSIANS: Final = "how exactly floating-point Gaussians follow their law"
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlan:
-    """Public facts and privacy parameters of an evaluation.
+    """Public facts and privacy parameters of an evaluation."""
 
-    Parameters
-    ----------
-    task : str
-        A key of `TASKS`.
-    n_classes : int
-        0 for a regression.
-    label_bounds : (float, float) or None
-        Of a regression.
-    epsilon, delta : float
-        With ``delta=0`` the noise is discrete Laplace, else Gaussian.
-    adjacency : Adjacency
-    n_samples : int
-        Public number of rows (a stand-in for it under add-remove adjacency).
-    max_rows_per_group : int or None
-        Public bound on the rows of a person that are used; None where the unit is a row.
-    accept_delta : float or None
-        A large delta, said a second time.
-    """
-
-    task: str
-    n_classes: int
-    label_bounds: tuple[float, float] | None
+    task: str  # a key of `TASKS`
+    n_classes: int  # 0 for a regression
+    label_bounds: tuple[float, float] | None  # of a regression
+    # With ``delta=0`` the noise is discrete Laplace, else Gaussian.
     epsilon: float
     delta: float
     adjacency: Adjacency
-    n_samples: int
+    n_samples: int  # public number of rows (a stand-in for it under add-remove adjacency)
+    # Public bound on the rows of a person that are used; None where the unit is a row.
     max_rows_per_group: int | None = None
-    accept_delta: float | None = None
+    accept_delta: float | None = None  # a large delta, said a second time
 
     def __post_init__(self) -> None:
         choice("task", self.task, TASKS)
@@ -176,19 +159,10 @@ def evaluation_receipt(
 ) -> Guarantee:
     """Return the receipt of an evaluation.
 
-    Parameters
-    ----------
-    plan : EvaluationPlan
-    evaluated : str
-        Name of the class of the model.
-    event : Event
-        What was released.
-    seeded : bool
-    counts : str
-        Digest of the released counts.
-    model : str or None
-        Digest of the model.
-    charge : Charge or None
+    ``evaluated``: name of the class of the model.
+    ``event``: what was released.
+    ``counts``: digest of the released counts.
+    ``model``: digest of the model.
     """
     size = "n_public" if plan.adjacency is Adjacency.ADD_REMOVE else "n_samples"
     rows = plan.max_rows_per_group

@@ -25,8 +25,7 @@ from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.reading import UnreadTable, check_columns, refuse_texts
 from sottovoce.estimators.search.scores import margins_of
 from sottovoce.evaluation.plan import EvaluationPlan
-from sottovoce.evaluation.stored import StoredRows
-from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows
+from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows, StoredRows
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["labels_of", "model_of", "score_rows", "task_of"]
@@ -43,10 +42,7 @@ def model_of(model: Any) -> Any:
 def task_of(model: Any) -> tuple[str, int]:
     """Return the kind of evaluation that a trained model allows, and its number of classes.
 
-    Raises
-    ------
-    ParameterError
-        If it is no trained model, or one of several outputs.
+    Raises ParameterError if it is no trained model, or one of several outputs.
     """
     if not hasattr(model, "predict"):
         raise ParameterError(f"model must be a trained model with a method predict; got {type(model).__name__}.")
@@ -72,10 +68,7 @@ def _kind(model: Any) -> str | None:
 def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows | StoredRows:
     """Read the table and score its rows; the first look at its values. A table on disk is read in blocks.
 
-    Raises
-    ------
-    DataError
-        If the labels or rows cannot be read as a table at all.
+    Raises DataError if the labels or rows cannot be read as a table at all.
     """
     if isinstance(X, UnreadTable):
         X, y = X.read()

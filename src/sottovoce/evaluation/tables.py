@@ -11,10 +11,23 @@ from scipy.stats import norm
 from sklearn.isotonic import isotonic_regression
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
 
-__all__ = ["MOST_LOSS", "MOST_ODDS", "PLACING", "Placed", "ScoredRows", "Table", "axes_of", "count", "placing_cells"]
+__all__ = [
+    "MOST_LOSS",
+    "MOST_ODDS",
+    "PLACING",
+    "Placed",
+    "ScoredRows",
+    "Table",
+    "axes_of",
+    "count",
+    "placing_cells",
+    "BYTES_A_ROW",
+    "StoredRows",
+]
 
 MOST_ODDS: Final = 8.0  # logarithm of the odds to which probabilities are cut: those within 0.0003 and 0.9997
 MOST_LOSS: Final = 8.0  # the same for the loss of a row where there are several classes
@@ -26,35 +39,26 @@ _LABEL_NODES: Final = 1  # on each side of the middle
 PLACING: Final = ("range", "labels")  # the tables that place the nodes of others
 
 Placed = Mapping[str, tuple[Vector, float]]  # their released counts, and the noise in them
+BYTES_A_ROW: Final = 5 * 8 + 1  # at most
+_AT_ONCE: Final = 1 << 16
+_LABELS, _SCORES, _LEFT_OUT, _LOSSES, _SQUARES = "label", "score", "left out", "loss", "square"
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """The rows of an evaluation; all of it is private, and nothing of it is refused.
+    """The rows of an evaluation; all of it is private, and nothing of it is refused."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n,)
-        Places in the list of classes, or numbers.
-    scores : ndarray of shape (n,)
-        Logarithms of odds, decision scores, places of predicted classes, or predicted numbers.
-    left_out : ndarray of bool of shape (n,)
-        Rows without a label of the list, or without a score.
-    losses : (ndarray, ndarray) or None
-        Log loss and squared loss of each row, for several classes.
-    """
-
-    labels: Vector
+    labels: Vector  # of shape (n,); places in the list of classes, or numbers
+    # Of shape (n,): logarithms of odds, decision scores, places of predicted classes, or predicted numbers.
     scores: Vector
-    left_out: NDArray[np.bool_]
-    losses: tuple[Vector, Vector] | None = None
+    left_out: NDArray[np.bool_]  # of shape (n,); rows without a label of the list, or without a score
+    losses: tuple[Vector, Vector] | None = None  # log loss and squared loss of each row, for several classes
 
     def pieces(self) -> "Iterator[ScoredRows]":
         """Yield all rows, some at a time."""
         yield self
 
     def whole(self) -> "ScoredRows":
-        """Return all rows at once."""
         return self
 
     def close(self) -> None:
@@ -63,24 +67,12 @@ class ScoredRows:
 
 @dataclass(frozen=True)
 class Table:
-    """A released table.
+    """A released table."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (n, m)
-        Noisy counts, in rows of the evaluation.
-    left_out : float
-        Noisy count of the rows that are left out.
-    noise_std : float
-        Of each count.
-    axes : (Axis or None, Axis or None)
-        None where the places are classes.
-    """
-
-    cells: Vector
-    left_out: float
-    noise_std: float
-    axes: tuple[Axis | None, Axis | None]
+    cells: Vector  # of shape (n, m); noisy counts, in rows of the evaluation
+    left_out: float  # noisy count of the rows that are left out
+    noise_std: float  # of each count
+    axes: tuple[Axis | None, Axis | None]  # None where the places are classes
 
 
 def placing_cells(plan: EvaluationPlan, name: str, rows: ScoredRows) -> NDArray[np.int64]:
@@ -235,3 +227,36 @@ def _nodes(
     after = [end] if end is not None and end > high + between else []
     nodes = np.linspace(low if before or start is None else start, high if after or end is None else end, size)
     return (*before, *nodes.tolist(), *after)
+
+
+class StoredRows:
+    """The scored rows of an evaluation, put and taken some at a time.
+
+    ``losses``: whether rows have losses.
+    """
+
+    def __init__(self, memory: RowMemory, *, losses: bool) -> None:
+        self._memory, self._names = memory, (_LABELS, _SCORES, *((_LOSSES, _SQUARES) if losses else ()))
+        for name in self._names:
+            memory.new(name)
+        memory.new(_LEFT_OUT, dtype=np.bool_)
+
+    def put(self, place: slice, rows: ScoredRows) -> None:
+        for name, values in zip(self._names, (rows.labels, rows.scores, *(rows.losses or ())), strict=True):
+            self._memory.put(name, place, values)
+        self._memory.put(_LEFT_OUT, place, rows.left_out)
+
+    def pieces(self) -> Iterator[ScoredRows]:
+        for start in range(0, self._memory.n_rows, _AT_ONCE):
+            yield self._at(slice(start, min(start + _AT_ONCE, self._memory.n_rows)))
+
+    def whole(self) -> ScoredRows:
+        return self._at(slice(0, self._memory.n_rows))
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def _at(self, place: slice) -> ScoredRows:
+        labels, scores, *losses = (self._memory.get(name, place) for name in self._names)
+        pair = (losses[0], losses[1]) if losses else None
+        return ScoredRows(labels, scores, self._memory.get(_LEFT_OUT, place), pair)

@@ -56,21 +56,14 @@ _FLAT: Final = _Shape(shorter=0.0, lighter=0.0, common=0.2)
 
 @dataclass(frozen=True)
 class Population(ABC):
-    """Made-up rows and labels.
-
-    Parameters
-    ----------
-    n_features : int
-        Beyond 100, 100 columns stand for all: what noise does to a score depends on the length of a row, not on d.
-        Beyond 2,048, as text has them, 400 columns that all count alike do.
-    best : float
-        Accuracy, or R2, of the best rule.
-    """
+    """Made-up rows and labels."""
 
     shape: ClassVar[_Shape]
 
+    # Beyond 100, 100 columns stand for all: what noise does to a score depends on the length of a row, not on d. Beyond
+    # 2,048, as text has them, 400 columns that all count alike do.
     n_features: int
-    best: float
+    best: float  # accuracy, or R2, of the best rule
 
     @property
     def n_models(self) -> int:
@@ -124,40 +117,26 @@ class Population(ABC):
 
 @dataclass(frozen=True)
 class Classes(Population):
-    """A population whose labels are classes.
-
-    Parameters
-    ----------
-    n_features, best
-        See `Population`.
-    classes : tuple
-        Sorted. The first is the largest.
-    largest : float
-        Its share; the others share the rest equally.
-    """
+    """A population whose labels are classes."""
 
     shape = _Shape(shorter=0.5, lighter=0.75, common=0.5)
 
-    classes: tuple[Any, ...]
-    largest: float
+    classes: tuple[Any, ...]  # sorted; the first is the largest
+    largest: float  # its share; the others share the rest equally
 
     @property
     def public(self) -> dict[str, Any]:
-        """See `Population`."""
         return {"classes": list(self.classes)}
 
     @property
     def n_models(self) -> int:
-        """See `Population`."""
         return len(self.classes) if len(self.classes) > 2 else 1
 
     @property
     def guessing(self) -> float:
-        """See `Population`."""
         return 1.0 / len(self.classes)
 
     def table(self, n: int, seed: int) -> tuple[Vector, NDArray[Any]]:
-        """See `Population`."""
         g, y = self._drawn(n, seed, self._apart)
         return self._rows(g), np.asarray(self.classes)[y]
 
@@ -204,24 +183,14 @@ class Classes(Population):
 
 @dataclass(frozen=True)
 class Numbers(Population):
-    """A population whose labels are numbers.
-
-    Parameters
-    ----------
-    n_features, best
-        See `Population`.
-    label_bounds : (float, float)
-    label_spread : float
-        Standard deviation of the labels over half the distance between their bounds.
-    """
+    """A population whose labels are numbers."""
 
     shape = _Shape(shorter=1.5, lighter=1.5, common=0.8)
 
     label_bounds: tuple[float, float]
-    label_spread: float
+    label_spread: float  # standard deviation of the labels over half the distance between their bounds
 
     def table(self, n: int, seed: int) -> tuple[Vector, Vector]:
-        """See `Population`."""
         g, noise = _normal(n, self.width, seed), np.random.default_rng([_SEED, 1, seed]).standard_normal(n)
         standard = math.sqrt(self.best) * (g @ self._directions(1)[0]) + math.sqrt(1.0 - self.best) * noise
         low, high = self.label_bounds
@@ -229,7 +198,6 @@ class Numbers(Population):
         return self._rows(g), np.clip(low + half + half * self.label_spread * standard, low, high)
 
     def score(self, model: Any) -> float:
-        """See `Population`."""
         X, y = self._judges
         return float(1.0 - np.mean((y - model.predict(X)) ** 2) / y.var())
 

@@ -36,13 +36,8 @@ class Price(NamedTuple):
 class Trials:
     """Fits of one estimator to tables of one population.
 
-    Parameters
-    ----------
-    estimator : DPPenalisedEstimator
-        Its constructor parameters are read, nothing else.
-    population : Population
-    n_features : int
-        Public; the population may stand for it with fewer columns.
+    ``estimator``: its constructor parameters are read, nothing else.
+    ``n_features``: public; the population may stand for it with fewer columns.
     """
 
     def __init__(self, estimator: DPPenalisedEstimator, population: Population, n_features: int) -> None:

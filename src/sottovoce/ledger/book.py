@@ -196,11 +196,9 @@ class Book:
 
     @property
     def datasets(self) -> dict[str, Dataset]:
-        """All data sets, by name."""
         return {name: account.dataset for name, account in self._accounts.items()}
 
     def account(self, dataset: str) -> _Account:
-        """Return the account of a data set, or say which there are."""
         if dataset not in self._accounts:
             known = ", ".join(map(repr, self._accounts)) or "none"
             raise LedgerError(
@@ -210,25 +208,20 @@ class Book:
         return self._accounts[dataset]
 
     def charges(self, dataset: str) -> list[ChargeRecord]:
-        """Return all charges of a data set, the oldest first."""
         return list(self.account(dataset).charges.values())
 
     def charge(self, charge: str) -> ChargeRecord:
-        """Return one charge by its name."""
         if charge not in self._charges:
             raise LedgerError(f"charge {charge!r} is not in this ledger.")
         return self._accounts[self._charges[charge]].charges[charge]
 
     def day_of(self, charge: str | None) -> str | None:
-        """Return the day on which a charge was reserved, None before that."""
         return self.charge(charge).at[:10] if charge in self._charges else None
 
     def spent(self, dataset: str) -> float:
-        """Return the epsilon that is spent, at the budget's delta."""
         return self.account(dataset).spent()
 
     def check_new(self, dataset: str) -> None:
-        """Refuse the name of a data set that has a budget already."""
         if dataset in self._accounts:
             known = self._accounts[dataset].dataset
             raise LedgerError(
@@ -242,10 +235,6 @@ class Book:
         An epsilon for one row is none for a person with several, and one for persons says less of rows than it could:
         budgets of both kinds cannot be added up. Nobody knows of which kind a unit in somebody's own words is, which
         earlier versions took: "persons" made a budget for rows. It can be read, and is charged no more.
-
-        Raises
-        ------
-        LedgerError
         """
         known = self.account(dataset).dataset
         if known.unit not in UNITS.values():
@@ -312,14 +301,12 @@ class Book:
         )  # fmt: skip
 
     def check_not_charged(self, charge: str) -> None:
-        """Refuse what this ledger holds a charge for, of whatever data set."""
         if charge in self._charges and (known := self.charge(charge)).state != "cancelled":
             raise LedgerError(
                 f"the run of this receipt charged this ledger itself: entry {known.seq}, dataset {known.dataset!r}."
             )
 
     def check_new_receipt(self, dataset: str, receipt: str) -> None:
-        """Refuse a receipt that the data set is charged for already."""
         for known in self.account(dataset).charges.values():
             if known.receipt == receipt and known.state != "cancelled":
                 raise LedgerError(
@@ -329,7 +316,6 @@ class Book:
                 )
 
     def check_open(self, charge: str) -> None:
-        """Refuse a charge that has ended."""
         record = self.charge(charge)
         if record.state != "reserved":
             raise LedgerError(f"charge {charge!r} of dataset {record.dataset!r} is {record.state} already.")
@@ -337,12 +323,9 @@ class Book:
     def check_commit(self, charge: str, event: Event) -> None:
         """Refuse the end of a run that cost more than was reserved for it.
 
-        Raises
-        ------
-        LedgerError
-            If the charge was committed before.
-        AccountingError
-            If the event costs more; the reservation stays as it is. Or if the charge was cancelled by hand meanwhile.
+        Raises LedgerError if the charge was committed before.
+        Raises AccountingError if the event costs more; the reservation stays as it is. Or if the charge was cancelled
+        by hand meanwhile.
         """
         record = self.charge(charge)
         if record.state == "cancelled":
@@ -366,10 +349,7 @@ class Book:
     def read(self, entry: Entry) -> None:
         """Take the next entry.
 
-        Raises
-        ------
-        LedgerIntegrityError
-            If it does not follow the last one, or says what cannot be.
+        Raises LedgerIntegrityError if it does not follow the last one, or says what cannot be.
         """
         place = f"entry {entry.seq}"
         if entry.seq != self.n_entries:

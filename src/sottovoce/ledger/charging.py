@@ -32,12 +32,8 @@ _REMEDY: Final = (
 class OpenCharge:
     """The reservation of one fit; does nothing where there is no ledger.
 
-    Attributes
-    ----------
-    charge : Charge or None
-        The last entry about it.
-    looked : bool
-        Whether any value of the data may have been looked at.
+    ``charge``: the last entry about it.
+    ``looked``: whether any value of the data may have been looked at.
     """
 
     def __init__(
@@ -60,10 +56,7 @@ class OpenCharge:
     def check_plan(self, event: Event) -> None:
         """Refuse to go on, before any noise, if the plan is not the one that was charged.
 
-        Raises
-        ------
-        AccountingError
-            If it is not: the public size of the data changed after the charge.
+        Raises AccountingError if it is not: the public size of the data changed after the charge.
         """
         if self._event is not None and event != self._event:
             raise AccountingError(
@@ -73,11 +66,8 @@ class OpenCharge:
     def commit(self, event: Event) -> None:
         """Record what the fit releases.
 
-        Raises
-        ------
-        AccountingError
-            If it costs more than was reserved, or if somebody cancelled the charge meanwhile: the result must not be
-            used.
+        Raises AccountingError if it costs more than was reserved, or if somebody cancelled the charge meanwhile: the
+        result must not be used.
         """
         if self._ledger is None or self.charge is None or self._is_committed:
             return
@@ -97,10 +87,7 @@ class OpenCharge:
 def is_charged(ledger: object, dataset: object) -> bool:
     """Tell whether fits are charged to a ledger; both parameters are checked.
 
-    Raises
-    ------
-    ParameterError
-        If one is given without the other, or is of the wrong kind.
+    Raises ParameterError if one is given without the other, or is of the wrong kind.
     """
     if ledger is None and dataset is None:
         return False

@@ -17,41 +17,22 @@ _FIELDS: Final = {"seq": int, "previous": str, "kind": str, "at": str, "who": st
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a ledger.
+    """One line of a ledger."""
 
-    Attributes
-    ----------
-    seq : int
-        0, 1, 2, ... without a gap.
-    previous : str
-        Hash of entry ``seq - 1``.
-    kind : str
-        One of `KINDS`.
-    at : str
-        When, in UTC.
-    who : str
-    code : str
-        Version of the code that wrote it.
-    body : dict
-        What it says; see `sottovoce.ledger.book.Book`.
-    """
-
-    seq: int
-    previous: str
-    kind: str
-    at: str
+    seq: int  # 0, 1, 2, ... without a gap
+    previous: str  # hash of entry ``seq - 1``
+    kind: str  # one of `KINDS`
+    at: str  # when, in UTC
     who: str
-    code: str
-    body: Mapping[str, Any]
+    code: str  # version of the code that wrote it
+    body: Mapping[str, Any]  # what it says; see `sottovoce.ledger.book.Book`
 
     @property
     def text(self) -> str:
-        """The entry as it is stored and hashed."""
         return canonical_text({name: getattr(self, name) for name in _FIELDS})
 
     @property
     def hash(self) -> str:
-        """SHA-256 of `text`, as hexadecimal digits."""
         return digest({name: getattr(self, name) for name in _FIELDS})
 
     @classmethod

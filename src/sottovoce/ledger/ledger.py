@@ -464,7 +464,6 @@ class Ledger:
 
     @contextmanager
     def _current(self) -> Iterator[Book]:
-        """Hold the book, with all entries read that are there now."""
         with self._lock:
             self._catch_up(self._store.read(self._book.n_entries))
             yield self._book
@@ -522,7 +521,6 @@ class Ledger:
 def _reservation(
     dataset: str, event: Event, delta: float, adjacency: Adjacency, seeded: bool, plan: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the body of an entry that reserves a charge with a new name."""
     body = {
         "dataset": dataset,
         "charge": secrets.token_hex(16),

@@ -68,11 +68,9 @@ class Transaction:
         self._connection = connection
 
     def read(self, after: int) -> list[Row]:
-        """Return the rows whose number is at least ``after``, in order."""
         return _rows(self._connection, after)
 
     def append(self, row: Row) -> None:
-        """Add one row; it is there for good when the transaction ends."""
         statement = f"INSERT INTO {_TABLE} (seq, previous, hash, entry) VALUES (:seq, :previous, :hash, :entry)"
         values = dict(zip(("seq", "previous", "hash", "entry"), row, strict=True))
         self._connection.execute(_alchemy().text(statement), values)
@@ -81,17 +79,10 @@ class Transaction:
 class Store:
     """The table of a ledger.
 
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///PATH``, or ``postgresql://USER@HOST/DATABASE``.
-    timeout : float
-        Seconds to wait for other writers.
+    ``url``: ``sqlite:///PATH``, or ``postgresql://USER@HOST/DATABASE``.
+    ``timeout``: seconds to wait for other writers.
 
-    Raises
-    ------
-    LedgerError
-        If the address is none of these, or SQLAlchemy or the driver is missing.
+    Raises LedgerError if the address is none of these, or SQLAlchemy or the driver is missing.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -111,7 +102,6 @@ class Store:
         )  # fmt: skip
 
     def create(self) -> None:
-        """Make the table and its guards, where they are not there yet."""
         if self._path is not None and not self._path.parent.is_dir():
             raise LedgerError(f"{self.url}: the folder {self._path.parent} does not exist. Make it first.")
         if self._path is not None:
@@ -137,7 +127,6 @@ class Store:
             yield Transaction(connection)
 
     def missing_guards(self) -> set[str]:
-        """Return the triggers that should refuse changes and are not there."""
         statement, wanted = _GUARDS[self.kind]
         with self._connected() as connection:
             self._check_table(connection)
@@ -197,7 +186,6 @@ def _rows(connection: sa.Connection, after: int) -> list[Row]:
 
 
 def _alchemy() -> Any:
-    """Return SQLAlchemy, which only users of a ledger need."""
     try:
         import sqlalchemy
     except ImportError:

@@ -48,10 +48,7 @@ class Verification:
 def read_row(row: tuple[int, str, str, str]) -> Entry:
     """Return the entry of a stored row, whose columns must agree with it.
 
-    Raises
-    ------
-    LedgerIntegrityError
-        If they do not, or if the hash is not that of the text.
+    Raises LedgerIntegrityError if they do not, or if the hash is not that of the text.
     """
     seq, previous, digest, text = row
     place = f"entry {seq}"
@@ -64,7 +61,6 @@ def read_row(row: tuple[int, str, str, str]) -> Entry:
 
 
 def export_line(row: tuple[int, str, str, str]) -> str:
-    """Return one line of an export; the entry is in its canonical form."""
     return f'{{"hash":"{row[2]}","entry":{row[3]}}}\n'
 
 
@@ -128,7 +124,6 @@ def _read_line(line: str, place: int) -> Entry:
 
 
 def _overspent(book: Book, entry: Entry) -> list[str]:
-    """Say where a charge went beyond the budget that it was made on, or was of a kind that the data set refuses."""
     charge = book.charge(entry.body["charge"])
     account = book.account(charge.dataset)
     known = account.dataset

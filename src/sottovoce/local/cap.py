@@ -76,14 +76,7 @@ class Sizes:
 
 @lru_cache(maxsize=4096)
 def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
-    """Return the constants of a cap report, by quadrature; absolute error below 1e-12 times their size.
-
-    Parameters
-    ----------
-    epsilon : float
-    K, m : int
-    b : float
-    """
+    """Return the constants of a cap report, by quadrature; absolute error below 1e-12 times their size."""
     t, weight = _nodes(K, m, b)
     lean = weight * _membership(t, K, m, b)
     odds = Odds(epsilon, K, m)
@@ -95,7 +88,6 @@ def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
 
 
 def density(t: Array, epsilon: float, K: int, m: int, b: float) -> Array:
-    """Return the density of t = <g, z> for a reported candidate g."""
     odds = Odds(epsilon, K, m)
     normal = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
     lean = K * float(odds.top - odds.rest) * _membership(t, K, m, b)
@@ -110,15 +102,9 @@ def design(epsilon: float, degree: int = 1, weight: float = 1.0, largest: int = 
     They minimise v1 + weight v2 (degree 1) or v1 (degree 0); the smallest K within 3 % of the best is taken, since the
     work of a device grows with K.
 
-    Parameters
-    ----------
-    epsilon : float
-    degree : {0, 1}
-        Degree of the model's gradient in the coefficients: 0 needs the first moment only.
-    weight : float
-        What the second moment's noise counts against the first's.
-    largest : int
-        The largest number of candidates to take.
+    ``degree``, {0, 1}: degree of the model's gradient in the coefficients: 0 needs the first moment only.
+    ``weight``: what the second moment's noise counts against the first's.
+    ``largest``: the largest number of candidates to take.
     """
     choices = [_best(epsilon, 2**power, degree, weight) for power in range(1, largest.bit_length())]
     least = min(loss for loss, _ in choices)
@@ -171,7 +157,6 @@ def _membership(t: Array, K: int, m: int, b: float) -> Array:
 
 
 def _nodes(K: int, m: int, b: float) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights of the normal law, in panels that are narrow where the group ends."""
     vertex = -1.0 / (math.sqrt(2.0) * b) if b else -math.inf
     share = m / K
     if b == 0.0:

@@ -133,7 +133,6 @@ _KINDS: Final[dict[str, type[Feature]]] = {kind.kind: kind for kind in (NumericF
 
 
 def feature_from_json(entry: object) -> Feature:
-    """Return the feature that an object of the protocol's text describes; nothing unknown is accepted."""
     name = entry.get("type") if isinstance(entry, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(name, str) or name not in _KINDS:
         raise ParameterError(f"a feature must be an object of type 'numeric' or 'categorical'; got {entry!r}.")
@@ -144,7 +143,6 @@ def feature_from_json(entry: object) -> Feature:
 
 
 def scaled(value: Any, low: float, high: float) -> float:
-    """Return a number, moved between its bounds, on the scale [-1, 1]."""
     # compared before it is a float: a whole number may be beyond the doubles
     inside = low if value <= low else high if value >= high else float(value)
     return ((inside - low) - (high - inside)) / (high - low)

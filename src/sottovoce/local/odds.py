@@ -24,22 +24,14 @@ _DECIMAL_ERROR: Final = decimal.Decimal("1e-40")  # far above what 80 digits los
 
 @dataclass(frozen=True)
 class Odds:
-    """The law of the reported index, given which m of the K indices score best.
-
-    Parameters
-    ----------
-    epsilon : float
-    K, m : int
-        Number of candidates, and how many of them are in the top group, 0 < m < K.
-    """
+    """The law of the reported index, given which m of the K indices score best."""
 
     epsilon: float
-    K: int
-    m: int
+    K: int  # number of candidates
+    m: int  # how many of them are in the top group, 0 < m < K
 
     @cached_property
     def threshold(self) -> int:
-        """The number T of coins, out of 2^64, that choose the top group."""
         with decimal.localcontext(decimal.Context(prec=_DIGITS)):
             low = decimal.Decimal(-self.epsilon).exp()
             share = _COINS_DECIMAL * self.m / (self.m + (self.K - self.m) * low)
@@ -48,12 +40,10 @@ class Odds:
 
     @property
     def top(self) -> Fraction:
-        """Probability of one index of the top group."""
         return Fraction(self.threshold, COINS * self.m)
 
     @property
     def rest(self) -> Fraction:
-        """Probability of one index outside the top group."""
         return Fraction(COINS - self.threshold, COINS * (self.K - self.m))
 
 

@@ -25,17 +25,10 @@ class Sealed:
 
     8 bytes that name the format; the length of the header as 4 bytes, little-endian; the header, JSON with ``version``
     and other entries; the body; SHA-256 of everything before.
-
-    Parameters
-    ----------
-    magic : bytes
-        The 8 bytes.
-    what : str
-        What the bytes are, for messages.
     """
 
-    magic: bytes
-    what: str
+    magic: bytes  # the 8 bytes
+    what: str  # what the bytes are, for messages
 
     def to_bytes(self, header: Mapping[str, object], body: bytes) -> bytes:
         text = json.dumps({"version": _VERSION, **header}, sort_keys=True).encode()
@@ -46,10 +39,8 @@ class Sealed:
     def from_bytes(self, data: bytes) -> Iterator[tuple[Any, memoryview]]:
         """Yield header and body; what goes wrong while they are read is told as of these bytes.
 
-        Raises
-        ------
-        MessageError
-            If the bytes are of another format, damaged, of a later version, or not what their reader takes.
+        Raises MessageError if the bytes are of another format, damaged, of a later version, or not what their reader
+        takes.
         """
         start = len(self.magic) + 4
         if not isinstance(data, bytes) or len(data) < start + _DIGEST or not data.startswith(self.magic):
@@ -74,7 +65,6 @@ class Sealed:
 
 @contextmanager
 def named_errors(path: str | Path, what: str, kind: type[SottovoceError]) -> Iterator[None]:
-    """Raise what goes wrong while a file is read as an error of one kind that names the file."""
     try:
         yield
     except OSError as error:

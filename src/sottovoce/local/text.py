@@ -94,7 +94,6 @@ def read_document(text: str | bytes) -> dict[str, Any]:
 
 
 def check_entries(entries: Collection[str], wanted: Collection[str]) -> None:
-    """Refuse entries of a protocol's text that are not just the wanted ones."""
     unknown, absent = sorted(set(entries) - set(wanted)), sorted(set(wanted) - set(entries))
     if unknown or absent:
         raise ParameterError(f"the protocol has unknown fields {unknown!r} and lacks {absent!r}.")

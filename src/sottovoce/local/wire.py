@@ -65,12 +65,10 @@ def seed_of(protocol_id: bytes, token: bytes) -> int:
 
 
 def pack(protocol: Protocol, seed: int, index: int) -> bytes:
-    """Return the bytes of a report."""
     return _LAYOUT.pack(_MAGIC, protocol.id, seed, index)
 
 
 def pack_many(protocol: Protocol, seeds: NDArray[np.uint64], indices: NDArray[np.uint16]) -> bytes:
-    """Return the bytes of many reports, one after the other without anything between them."""
     rows = np.zeros(len(seeds), _ROWS)
     rows["head"], rows["seed"], rows["index"] = np.frombuffer(_MAGIC + protocol.id, "V12"), seeds, indices
     return rows.tobytes()
@@ -79,12 +77,7 @@ def pack_many(protocol: Protocol, seeds: NDArray[np.uint64], indices: NDArray[np
 def parse(raw: bytes, protocol: Protocol, *, token: bytes | None = None) -> Report | Rejection:
     """Read one report.
 
-    Parameters
-    ----------
-    raw : bytes
-    protocol : Protocol
-    token : bytes, optional
-        The token it came with; its seed must then be the one that belongs to the token.
+    ``token``: the token it came with; its seed must then be the one that belongs to the token.
     """
     if len(raw) != REPORT_BYTES:
         return Rejection(Reason.LENGTH)

@@ -1,38 +1,23 @@
 """Absolute loss l(y, m) = |y - m|, for the median of a label given its features."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from sottovoce.losses.base import Array, provides_dual_step, provides_slope
+from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
 __all__ = ["Absolute"]
 
 
-class Absolute(NamedTuple):
+class Absolute(NoParameters):
     """``|y - m|``; the conjugate is ``l*(-a) = -a y`` on ``|a| <= 1``. The limit of `Huber` over its threshold."""
 
-    @property
-    def name(self) -> str:
-        """Name for receipts."""
-        return "absolute"
-
-    @property
-    def lipschitz(self) -> float:
-        """Bound on ``|l'|``."""
-        return 1.0
-
-    @property
-    def smoothness(self) -> float:
-        """The derivative jumps at m = y."""
-        return math.inf
-
-    @property
-    def is_classification(self) -> bool:
-        """Labels are numbers."""
-        return False
+    __slots__ = ()
+    name = "absolute"
+    lipschitz = 1.0
+    smoothness = math.inf  # the derivative jumps at m = y
+    is_classification = False
 
     def value(self, y: Array, m: Array) -> Array:
         """Return ``|y - m|``."""

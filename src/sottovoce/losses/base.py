@@ -24,7 +24,7 @@ References
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numba.extending import overload
@@ -82,6 +82,10 @@ class Loss(SmoothLoss, Protocol):
     def nearest_feasible(self, y: Array, a: Array) -> Array:
         """Return the nearest dual variable inside the domain of the conjugate."""
         ...
+
+
+class NoParameters(NamedTuple):
+    """What a loss without parameters is made from: its constants are attributes of the class, and not fields."""
 
 
 _STEPS: dict[type, Callable[..., float]] = {}

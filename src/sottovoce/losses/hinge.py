@@ -1,38 +1,23 @@
 """Hinge loss l(y, m) = max(0, 1 - y m), for the linear support vector machine."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from sottovoce.losses.base import Array, provides_dual_step, provides_slope
+from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
 __all__ = ["Hinge"]
 
 
-class Hinge(NamedTuple):
+class Hinge(NoParameters):
     """max(0, 1 - y m); with b = a y the conjugate is l*(-a) = -b on 0 <= b <= 1."""
 
-    @property
-    def name(self) -> str:
-        """Name for receipts."""
-        return "hinge"
-
-    @property
-    def lipschitz(self) -> float:
-        """Bound on ``|l'|``."""
-        return 1.0
-
-    @property
-    def smoothness(self) -> float:
-        """The derivative jumps at y m = 1."""
-        return math.inf
-
-    @property
-    def is_classification(self) -> bool:
-        """Labels are -1 and +1."""
-        return True
+    __slots__ = ()
+    name = "hinge"
+    lipschitz = 1.0
+    smoothness = math.inf  # the derivative jumps at y m = 1
+    is_classification = True
 
     def value(self, y: Array, m: Array) -> Array:
         """Return max(0, 1 - y m)."""

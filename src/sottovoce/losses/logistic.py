@@ -1,42 +1,27 @@
 """Logistic loss l(y, m) = log(1 + exp(-y m))."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import expit, xlogy
 
 from sottovoce.losses._sigmoid import sigmoid
-from sottovoce.losses.base import Array, provides_dual_step, provides_slope
+from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
 __all__ = ["Logistic"]
 
 _MAX_NEWTON = 100  # twice what bisection alone would need; two or three are usual
 
 
-class Logistic(NamedTuple):
+class Logistic(NoParameters):
     """log(1 + exp(-y m)); with b = a y the conjugate is l*(-a) = b log b + (1 - b) log(1 - b) on 0 <= b <= 1."""
 
-    @property
-    def name(self) -> str:
-        """Name for receipts."""
-        return "logistic"
-
-    @property
-    def lipschitz(self) -> float:
-        """Bound on ``|l'|``."""
-        return 1.0
-
-    @property
-    def smoothness(self) -> float:
-        """Bound on l''."""
-        return 0.25
-
-    @property
-    def is_classification(self) -> bool:
-        """Labels are -1 and +1."""
-        return True
+    __slots__ = ()
+    name = "logistic"
+    lipschitz = 1.0
+    smoothness = 0.25
+    is_classification = True
 
     def value(self, y: Array, m: Array) -> Array:
         """Return log(1 + exp(-y m)), without overflow."""

@@ -1,38 +1,23 @@
 """Squared loss l(y, m) = (y - m)^2 / 2, for ridge regression."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from sottovoce.losses.base import Array, provides_dual_step, provides_slope
+from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
 __all__ = ["Squared"]
 
 
-class Squared(NamedTuple):
+class Squared(NoParameters):
     """(y - m)^2 / 2; conjugate l*(-a) = a^2 / 2 - a y; the dual variable is the residual y - m."""
 
-    @property
-    def name(self) -> str:
-        """Name for receipts."""
-        return "squared"
-
-    @property
-    def lipschitz(self) -> float:
-        """No bound."""
-        return math.inf
-
-    @property
-    def smoothness(self) -> float:
-        """Second derivative."""
-        return 1.0
-
-    @property
-    def is_classification(self) -> bool:
-        """Labels are numbers."""
-        return False
+    __slots__ = ()
+    name = "squared"
+    lipschitz = math.inf
+    smoothness = 1.0
+    is_classification = False
 
     def value(self, y: Array, m: Array) -> Array:
         """Return (y - m)^2 / 2."""

@@ -536,7 +536,6 @@ class RenyiAccountant(Accountant):
         return min(math.exp(min(0.0, float(np.min(logarithms)))), math.sqrt(-math.expm1(-float(np.min(divergences)))))
 
     def _divergences(self, counts: "Counter[Basic]") -> "_Array":
-        """Return the Renyi divergence at each order."""
         searches = _only(counts, RepeatAndSelectEvent)
         total = self._plain_divergences(Counter({key: often for key, often in counts.items() if key not in searches}))
         for basic, times in _ordered(searches):

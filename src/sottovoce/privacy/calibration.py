@@ -24,17 +24,8 @@ __all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise", 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mean shift mu of Gaussian releases that is (``epsilon``, ``delta``)-DP, rounded down.
 
-    Parameters
-    ----------
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-
-    Raises
-    ------
-    ParameterError
-        If epsilon or delta is out of range.
-    AccountingError
-        If the target is so small that no positive mu can be represented.
+    Raises ParameterError if epsilon or delta is out of range, and AccountingError if the target is so small that no
+    positive mu can be represented.
     """
     return _gaussian_mu(*_target(epsilon, delta))
 
@@ -52,21 +43,10 @@ def gaussian_mu_beside(epsilon: float, delta: float, *others: Event) -> float:
     """Return the largest mean shift mu that Gaussian releases may have beside ``others``, rounded down.
 
     All together are (``epsilon``, ``delta``)-DP, exactly accounted (`sottovoce.privacy.accounting.GaussianAccountant`).
+    Raises ParameterError if epsilon or delta is out of range, and AccountingError if the others alone overspend the
+    target or leave no positive mu that can be represented, or if they hold a release of another kind.
 
-    Parameters
-    ----------
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-    *others : Event
-        Randomised responses and Gaussian releases on the same people, before or after.
-
-    Raises
-    ------
-    ParameterError
-        If epsilon or delta is out of range.
-    AccountingError
-        If the others alone overspend the target or leave no positive mu that can be represented, or if they hold a
-        release of another kind.
+    ``*others``: randomised responses and Gaussian releases on the same people, before or after.
     """
     epsilon, delta = _target(epsilon, delta)
     accountant = GaussianAccountant()
@@ -93,18 +73,10 @@ def _largest_mu(spent: Callable[[float], float], epsilon: float, delta: float) -
 def bounded_range(epsilon: float, delta: float, count: int) -> float:
     """Return the largest range that each of ``count`` bounded-range releases may have, rounded down.
 
-    Parameters
-    ----------
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-    count : int, >= 1
+    Raises ParameterError if a parameter is out of range, and AccountingError if the target is so small that no range
+    can be found.
 
-    Raises
-    ------
-    ParameterError
-        If a parameter is out of range.
-    AccountingError
-        If the target is so small that no range can be found.
+    ``count``: >= 1.
     """
     return _bounded_range(*_target(epsilon, delta), whole_number("count", count, at_least=1))
 
@@ -122,19 +94,10 @@ def _bounded_range(epsilon: float, delta: float, count: int) -> float:
 def least_scale(make_event: Callable[[float], Event], epsilon: float, delta: float) -> float:
     """Return the least factor of all noise that keeps a target, as the accountant of a receipt will count it.
 
-    Parameters
-    ----------
-    make_event : callable
-        From a factor to the event of the whole run; a larger factor is more noise in every part of it that has any.
-    epsilon : float, > 0
-    delta : float, in (0, 1)
+    Raises ParameterError if epsilon or delta is out of range, and AccountingError if no factor meets the target.
 
-    Raises
-    ------
-    ParameterError
-        If epsilon or delta is out of range.
-    AccountingError
-        If no factor meets the target.
+    ``make_event``: from a factor to the event of the whole run; a larger factor is more noise in every part of it that
+        has any.
     """
     epsilon, delta = _target(epsilon, delta)
     return least_noise(make_event, _Tightest(), epsilon, delta, start=1.0 / _gaussian_mu(epsilon, delta))
@@ -159,24 +122,11 @@ def least_noise(
     """Return a noise multiplier s such that ``make_event(s)`` costs at most ``epsilon`` at ``delta``.
 
     It is the least one up to the relative ``tolerance``, and the returned value itself was accounted: the target is
-    never overspent.
+    never overspent. Raises AccountingError if even a noise multiplier of 1e9 times ``start`` does not meet the target.
 
-    Parameters
-    ----------
-    make_event : callable
-        From a noise multiplier to the event of the whole run.
-    accountant : Accountant
-    epsilon : float, > 0
-    delta : float, in (0, 1)
-    start : float, > 0
-        First guess, for speed.
-    tolerance : float, >= 1e-9
-        Relative.
-
-    Raises
-    ------
-    AccountingError
-        If even a noise multiplier of 1e9 times ``start`` does not meet the target.
+    ``make_event``: from a noise multiplier to the event of the whole run.
+    ``start``: > 0; first guess, for speed.
+    ``tolerance``: >= 1e-9; relative.
     """
     epsilon, delta = _target(epsilon, delta)
     start = number("start", start, above=0.0)

@@ -271,7 +271,6 @@ class PoissonSampledEvent(Event):
     kind: ClassVar[str] = "poisson-sampled"
 
     def describe(self) -> str:
-        """Return the event in words."""
         return f"{self.event.describe()}, on a secret Poisson sample at rate {self.sampling_rate:.6g}"
 
 
@@ -290,7 +289,6 @@ class RepeatedEvent(Event):
     kind: ClassVar[str] = "repeated"
 
     def describe(self) -> str:
-        """Return the event in words, one line a release."""
         inner = self.event.describe()
         if "\n" not in inner:
             return f"{self.count} times: {inner}"
@@ -322,7 +320,6 @@ class RepeatAndSelectEvent(Event):
         TrialCount(self.mean, self.shape)  # refuses what is too large
 
     def describe(self) -> str:
-        """Return the event in words, one line a release."""
         law = "Poisson" if math.isinf(self.shape) else f"negative binomial of shape {self.shape:g}"
         head = f"the best of a random, secret number of runs ({law}, never 0, mean {self.mean:g}), each:"
         return f"{head}\n{textwrap.indent(self.event.describe(), '  ')}"
@@ -341,7 +338,6 @@ class ComposedEvent(Event):
     kind: ClassVar[str] = "composed"
 
     def describe(self) -> str:
-        """Return the event in words, one line a release."""
         return "\n".join(part.describe() for part in self.events)
 
 

@@ -144,7 +144,6 @@ class Tally:
         self._divergences = np.zeros(len(rule.orders))
 
     def add(self, release: Release) -> None:
-        """Count one more release."""
         self._n += 1
         self._first = release if self._n == 1 else None
         if self._uses[0]:

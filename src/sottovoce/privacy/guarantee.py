@@ -364,7 +364,6 @@ class Guarantee:
 
 
 def charge_text(charge: Mapping[str, str] | None) -> str:
-    """Return the entry of a ledger in words."""
     if charge is None:
         return NO_LEDGER
     return (

@@ -15,19 +15,14 @@ __all__ = ["is_large_delta", "refuse_large_delta", "warn_of_large_delta"]
 
 
 def is_large_delta(delta: float, n: int) -> bool:
-    """Tell whether ``delta`` is at least 1 / n."""
     return delta * n >= 1.0
 
 
 def refuse_large_delta(delta: float, n: int, accepted: object, *, acceptable: bool = True) -> None:
     """Refuse a ``delta`` of 1 / sqrt(n) or more that was not given a second time, as ``accept_delta``.
 
-    ``acceptable`` is False where nothing is spent at this delta, and another one can be had for nothing.
-
-    Raises
-    ------
-    ParameterError
-        The message gives both numbers and the remedy.
+    ``acceptable`` is False where nothing is spent at this delta, and another one can be had for nothing. The
+    message of the ParameterError gives both numbers and the remedy.
     """
     again = None if accepted is None else number("accept_delta", accepted, above=0.0, below=1.0)
     if n > 1 and delta * math.sqrt(n) >= 1.0 and again != delta:

@@ -18,15 +18,10 @@ class Neighbours:
     row). Under replace-one the persons before and after may have different numbers of used rows: each row of the one is
     replaced by one of the other, or added, or taken away, ``rows`` times in all.
     Proof: ``docs/privacy/person_unit.md``.
-
-    Parameters
-    ----------
-    adjacency : Adjacency
-    rows : int, default 1
-        Public. Rows of one unit that are used, at most.
     """
 
     adjacency: Adjacency
+    # Public. Rows of one unit that are used, at most.
     rows: int = 1
 
     def __post_init__(self) -> None:

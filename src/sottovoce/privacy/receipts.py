@@ -55,20 +55,13 @@ def make_receipt(
 ) -> Guarantee:
     """Return a receipt; day, version, accountant and the exceptions that every receipt has are filled in here.
 
-    Parameters
-    ----------
-    epsilon, delta, adjacency, unit, mechanism, releases, event, parameters, seeded, proof, model
-        See `Guarantee`.
-    assumptions, not_covered : sequence of str
-        Of this mechanism. A run without noise takes nothing for granted.
-    private : bool
-        False for a run without noise, or one whose promise is infinite.
-    preprocessing : bool
-        Whether somebody had the table in hand before the mechanism; False for devices that encode their own record.
-    accountant : str or None
-        None takes the name of the one that is in charge of ``event``.
-    charge : Charge or None
-        Entry of the ledger.
+    What is not said here: see `Guarantee`.
+    ``assumptions``, ``not_covered``: of this mechanism. A run without noise takes nothing for granted.
+    ``private``: False for a run without noise, or one whose promise is infinite.
+    ``preprocessing``: whether somebody had the table in hand before the mechanism; False for devices that encode their
+        own record.
+    ``accountant``: None takes the name of the one that is in charge of ``event``.
+    ``charge``: entry of the ledger.
     """
     exceptions = (*not_covered, *((PREPROCESSING,) if preprocessing else ()), FURTHER_LIMITS)
     if accountant is None:

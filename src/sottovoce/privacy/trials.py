@@ -43,17 +43,10 @@ _SLACK: Final = 1.0 + 1e-9  # on the mean: covers the rounding of gamma and of t
 
 @dataclass(frozen=True)
 class TrialCount:
-    """The law of K.
+    """The law of K."""
 
-    Parameters
-    ----------
-    mean : float, in [1, 1e6]
-        E[K]; 1 means that K = 1 always.
-    shape : float, in [0, 1e6] or inf
-        eta; 0 is the logarithmic, 1 the geometric, ``inf`` the zero-truncated Poisson distribution.
-    """
-
-    mean: float
+    mean: float  # E[K], in [1, 1e6]; 1 means that K = 1 always
+    # eta, in [0, 1e6]: 0 is the logarithmic, 1 the geometric, ``inf`` the zero-truncated Poisson distribution.
     shape: float
 
     def __post_init__(self) -> None:
@@ -115,10 +108,7 @@ class TrialCount:
     def log_ratio(self, delta: Callable[[float], float]) -> float:
         """Return r >= log f'(F) / f'(F') for every pair of probabilities that the profile of one trial allows.
 
-        Parameters
-        ----------
-        delta : callable
-            From epsilon >= 0 to the delta of one trial, not increasing.
+        ``delta``: from epsilon >= 0 to the delta of one trial, not increasing.
         """
         if self.mean == 1.0:
             return 0.0
@@ -144,14 +134,9 @@ class TrialCount:
     ) -> NDArray[np.float64]:
         """Return Renyi divergences of the best of K trials.
 
-        Parameters
-        ----------
-        orders : ndarray of shape (k,)
-            Renyi orders, each above 1.
-        one : ndarray of shape (k,)
-            Divergence of one trial at each order.
-        delta : callable
-            From epsilon >= 0 to a delta of one trial (used for Poisson).
+        ``orders``: of shape (k,); Renyi orders, each above 1.
+        ``one``: of shape (k,); divergence of one trial at each order.
+        ``delta``: from epsilon >= 0 to a delta of one trial (used for Poisson).
         """
         if self.mean == 1.0:
             return one

@@ -9,14 +9,7 @@ __all__ = ["Check", "compared"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    name : str
-    passed : bool
-    detail : str
-    """
+    """One thing that was looked at."""
 
     name: str
     passed: bool

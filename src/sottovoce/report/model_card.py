@@ -44,15 +44,9 @@ _LARGEST_FILE: Final = 1_000_000
 def check_model_card(card: Mapping[str, object]) -> dict[str, str | list[str]]:
     """Return a model card in the order of the page, or refuse it.
 
-    Parameters
-    ----------
-    card : mapping
-        Names of `CARD_FIELDS` to a text, or to a list of texts.
+    Raises ParameterError if a field is unknown, empty, too long or of another kind.
 
-    Raises
-    ------
-    ParameterError
-        If a field is unknown, empty, too long or of another kind.
+    ``card``: names of `CARD_FIELDS` to a text, or to a list of texts.
     """
     if not isinstance(card, Mapping):
         raise ParameterError(f"model_card must be a mapping of field names to texts; got {type(card).__name__}.")

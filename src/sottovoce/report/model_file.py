@@ -17,17 +17,8 @@ __all__ = ["compared_with_model"]
 def compared_with_model(guarantee: Guarantee, file: ReceiptFile, *, own: bool) -> list[Check]:
     """Compare a receipt with a model file.
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-    file : ReceiptFile
-        Of a model.
-    own : bool
-        Whether the receipt was read from that file.
-
-    Returns
-    -------
-    list of Check
+    ``file``: of a model.
+    ``own``: whether the receipt was read from that file.
     """
     assert file.model is not None
     if guarantee.format == 1:

@@ -27,23 +27,12 @@ __all__ = ["NoiseLine", "noise_lines", "number_of_people", "public_size"]
 
 @dataclass(frozen=True)
 class NoiseLine:
-    """One kind of release.
+    """One kind of release."""
 
-    Attributes
-    ----------
-    release : str
-        What is randomised, and how.
-    times : str
-        How often.
-    noise : str
-        The noise, in units of the most that one neighbouring change can move the release (its sensitivity).
-    share : str
-        The noise in units of the most that all rows can sum to; empty where that is not a sum, or n is not known.
-    """
-
-    release: str
-    times: str
-    noise: str
+    release: str  # what is randomised, and how
+    times: str  # how often
+    noise: str  # the noise, in units of the most that one neighbouring change can move the release (its sensitivity)
+    # The noise in units of the most that all rows can sum to; empty where that is not a sum, or n is not known.
     share: str
 
 

@@ -27,34 +27,16 @@ _PAGE: Final = b"<!doctype html>"
 
 @dataclass(frozen=True)
 class ReceiptFile:
-    """What a file says, before anything of it is believed.
+    """What a file says, before anything of it is believed."""
 
-    Attributes
-    ----------
-    kind : {"receipt", "model", "evaluation", "page"}
-    data : dict
-        The receipt as plain data.
-    page : str or None
-        The whole text of a page.
-    title : str or None
-    model_card : dict or None
-        What a page was made with.
-    raw : bytes
-        The file.
-    model : dict or None
-        The content of a model file.
-    evaluation : dict or None
-        The content of an evaluation, from its file or its page.
-    """
-
-    kind: str
-    data: dict[str, Any]
-    page: str | None = None
+    kind: str  # one of "receipt", "model", "evaluation", "page"
+    data: dict[str, Any]  # the receipt as plain data
+    page: str | None = None  # the whole text of a page
     title: str | None = None
-    model_card: dict[str, str | list[str]] | None = None
-    raw: bytes = b""
-    model: dict[str, Any] | None = None
-    evaluation: dict[str, Any] | None = None
+    model_card: dict[str, str | list[str]] | None = None  # what a page was made with
+    raw: bytes = b""  # the file
+    model: dict[str, Any] | None = None  # the content of a model file
+    evaluation: dict[str, Any] | None = None  # the content of an evaluation, from its file or its page
 
 
 def read_receipt(path: str | Path) -> Guarantee:
@@ -165,7 +147,6 @@ class _Blocks(HTMLParser):
         self._open: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note that a data block begins."""
         if tag == "script":
             self._open = dict(attrs).get("id") or ""
             if self._open in self.found:
@@ -173,12 +154,10 @@ class _Blocks(HTMLParser):
             self.found[self._open] = ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Note that a data block ends."""
         if tag == "script":
             self._open = None
 
     def handle_data(self, data: str) -> None:
-        """Keep the text of the open block."""
         if self._open is not None:
             self.found[self._open] += data
 

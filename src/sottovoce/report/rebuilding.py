@@ -56,22 +56,11 @@ NO_RUN: Final = "its parameters describe no run that this version of sottovoce c
 def made_again(receipt: Guarantee, solvers: Sequence[type[Solver]] = ()) -> Guarantee:
     """Return the receipt that a run with these parameters gets.
 
-    Parameters
-    ----------
-    receipt : Guarantee
-        Of format 2.
-    solvers : sequence of subclasses of Solver
-        Solver objects that may have made it, beside the solvers with names.
+    Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
+    Raises ModelFormatError if the parameters describe no run, or one that could not take place; the message says why.
 
-    Returns
-    -------
-    Guarantee
-        Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
-
-    Raises
-    ------
-    ModelFormatError
-        If the parameters describe no run, or one that could not take place; the message says why.
+    ``receipt``: of format 2.
+    ``solvers``: solver objects that may have made it, beside the solvers with names.
     """
     try:
         with warnings.catch_warnings():
@@ -242,12 +231,7 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
     """Return what one party gave away, if it can be a party's part of the whole.
 
     Each of its releases must be one of the whole's, with the same noise, as often as there or as often divided by one
-    of the numbers up to that of the parties.
-
-    Raises
-    ------
-    ParameterError
-        If it cannot.
+    of the numbers up to that of the parties. Raises ParameterError if it cannot.
     """
     counted = releases(whole)
     for release, times in releases(event).items():

@@ -82,10 +82,7 @@ def sign_receipt(guarantee: Guarantee, key: str | Path) -> Guarantee:
 def checked_signature(guarantee: Guarantee, public_key: str | Path) -> Check:
     """Check the signature of a receipt against a public key in a file.
 
-    Raises
-    ------
-    ParameterError
-        If the file holds no such key, or ``sottovoce[sign]`` is not installed.
+    Raises ParameterError if the file holds no such key, or ``sottovoce[sign]`` is not installed.
     """
     known = _public_key(public_key)
     if guarantee.signature is None:

@@ -21,19 +21,11 @@ _LARGEST_DELTA: Final = 1e-3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reader must know first.
+    """What a reader must know first."""
 
-    Attributes
-    ----------
-    kind : {"nothing", "private", "weak", "seeded", "not-private"}
-    headline : str
-    explanation : str
-        One or two sentences.
-    """
-
-    kind: str
+    kind: str  # one of "nothing", "private", "weak", "seeded", "not-private"
     headline: str
-    explanation: str
+    explanation: str  # one or two sentences
 
 
 def verdict_of(guarantee: Guarantee) -> Verdict:

@@ -1,6 +1,5 @@
 """Tables and the public facts about them: read, describe, encode."""
 
-from sottovoce.tables.batches import BatchedTable
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.drafting import draft_schema
@@ -9,7 +8,7 @@ from sottovoce.tables.layout import Layout
 from sottovoce.tables.libsvm import LibsvmTable, read_libsvm
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.parquet import ParquetTable
-from sottovoce.tables.reading import FORMATS, file_format, open_table, read_table
+from sottovoce.tables.reading import FORMATS, BatchedTable, file_format, open_table, read_table
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 from sottovoce.tables.transformer import SchemaEncoder

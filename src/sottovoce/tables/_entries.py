@@ -28,7 +28,6 @@ def refuse_unknown_keys(where: str, entries: object, allowed: Collection[str]) -
 
 
 def finite_number(where: str, value: object) -> float:
-    """Return ``value`` as a float if it is a finite number and no bool, or refuse it with a SchemaError."""
     try:
         return number(where, value)
     except ParameterError as error:
@@ -36,7 +35,6 @@ def finite_number(where: str, value: object) -> float:
 
 
 def number_pair(where: str, value: object) -> tuple[float, float]:
-    """Return ``value`` as (low, high) with low < high, or refuse it with a SchemaError."""
     try:
         return bounds(where, value)
     except ParameterError as error:

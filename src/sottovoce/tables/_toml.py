@@ -22,16 +22,11 @@ def toml_text(
 ) -> str:
     """Return the entries of a schema as the text of a TOML file.
 
-    Parameters
-    ----------
-    entries : mapping
-        As from ``Schema.to_dict``.
-    heading : sequence of str, default=()
-        Lines of comment at the start.
-    comments : mapping of key paths to str, default=None
-        Comments behind single lines; ``("columns", "age", "bounds")`` is such a path.
-    proposals : mapping of str to str, default=None
-        Lines at the end of the sections of columns, as comments: they say nothing until somebody removes the mark.
+    ``entries``: as from ``Schema.to_dict``.
+    ``heading``: lines of comment at the start.
+    ``comments``: comments behind single lines; ``("columns", "age", "bounds")`` is such a path.
+    ``proposals``: lines at the end of the sections of columns, as comments: they say nothing until somebody removes the
+      mark.
     """
     comments = comments or {}
     document = tomlkit.document()

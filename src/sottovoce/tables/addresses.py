@@ -55,7 +55,6 @@ class _Store:
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether fsspec reads the files."""
         return isinstance(self.filesystem, pa.fs.PyFileSystem)
 
     def _connected(self) -> Any:
@@ -115,12 +114,8 @@ _HERE: Final = _Store("file", "", {}, "")
 class DataFile:
     """One file, somewhere. It can be pickled, and then be opened by another machine that reaches it.
 
-    Attributes
-    ----------
-    shown : str
-        Its address without keys, for messages.
-    path : str
-        What its store calls it.
+    ``shown``: its address without keys, for messages.
+    ``path``: what its store calls it.
     """
 
     def __init__(self, store: _Store, path: str, shown: str) -> None:
@@ -134,29 +129,22 @@ class DataFile:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a path of this machine."""
         return self._store.is_local
 
     @property
     def filesystem(self) -> Any:
-        """The file system of pyarrow that opens `path`."""
         return self._store.filesystem
 
     def told(self) -> Any:
-        """Return a context in which errors of the store become errors about this file."""
         return _wrapped(self.shown, self._store)
 
     def hidden(self, text: str) -> str:
-        """Return a text without what opens the store."""
         return self._store.hidden(text)
 
     def stamp(self) -> Stamp:
         """Return what changes when the file is written again: size, time and, where there is one, the store's tag.
 
-        Raises
-        ------
-        TableError
-            If the file is missing, or cannot be asked about.
+        Raises TableError if the file is missing, or cannot be asked about.
         """
         if self.is_local:
             try:
@@ -196,7 +184,6 @@ def _wrapped(shown: str, store: _Store) -> Iterator[None]:
 
 
 def is_address(path: object) -> bool:
-    """Return whether this is an address with a scheme, not a path."""
     return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
 
 
@@ -205,22 +192,13 @@ def found_files(
 ) -> list[DataFile]:
     """Return the files that are meant, in order.
 
-    Parameters
-    ----------
-    path : str, Path or sequence of them
-        Files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a path
-        or an address.
-    ending : str
-        Of the files of a folder, such as ".parquet".
-    storage_options : dict or None, default=None
-        Arguments of the file system of pyarrow (or of fsspec) that reads the addresses.
+    ``path``: files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a
+      path or an address.
+    ``ending``: of the files of a folder, such as ".parquet".
+    ``storage_options``: arguments of the file system of pyarrow (or of fsspec) that reads the addresses.
 
-    Raises
-    ------
-    TableError
-        If there is nothing, or the store cannot be asked.
-    ParameterError
-        If no file is named, or options belong to no address.
+    Raises TableError if there is nothing, or the store cannot be asked.
+    Raises ParameterError if no file is named, or options belong to no address.
     """
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     options = dict(storage_options or {})

@@ -13,8 +13,15 @@ import numpy.typing as npt
 from sottovoce._validation import nearest
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number
-from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
-from sottovoce.tables.column import Block, Column
+from sottovoce.tables.column import (
+    INDICATOR,
+    Block,
+    Column,
+    indicated,
+    indicated_place,
+    refuse_missing_rule,
+    with_indicator,
+)
 from sottovoce.tables.table import SHOWN, Cells
 
 __all__ = ["CategoricalColumn", "Level"]
@@ -140,11 +147,9 @@ class CategoricalColumn(Column):
 
     @property
     def nonnegative(self) -> bool:
-        """True: features are 0 or 1."""
         return True
 
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
-        """Encode the cells one-hot."""
         positions = self._positions(cells, missing)
         if self.unknown == "error":
             self._refuse_unknown(cells, positions, 'or write unknown = "ignore" to encode such values as zeros')
@@ -171,7 +176,6 @@ class CategoricalColumn(Column):
                 )
 
     def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
-        """Read the cells as classes, with the type that they have in the list."""
         self.refuse_as_target()
         positions = self._positions(cells, missing)
         absent = np.flatnonzero(positions == _MISSING)
@@ -203,7 +207,6 @@ class CategoricalColumn(Column):
         return {spelling: self._position_of_value[level] for spelling, level in self.aliases}
 
     def _position_of_category(self, text: str) -> int | None:
-        """Return the position of the category that ``text`` spells without the help of an alias."""
         first = self.categories[0]
         value: Level | None = text
         if isinstance(first, bool):

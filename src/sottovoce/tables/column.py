@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,16 @@ from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import refuse_unknown_keys
 from sottovoce.tables.table import Cells
 
-__all__ = ["Block", "Column", "IgnoredColumn"]
+__all__ = [
+    "INDICATOR",
+    "Block",
+    "Column",
+    "IgnoredColumn",
+    "indicated",
+    "indicated_place",
+    "refuse_missing_rule",
+    "with_indicator",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +32,11 @@ class Block:
 
     One such entry of absolute value at most 1 is what makes the norm of a whole row a public fact: with k encoded
     columns it is at most sqrt(k), whatever the data.
-
-    Parameters
-    ----------
-    positions : ndarray of shape (n_rows,), int64
-        Where the entry of each row stands within the block; -1 where the row has none.
-    values : ndarray of shape (n_rows,), float64
-        The entries, within [-1, 1].
     """
 
+    # where the entry of each row stands within the block; -1 where the row has none
     positions: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]  # the entries, within [-1, 1]
 
 
 @dataclass(frozen=True)
@@ -127,33 +130,56 @@ class IgnoredColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """No features."""
         return ()
 
     def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
-        """Return nothing: there are no features."""
         return []
 
     @property
     def nonnegative(self) -> bool:
-        """True: there is nothing to be negative."""
         return True
 
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
-        """Return a block without entries; the cells are not looked at."""
         return Block(np.full(len(cells), -1, dtype=np.int64), np.zeros(len(cells)))
 
     def refuse_as_target(self) -> None:
-        """Refuse."""
         raise SchemaError(
             f'column {self.name!r} is the target, but the schema says type = "ignore". Describe it: '
             'type = "categorical" with its classes as categories, or type = "numeric" with the bounds of the labels.'
         )
 
     def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
-        """Refuse."""
         self.refuse_as_target()
         raise AssertionError  # pragma: no cover
 
     def _entries(self) -> dict[str, Any]:
         return {}
+
+
+INDICATOR: Final = "indicator"
+
+
+def with_indicator(column: str, names: Sequence[str], missing: object) -> tuple[str, ...]:
+    return (*names, f"{column} is missing") if missing == INDICATOR else tuple(names)
+
+
+def indicated_place(column: str, places: Sequence[str], missing: object) -> tuple[str, ...]:
+    """Return where the coefficients of a column are added, and where that of its indicator is, if it has one."""
+    return (*places, f"where {column} is missing") if missing == INDICATOR else tuple(places)
+
+
+def indicated(block: Block, absent: npt.NDArray[np.bool_], place: int, missing: object) -> Block:
+    """Return the block whose rows without a value have a 1 in the indicator, at ``place``, if there is one.
+
+    Such a row has no other entry in the block, so a row has one entry a column still, and its norm the same bound.
+    """
+    if missing != INDICATOR:
+        return block
+    return Block(np.where(absent, np.int64(place), block.positions), np.where(absent, 1.0, block.values))
+
+
+def refuse_missing_rule(name: str) -> None:
+    """Refuse a rule for missing values of the target: a label that is made up would be learnt."""
+    raise SchemaError(
+        f"column {name!r} is the target and has a rule for missing values: a missing label is refused. Remove missing."
+    )

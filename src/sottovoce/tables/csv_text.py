@@ -26,22 +26,11 @@ class CsvText:
 
     Only the start of the file is read when it is opened. Each call of `tables` reads it from the start to the end.
 
-    Parameters
-    ----------
-    file : TextFile
-    layout : Layout
-    delimiter : str
-    names : sequence of str or None
-        Of the columns, for a file without a header.
-    may_lack : str or None
-        One of them that may be absent.
-    most_rows : int
-        Of a table.
+    ``names``: of the columns, for a file without a header.
+    ``may_lack``: one of them that may be absent.
+    ``most_rows``: of a table.
 
-    Raises
-    ------
-    TableError
-        If the start of the file is not that of a table.
+    Raises TableError if the start of the file is not that of a table.
     """
 
     def __init__(
@@ -71,7 +60,6 @@ class CsvText:
 
     @property
     def header(self) -> Any:
-        """An Arrow table of the columns without a row."""
         return pa.schema([(name, pa.string()) for name in self.names]).empty_table()
 
     def only(self, names: Collection[str]) -> None:
@@ -79,7 +67,6 @@ class CsvText:
         self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
-        """Yield the rows from the first to the last."""
         if self._started is None or self._start is None:
             self._file.source.refuse_changed()
             content = self._content()
@@ -132,7 +119,6 @@ class CsvText:
                 yield Lines(raw, first)
 
     def _data(self, start: Lines, content: Iterator[Lines]) -> Iterator[Lines]:
-        """Yield the lines after the header."""
         if self._layout.header:
             end = _LINE_END.search(start.raw)
             start = Lines(start.raw[end.end() :], start.first + 1) if end else Lines(b"", start.first)

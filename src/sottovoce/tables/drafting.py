@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables._missing import INDICATOR
 from sottovoce.tables._toml import toml_text
-from sottovoce.tables.batches import BatchedTable
 from sottovoce.tables.categorical import CategoricalColumn
-from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.looking import Look, Numbers
+from sottovoce.tables.looking import Look, Numbers, first_rows
 from sottovoce.tables.numeric import NumericColumn
+from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
 from sottovoce.tables.table import Table
 
@@ -43,6 +42,7 @@ _USUAL_MISSING = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 _MOST_CODES = 12
 _ROWS_PER_CODE = 5
 _MOST_CATEGORIES = 100
+_MOST_CLASSES = 20_000
 _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
 
@@ -65,7 +65,7 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     Parameters
     ----------
     table : Table or BatchedTable
-        Private. The table to look at; it is read once, and memory does not grow with it.
+        Private. The table to look at: its first million rows, or fewer where it has more than 20 columns.
     target : str or None, default=None
         Name of the column to predict. None leaves a line for it to be filled in.
     layout : Layout or None, default=None
@@ -89,12 +89,8 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
         table.cells(target)
     layout = layout or Layout()
     markers = {*layout.missing, *_USUAL_MISSING}
-    looks = {name: Look(name, markers, len(table.column_names)) for name in table.column_names}
-    n_rows = 0
-    for batch in [table] if isinstance(table, Table) else table:
-        n_rows += batch.n_rows
-        for name, look in looks.items():
-            look.take(batch.cells(name))
+    rows, are_all = first_rows(table)
+    looks = {name: Look(rows.cells(name), markers) for name in rows.column_names}
     seen = [
         marker
         for marker in _USUAL_MISSING
@@ -120,31 +116,32 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     lacking = {
         name: _PROPOSED
         for name, look in looks.items()
-        if name != target and proposals[name].column.feature_names and look.n_present < n_rows
+        if name != target and proposals[name].column.feature_names and look.n_present < rows.n_rows
     }
-    return toml_text(entries, heading=_HEADING, comments=comments, proposals=lacking)
+    heading = (
+        _HEADING if are_all else (*_HEADING, "", f"Only the first {rows.n_rows:,} rows of the table were looked at.")
+    )
+    return toml_text(entries, heading=heading, comments=comments, proposals=lacking)
 
 
 def _propose(look: Look, *, is_target: bool) -> _Proposal:
-    """Describe a column by the distinct values that are not missing."""
     name = look.name
     if not is_target:
-        if look.n_distinct < 2:
+        if len(look.counts) < 2:
             return _Proposal(IgnoredColumn(name), "one value at most")
         if not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and look.numbers is None:
-            how_many = "no" if look.is_whole else "hardly a"
-            return _Proposal(IgnoredColumn(name), f"{how_many} value repeats: identifiers?")
+            return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
     elif look.n_present == 0:
         raise TableError(f"the target column {name!r} holds no value. Choose another target.")
-    if look.is_whole and {text.lower() for text in look.counts} <= {"true", "false"}:
+    if {text.lower() for text in look.counts} <= {"true", "false"}:
         return _Proposal(CategoricalColumn(name, categories=(False, True)))
     if look.numbers is not None:
         return _propose_for_numbers(look, look.numbers, is_target=is_target)
-    if not is_target and look.n_distinct > _MOST_CATEGORIES:
+    if not is_target and len(look.counts) > _MOST_CATEGORIES:
         return _Proposal(IgnoredColumn(name), f"text of more than {_MOST_CATEGORIES} values")
-    if not look.is_whole:
+    if len(look.counts) > _MOST_CLASSES:
         raise TableError(
-            f"the target column {name!r} holds more than {len(look.counts)} different texts. Choose another target, or "
+            f"the target column {name!r} holds more than {_MOST_CLASSES} different texts. Choose another target, or "
             "leave it out of the draft and write its categories yourself."
         )
     return _Proposal(CategoricalColumn(name, categories=tuple(sorted(look.counts))))

@@ -126,7 +126,6 @@ def _first_bad_line(path: Path, lines: Lines, n_features: int, error: Exception)
 
 
 def _fault_of_line(text: bytes, n_features: int) -> str | None:
-    """Return what is wrong with one line and what to do about it, or None if it is good."""
     words = text.partition(b"#")[0].decode().split()
     if not words:
         return None

@@ -12,8 +12,15 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, number_pair, plain_number
-from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
-from sottovoce.tables.column import Block, Column
+from sottovoce.tables.column import (
+    INDICATOR,
+    Block,
+    Column,
+    indicated,
+    indicated_place,
+    refuse_missing_rule,
+    with_indicator,
+)
 from sottovoce.tables.table import Cells
 
 __all__ = ["NumericColumn"]
@@ -115,7 +122,6 @@ class NumericColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of the column, or one name a bin; and that of the indicator."""
         return with_indicator(self.name, self._value_names(), self.missing)
 
     def _value_names(self) -> tuple[str, ...]:
@@ -145,7 +151,6 @@ class NumericColumn(Column):
         return self.bins is not None
 
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
-        """Encode the cells on the scale or by the bins; see the class for the formulas."""
         numbers, absent = self._bounded(cells, missing, self.outside or "clip")
         if isinstance(self.missing, float):
             numbers, absent = np.where(absent, self.missing, numbers), np.zeros_like(absent)
@@ -163,7 +168,6 @@ class NumericColumn(Column):
         return Block(np.where(absent, np.int64(-1), np.int64(0)), values)
 
     def refuse_as_target(self) -> None:
-        """Refuse a scale, bins, and a rule for missing values: labels have none of them."""
         if self.missing is not None:
             refuse_missing_rule(self.name)
         if self.scale != "linear" or self.bins is not None:
@@ -173,7 +177,6 @@ class NumericColumn(Column):
             )
 
     def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[np.float64]:
-        """Read the cells as labels within the bounds; a label beyond them is refused unless ``outside="clip"``."""
         self.refuse_as_target()
         numbers, absent = self._bounded(cells, missing, self.outside or "error")
         if absent.any():

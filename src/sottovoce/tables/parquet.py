@@ -172,17 +172,14 @@ class ParquetTable(StreamedTable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of feature columns."""
         return self._n_rows, len(self._features)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
         return self._dtype
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the feature columns, in order."""
         return self._features
 
     @property
@@ -192,7 +189,6 @@ class ParquetTable(StreamedTable):
 
     @property
     def has_labels(self) -> bool:
-        """Whether the table was made with a target."""
         return self._target is not None
 
     def labels(self) -> npt.NDArray[Any]:
@@ -244,7 +240,6 @@ class ParquetTable(StreamedTable):
             raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
 
     def row_memory(self, n_rows: int) -> RowMemory:
-        """Return where a fit remembers what belongs to each row, as the table was made to."""
         return OnDisk(n_rows, self._scratch) if self._on_disk else super().row_memory(n_rows)
 
     def to_npy(self, path: str | Path) -> npt.NDArray[Any]:
@@ -357,14 +352,12 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
 
 
 def _plain(column: Any) -> Any:
-    """Return labels without a dictionary, all kinds of text as one."""
     if pa.types.is_dictionary(column.type):
         column = pa.compute.cast(column, column.type.value_type)
     return pa.compute.cast(column, pa.string()) if is_text(column.type) else column
 
 
 def _texts(column: Any) -> npt.NDArray[Any]:
-    """Return a column of texts, of which few differ."""
     coded = column.dictionary_encode().unify_dictionaries()
     names: npt.NDArray[Any] = np.array(coded.chunk(0).dictionary.to_pylist())
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in coded.chunks])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from sottovoce._optional import pa
@@ -21,18 +22,10 @@ _BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_
 class ParquetRows:
     """The columns of a Parquet file, and its rows, some at a time.
 
-    Parameters
-    ----------
-    source : Source
-    most_rows : int
-        Of a table.
-    report : callable or None
-        Told how much was read.
+    ``most_rows``: of a table.
+    ``report``: told how much was read.
 
-    Raises
-    ------
-    TableError
-        If it is no Parquet file.
+    Raises TableError if it is no Parquet file.
     """
 
     def __init__(self, source: Source, most_rows: int, report: Reported | None = None) -> None:
@@ -56,24 +49,23 @@ class ParquetRows:
             raise TableError(f"{path}: the table has columns, but no row of data.")
 
     def only(self, names: Collection[str]) -> None:
-        """Read no other columns from now on."""
         self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
-        """Yield the rows from the first to the last."""
         self._source.refuse_changed()
         first_row = 0
         with self._opened() as file:
             for batch in file.iter_batches(self._batch_rows, columns=self._columns, use_threads=False):
-                yield Table(pa.Table.from_batches([batch]), str(self._source.path), _Numbered(first_row), first_row)
+                yield Table(
+                    pa.Table.from_batches([batch]), str(self._source.path), partial(_line, first_row), first_row
+                )
                 first_row += batch.num_rows
                 if self._report is not None and self._source.size is not None:
                     self._report(self._source.size * first_row // self._n_rows, self._source.size)
         self._source.refuse_changed()
 
     def line(self, row: int) -> str:
-        """Return where a row stands in the file."""
-        return f"row {row + 1}"
+        return _line(0, row)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -98,7 +90,6 @@ class ParquetRows:
 
 
 def _width(kind: Any) -> float:
-    """Return the bytes of a decoded value, or a guess where they vary."""
     return kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
@@ -109,11 +100,5 @@ def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> A
     )
 
 
-class _Numbered:
-    """Names the rows of a batch by their number in the file."""
-
-    def __init__(self, first_row: int) -> None:
-        self._first_row = first_row
-
-    def __call__(self, row: int) -> str:
-        return f"row {self._first_row + row + 1}"
+def _line(first_row: int, row: int) -> str:
+    return f"row {first_row + row + 1}"

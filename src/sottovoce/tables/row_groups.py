@@ -20,25 +20,14 @@ _AT_ONCE = 16  # footers that are read at the same time
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of one file.
-
-    Attributes
-    ----------
-    file : DataFile
-    stamp : tuple
-        What the store said of the file; once sent to another machine, without what a machine says of its own disks.
-    rows_of_file : int
-    groups : tuple of (int, int)
-        Number and rows of each.
-    first_row : int
-        Place in the file of the first of them.
-    """
+    """Some row groups of one file."""
 
     file: DataFile
+    # what the store said of the file; once sent to another machine, without what a machine says of its own disks
     stamp: Stamp
     rows_of_file: int
-    groups: tuple[tuple[int, int], ...]
-    first_row: int = 0
+    groups: tuple[tuple[int, int], ...]  # number and rows of each
+    first_row: int = 0  # place in the file of the first of them
 
     @property
     def n_rows(self) -> int:
@@ -53,7 +42,6 @@ class RowGroups:
         return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
     def each(self) -> Iterator[RowGroups]:
-        """Yield the row groups one by one."""
         first = self.first_row
         for group in self.groups:
             yield replace(self, groups=(group,), first_row=first)
@@ -63,16 +51,9 @@ class RowGroups:
 def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> tuple[RowGroups, ...]:
     """Look at the footers of files, at no value.
 
-    Parameters
-    ----------
-    files : sequence of DataFile
-    check : callable
-        Gets the Arrow schema of each file, and the file; refuses what cannot be used.
+    ``check``: gets the Arrow schema of each file, and the file; refuses what cannot be used.
 
-    Raises
-    ------
-    TableError
-        If a file is missing or no Parquet, or there is no row in all of them.
+    Raises TableError if a file is missing or no Parquet, or there is no row in all of them.
     """
 
     def look(file: DataFile) -> RowGroups:
@@ -122,12 +103,7 @@ def batches(piece: RowGroups, names: Sequence[str], batch_rows: int, *, use_thre
 
 
 def refuse_changed(piece: RowGroups) -> None:
-    """Refuse a file that is not what it was, by what its store says of it.
-
-    Raises
-    ------
-    TableError
-    """
+    """Refuse a file that is not what it was, by what its store says of it."""
     if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
         raise _changed(piece.file)
 

@@ -7,6 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.privacy.unit import checked_max_rows
 from sottovoce.tables._entries import refuse_unknown_keys
-from sottovoce.tables._shorthand import section_of
 from sottovoce.tables._toml import toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level
 from sottovoce.tables.column import Column, IgnoredColumn
@@ -313,3 +313,31 @@ def _column_from_dict(name: str, entries: object) -> Column:
         allowed = ", ".join(f'"{known}"' for known in _COLUMN_TYPES)
         raise SchemaError(f"[columns.{toml_key(name)}] needs a type, one of {allowed}; got {kind!r}.{hint}")
     return _COLUMN_TYPES[kind].from_dict(name, entries)
+
+
+def section_of(name: object, entry: object) -> Mapping[str, Any]:
+    """Return the section of a schema file for ``(low, high)``, a list of categories, or a dict of a section's keys.
+
+    Raises SchemaError if it is none of them, or could be two of them.
+    """
+    if isinstance(entry, Mapping):
+        kinds = {"bounds": "numeric", "categories": "categorical"}
+        kind = next((kind for key, kind in kinds.items() if key in entry), None)
+        return entry if "type" in entry or kind is None else {"type": kind, **entry}
+    if isinstance(entry, (list, tuple)):
+        if len(entry) != 2 or not all(map(_is_number, entry)):
+            return {"type": "categorical", "categories": list(entry), "unknown": "ignore"}
+        if isinstance(entry, tuple):
+            return {"type": "numeric", "bounds": entry}
+        raise SchemaError(
+            f"columns[{name!r}] = {entry!r} could be bounds or two categories. Write a tuple, {tuple(entry)!r}, for "
+            f"the bounds of a number, or {{'categories': {entry!r}}} for two codes."
+        )
+    raise SchemaError(
+        f"columns[{name!r}] must be bounds such as (17, 90), a list of categories such as ['F', 'M'], or a dict with "
+        f"the keys of a schema file; got {entry!r}."
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -27,24 +27,12 @@ _LONGEST = 8192  # bits of a number that Python writes in decimal digits
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column of a table, read as numbers or as distinct texts.
+    """One column of a table, read as numbers or as distinct texts."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    values : pyarrow.ChunkedArray
-        The cells as they were read: text from CSV, typed values from Parquet and from frames.
-    source : str
-        Name of the file, for messages.
-    line : callable
-        Maps row numbers, counted from 0, to texts such as ``"line 17"``.
-    """
-
-    name: str
-    values: Any
-    source: str
-    line: Callable[[int], str]
+    name: str  # name of the column
+    values: Any  # the cells as they were read: text from CSV, typed values from Parquet and from frames
+    source: str  # name of the file, for messages
+    line: Callable[[int], str]  # maps row numbers, counted from 0, to texts such as ``"line 17"``
 
     def __len__(self) -> int:
         return len(self.values)
@@ -73,15 +61,10 @@ class Cells:
     def numbers(self, missing: Collection[str]) -> tuple[Floats, Mask]:
         """Return the cells as finite float64 numbers, and the mask of the missing ones (0 among the numbers).
 
-        Parameters
-        ----------
-        missing : collection of str
-            The spellings of a missing value.
+        ``missing``: the spellings of a missing value.
 
-        Raises
-        ------
-        TableError
-            If a cell that is not missing is not a number, or is NaN or infinite; naming the first such line.
+        Raises TableError if a cell that is not missing is not a number, or is NaN or infinite; naming the first such
+        line.
         """
         values = self.plain()
         if pa.types.is_string(values.type):
@@ -116,10 +99,7 @@ class Cells:
     def identifiers(self, missing: Collection[str]) -> Any:
         """Return the cells as identifiers: texts without outer white space, null where missing; other types as read.
 
-        Parameters
-        ----------
-        missing : collection of str
-            The spellings of a missing value.
+        ``missing``: the spellings of a missing value.
         """
         values = self.plain()
         if not pa.types.is_string(values.type):
@@ -133,10 +113,7 @@ class Cells:
 
         As numbers of numpy, large whole numbers beside a null would become fractions, and two people one.
 
-        Parameters
-        ----------
-        missing : collection of str
-            The spellings of a missing value.
+        ``missing``: the spellings of a missing value.
         """
         self.refuse_as_names()
         encoded = self.identifiers(missing).dictionary_encode().unify_dictionaries()
@@ -147,12 +124,7 @@ class Cells:
         return named
 
     def refuse_as_names(self) -> None:
-        """Refuse cells of a type that names nobody; their values are not looked at.
-
-        Raises
-        ------
-        TableError
-        """
+        """Refuse cells of a type that names nobody; their values are not looked at."""
         kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
         if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise TableError(
@@ -163,10 +135,7 @@ class Cells:
     def plain(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell.
 
-        Raises
-        ------
-        TableError
-            If they are neither numbers nor text.
+        Raises TableError if they are neither numbers nor text.
         """
         kind = self.values.type
         values = self.values
@@ -190,7 +159,6 @@ class Cells:
         )
 
     def _first_bad_number(self, texts: Any) -> TableError:
-        """Return the error for the first text that the cast refuses, found by halving."""
         start, stop = 0, len(texts)
         while stop - start > 1:
             middle = (start + stop) // 2
@@ -337,7 +305,6 @@ class Table:
 
 
 def is_text(kind: Any) -> bool:
-    """Tell whether Arrow keeps text in a type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
@@ -352,7 +319,6 @@ def _column(given: Any) -> Any:
 
 
 def _written(cell: Any) -> str | None:
-    """Return an object as it would stand in CSV."""
     if is_missing(cell):
         return None
     if isinstance(cell, np.generic):
@@ -377,7 +343,6 @@ def _spell(value: object) -> str | None:
 
 
 def refuse_repeated_names(names: list[str], source: str) -> None:
-    """Raise a TableError if a column name occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -43,23 +43,11 @@ class Source:
     A pipe gives its bytes once. Unless that is enough they are kept: the first 4 MiB in memory, more in a private file
     that has no name and is gone with the process.
 
-    Parameters
-    ----------
-    path : Path
-    once : bool, default=False
-        Whether one reading is enough.
+    ``once``: whether one reading is enough.
+    ``size``: bytes; None for a pipe that is not kept.
+    ``again``: whether it can be read again.
 
-    Attributes
-    ----------
-    size : int or None
-        Bytes; None for a pipe that is not kept.
-    again : bool
-        Whether it can be read again.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read.
+    Raises TableError if the file cannot be read.
     """
 
     def __init__(self, path: Path, *, once: bool = False) -> None:
@@ -82,13 +70,11 @@ class Source:
         self.again = self._is_kept or not self._is_pipe
 
     def open(self) -> IO[bytes]:
-        """Return the bytes from the start, as a file."""
         if self._file is not None:
             return io.BufferedReader(_Again(self._file))
         return io.BytesIO(self._bytes) if self._is_kept else self.path.open("rb")
 
     def refuse_changed(self) -> None:
-        """Raise a TableError if the file is not the one that was opened."""
         try:
             changed = self._stamp is not None and self._now() != self._stamp
         except OSError as error:
@@ -148,21 +134,13 @@ class _Again(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some whole lines of a file, one after another.
-
-    Attributes
-    ----------
-    raw : bytes
-    first : int
-        Number of the first of them in the file, from 1.
-    """
+    """Some whole lines of a file, one after another."""
 
     raw: bytes
-    first: int
+    first: int  # number of the first of them in the file, from 1
 
     @property
     def stop(self) -> int:
-        """Number of the line after them."""
         ends = self.raw.count(b"\n")
         returns = self.raw.count(b"\r")
         return self.first + ends + (returns - self.raw.count(b"\r\n") if returns else 0)
@@ -177,29 +155,17 @@ class Lines:
         return None
 
     def count(self, is_data: Callable[[bytes], bool]) -> int:
-        """Return how many of them hold data."""
         return sum(map(is_data, self.raw.splitlines()))
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A text file, also compressed, that is read in blocks: no more of it is in memory at a time.
-
-    Parameters
-    ----------
-    source : Source
-    skip_rows : int, default=0
-        Lines to skip at the start.
-    block_bytes : int
-        Read at once; a longer line is read whole all the same.
-    report : callable or None
-        Told of each block.
-    """
+    """A text file, also compressed, that is read in blocks: no more of it is in memory at a time."""
 
     source: Source
-    skip_rows: int = 0
-    block_bytes: int = BLOCK_BYTES
-    report: Reported | None = None
+    skip_rows: int = 0  # lines to skip at the start
+    block_bytes: int = BLOCK_BYTES  # read at once; a longer line is read whole all the same
+    report: Reported | None = None  # told of each block
 
     def __post_init__(self) -> None:
         skip_rows = self.skip_rows
@@ -209,10 +175,7 @@ class TextFile:
     def lines(self) -> Iterator[Lines]:
         """Yield the lines of the file, without those to skip and without a byte order mark.
 
-        Raises
-        ------
-        TableError
-            If the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
+        Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
         """
         held: list[bytes] = []
         number = self.skip_rows + 1
@@ -314,13 +277,11 @@ class _Utf8:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's text, as a sentence."""
     text = str(error).partition("\n")[0].rstrip(".")
     return f"{text}."
 
 
 def unreadable(path: Path, error: OSError) -> TableError:
-    """Return the error that a file cannot be read."""
     return TableError(f"{path}: cannot read the file: {error.strerror}.")
 
 

@@ -232,7 +232,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _table(X: Any, schema: Schema) -> Table:
-    """Return X as a table that has all feature columns of the schema; of an array they are its columns, in order."""
     names = [column.name for column in schema.feature_columns]
     if isinstance(X, Table):
         table = X

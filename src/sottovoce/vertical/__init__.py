@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.alignment.aligned import AlignedParties, align
+    from sottovoce.vertical.alignment.matching import AlignedParties, align
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
     from sottovoce.vertical.engines.site import ComputeSite
-    from sottovoce.vertical.estimators.comparison import Comparison
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
+    from sottovoce.vertical.estimators.prediction import Comparison
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
     from sottovoce.vertical.party.helper import Helper
     from sottovoce.vertical.party.party import Part, Party
@@ -36,8 +36,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "AlignedParties": "alignment.aligned",
-        "Comparison": "estimators.comparison",
+        "AlignedParties": "alignment.matching",
+        "Comparison": "estimators.prediction",
         "ComputeSite": "engines.site",
         "Helper": "party.helper",
         "InProcessParties": "coordinator.parties",
@@ -49,7 +49,7 @@ __getattr__ = lazy_names(
         "VerticalLogisticRegression": "estimators.dense",
         "VerticalRidge": "estimators.dense",
         "VerticalSparseLogisticRegression": "estimators.sparse",
-        "align": "alignment.aligned",
+        "align": "alignment.matching",
         "split_columns": "party.splitting",
     },
 )

@@ -317,7 +317,6 @@ class Unprotected(Handler[Request]):
     """A request whose answer carries no noise: it costs an infinite epsilon."""
 
     def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event:
-        """Charge a release without protection."""
         return NonPrivateEvent()
 
 

@@ -16,7 +16,7 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, NumberLabels, ReadLabels, WeighRows
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
 from sottovoce.central.data.operation import Effect
-from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.row_memory import LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.data.rows import norms_within
 from sottovoce.central.data.streamed import StreamedTable

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.distances import Distances, clip_grid, release_distances
-from sottovoce.central.solvers.refinement import MAX_WEIGHTS, RefinementPlan
+from sottovoce.central.solvers.refinement import RefinementPlan
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours

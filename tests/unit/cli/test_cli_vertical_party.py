@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 from sottovoce.cli.vertical import party as party_command
+from sottovoce.vertical.flare.envelope import LedgerHeads
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels

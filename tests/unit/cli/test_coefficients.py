@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sottovoce as sv
-from sottovoce.cli._coefficients import coefficients_as_json
+from sottovoce.cli.show import coefficients_as_json
 
 N = 2_000
 

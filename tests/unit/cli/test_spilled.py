@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from sottovoce.central.data import scratch_table
 from sottovoce.central.data.scratch import ScratchFile
-from sottovoce.cli import _rows, _spilled, app
+from sottovoce.cli import _holdout, _rows, app
 from sottovoce.exceptions import StorageError
-from sottovoce.tables import batches
+from sottovoce.tables import reading
 
 N = 700
 CITIES = [f"city {number}" for number in range(40)]
@@ -149,7 +149,7 @@ def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_m
     def none(n_bytes, place, what):
         raise StorageError(f"{what} takes {n_bytes}")
 
-    monkeypatch.setattr(_spilled, "check_room", none)
+    monkeypatch.setattr(_holdout, "check_room", none)
     each = 12 * 4 + 4 + 64 + 64 + 24 * 2
     done = run(*command)
     assert done.exit_code == 2 and f"error: the encoded table takes {N * each}\n" in done.stderr
@@ -204,7 +204,7 @@ def test_a_table_that_changes_half_way_is_refused(folder, tmp_path, no_memory, m
         add(self, X, y)
 
     monkeypatch.setattr(scratch_table.ScratchTable, "add", shorter)
-    monkeypatch.setattr(batches, "KEPT_BYTES", 0)
+    monkeypatch.setattr(reading, "KEPT_BYTES", 0)
     options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
     done = run("fit", table, "--epsilon", 1, "--delta", 1e-6, *options)
     assert done.exit_code == 2 and "the file changed while it was in use" in done.stderr

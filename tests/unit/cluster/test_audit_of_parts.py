@@ -14,9 +14,9 @@ import pytest
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.central.data.operation import Operation, RowSum
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
+from sottovoce.cluster.sources import InlineSource
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams

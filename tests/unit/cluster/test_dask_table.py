@@ -11,8 +11,8 @@ from sklearn.base import clone
 import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.dask_pool import DaskPool, check_client
-from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.pool import Lost
+from sottovoce.cluster.sources import InlineSource
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
 from support.dask_workers import dask_workers

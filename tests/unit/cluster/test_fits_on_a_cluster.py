@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce.cluster import DaskTable
-from sottovoce.cluster.inline import InlineSource
+from sottovoce.cluster.sources import InlineSource
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from support.dask_workers import dask_workers
 from support.parts_pool import PartsPool

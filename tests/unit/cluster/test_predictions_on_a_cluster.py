@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.cluster.inline import InlineSource
+from sottovoce.cluster.sources import InlineSource
 from sottovoce.cluster.table import DaskTable
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sottovoce.cluster.questions import question_digest
+from sottovoce.cluster.digest import question_digest
 from sottovoce.losses import Logistic, SmoothedHinge
 
 

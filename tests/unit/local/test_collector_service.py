@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 from sottovoce.local.collector._discretion import Discretion, PlainFormatter
-from sottovoce.local.collector._forms import read_json
-from sottovoce.local.collector._rate import RateLimit
-from sottovoce.local.collector.limits import Limits
-from sottovoce.local.collector.pace import Pace
+from sottovoce.local.collector.counts import Pace
+from sottovoce.local.collector.intake import read_json
+from sottovoce.local.collector.limits import MAX_BATCH, Limits, RateLimit
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.service import make_app
 from sottovoce.local.collector.storage import ReportStore
@@ -476,9 +475,14 @@ def test_the_description_lists_every_path(client):
 
 
 def test_the_description_lists_every_reason(client):
-    answers = client.get("/openapi.json").json()["paths"]["/reports"]["post"]["responses"]
-    listed = {name for answer in answers.values() for name in answer["content"]["application/json"].get("examples", {})}
-    assert {reason.value for reason in Reason} <= listed
+    described = client.get("/openapi.json").json()["paths"]["/reports"]["post"]
+    answers = {
+        code: answer["content"]["application/json"]["examples"] for code, answer in described["responses"].items()
+    }
+    for reason in Reason:
+        assert answers[str(reason.status)][reason] == {"value": {"status": "refused", "reason": reason}}
+    forms = described["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
+    assert [form.get("maxItems") for form in forms] == [None, MAX_BATCH]
 
 
 def test_unexpected_errors_are_told_without_their_message(caplog):

@@ -13,7 +13,7 @@ from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.held_out import folds_of
 from sottovoce.local.fits.ridge import ridge_by_folds
 from sottovoce.local.planning.simulate import simulate
-from sottovoce.local.server.sums import fold_of
+from sottovoce.local.server.aggregator import fold_of
 from sottovoce.local.wire import REPORT_BYTES, pack
 
 PROTOCOL = Protocol(epsilon=4.0, n_features=3, completion="slack")
@@ -69,7 +69,7 @@ def test_folds_are_of_about_one_size():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_and_blocks_change_rounding_only(threads, monkeypatch):
-    monkeypatch.setattr("sottovoce.local.server.sums._BLOCK_ENTRIES", 4000)
+    monkeypatch.setattr("sottovoce.local.server.aggregator._BLOCK_ENTRIES", 4000)
     monkeypatch.setattr("sottovoce.central.parallel._SMALL", 100)
     monkeypatch.setattr("sottovoce.local.server.aggregator._AT_ONCE", 700)
     reports = honest(3000)

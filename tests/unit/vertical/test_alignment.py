@@ -2,7 +2,6 @@
 
 import builtins
 import dataclasses
-import importlib.util
 import logging
 import traceback
 
@@ -11,26 +10,17 @@ import pandas as pd
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical import InProcessParties, Party
+from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.alignment.matching import AlignmentReport, PartyCounts, common_rows
 
-METHODS = [
-    "exact",
-    pytest.param(
-        "psi",
-        marks=pytest.mark.skipif(
-            importlib.util.find_spec("private_set_intersection") is None,
-            reason="the package openmined-psi (extra [vertical]) is not installed",
-        ),
-    ),
-]
 BANK = pd.Series([17, None, 4, 23, 8])
 SHOP = ["23", "17", "", "99", b"4"]
 LABORATORY = np.array(["4", "5", "17", "5"])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_rows_in_the_order_of_the_sorted_identifiers(method):
-    alignment = common_rows({"bank": BANK, "shop": SHOP}, method=method)
+def test_rows_in_the_order_of_the_sorted_identifiers():
+    alignment = common_rows({"bank": BANK, "shop": SHOP})
     # "17" < "23" < "4": the order of texts
     assert alignment.rows["bank"].tolist() == [0, 3, 2]
     assert alignment.rows["shop"].tolist() == [1, 0, 4]
@@ -38,11 +28,10 @@ def test_rows_in_the_order_of_the_sorted_identifiers(method):
     assert {rows.dtype for rows in alignment.rows.values()} == {np.dtype(np.int64)}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_counts(method):
+def test_counts():
     parties = {"bank": BANK, "shop": SHOP, "laboratory": LABORATORY}
-    report = common_rows(parties, method=method, duplicates="drop").report
-    assert report.method == method
+    report = common_rows(parties, duplicates="drop").report
+    assert report.method == "exact"
     assert report.n_common == 2
     assert report.parties == (
         PartyCounts("bank", rows=5, missing=1, repeated=0, not_in_common=2),
@@ -50,49 +39,11 @@ def test_counts(method):
         PartyCounts("laboratory", rows=4, missing=0, repeated=2, not_in_common=0),
     )
     assert report.summary().splitlines()[:4] == [
-        f"2 people in common of 3 parties (method '{method}')",
+        "2 people in common of 3 parties (method 'exact')",
         "bank: 5 rows, 1 without an identifier, 0 with a repeated one, 2 not in common",
         "shop: 5 rows, 1 without an identifier, 0 with a repeated one, 2 not in common",
         "laboratory: 4 rows, 0 without an identifier, 2 with a repeated one, 0 not in common",
     ]
-
-
-@pytest.mark.parametrize("method", METHODS[1:])
-def test_bytes_of_every_message_are_counted(method, monkeypatch):
-    """The counts are those of the messages that the roles hand out and take, for each direction."""
-    from sottovoce.vertical.protocols.alignment import psi as module
-
-    sizes = {"request": [], "setup": [], "respond": []}
-
-    def count(role, call):
-        original = getattr(role, call)
-
-        def counted(self, *args):
-            message = original(self, *args)
-            sizes[call].append(len(message))
-            return message
-
-        monkeypatch.setattr(role, call, counted)
-
-    count(module.PsiClient, "request")
-    count(module.PsiServer, "setup")
-    count(module.PsiServer, "respond")
-    # code points of 1, 2 and 4 bytes: bytes are counted, not characters
-    ids = [f"{k}\u00e9\U0001f600" for k in range(50)]
-    report = common_rows({"a": ids, "b": ids[:30], "c": ids[10:]}, method=method).report
-    announced = len("[" + ",".join(f'"{text}"' for text in ids[10:30]) + "]") + 20 * (1 + 3)
-    assert report.bytes_sent == {
-        ("b", "a"): sizes["setup"][0] + sizes["respond"][0],
-        ("a", "b"): sizes["request"][0] + announced,
-        ("c", "a"): sizes["setup"][1] + sizes["respond"][1],
-        ("a", "c"): sizes["request"][1] + announced,
-    }
-    assert report.total_bytes == sum(report.bytes_sent.values())
-    # 33 bytes a point and 2 bytes around it; the set shrinks: 50 are asked about at b, 30 at c
-    points = [n + module.decoys_for(n) for n in (50, 30)]
-    assert sizes["request"] == [n * 35 + 2 for n in points]
-    assert sizes["respond"] == [n * 35 for n in points]
-    assert f"b to a: {sizes['setup'][0] + sizes['respond'][0]:,} bytes" in report.summary()
 
 
 def test_exact_sends_nothing():
@@ -101,17 +52,15 @@ def test_exact_sends_nothing():
     assert report.total_bytes == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_repeated_identifiers(method):
+def test_repeated_identifiers():
     ids = {"bank": [1, "1", 2, 3.0, 3, b"3"], "shop": [1, 2, 3]}
     with pytest.raises(DataError, match=r"identifiers\['bank'\]: 5 rows share 2 identifier\(s\).*duplicates=\"drop\""):
-        common_rows(ids, method=method)
-    alignment = common_rows(ids, method=method, duplicates="drop")
+        common_rows(ids)
+    alignment = common_rows(ids, duplicates="drop")
     assert alignment.rows["bank"].tolist() == [2]
     assert alignment.rows["shop"].tolist() == [1]
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     "parties",
     [
@@ -123,27 +72,10 @@ def test_repeated_identifiers(method):
         {"a": [], "b": []},
     ],
 )
-def test_nobody_in_common(method, parties):
+def test_nobody_in_common(parties):
     usable = "0 of 1 rows" if None in parties["b"] else f"{len(parties['b'])} of {len(parties['b'])} rows"
     with pytest.raises(DataError, match=f"nobody is in common.*usable.*'b' {usable}.*leading zeros, case and spaces"):
-        common_rows(parties, method=method)
-
-
-def test_a_party_is_not_asked_when_nobody_is_left(monkeypatch):
-    pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
-    from sottovoce.vertical.alignment import matching as module
-
-    made = []
-
-    class Counted(module.PsiServer):
-        def __init__(self, identifiers):
-            made.append(len(identifiers))
-            super().__init__(identifiers)
-
-    monkeypatch.setattr(module, "PsiServer", Counted)
-    with pytest.raises(DataError, match="nobody is in common"):
-        common_rows({"a": ["1"], "b": ["2", "3"], "c": ["1"]}, method="psi")
-    assert made == [2]
+        common_rows(parties)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +87,6 @@ def test_a_party_is_not_asked_when_nobody_is_left(monkeypatch):
         ({"a": ["1"], 3: ["1"]}, {}, "identifiers must have texts as names of parties; got a name of type int"),
         ({"a": ["1"], "b": "1"}, {}, r"identifiers\['b'\] must be a list or an array"),
         ({"a": ["1"], "b": None}, {}, r"identifiers\['b'\] must be a list or an array .* NoneType"),
-        ({"a": ["1"], "b": ["1"]}, {"method": "hash"}, "method must be one of 'exact', 'psi'; got 'hash'"),
         ({"a": ["1"], "b": ["1"]}, {"duplicates": "first"}, "duplicates must be one of 'error', 'drop'; got 'first'"),
     ],
 )
@@ -164,9 +95,8 @@ def test_wrong_arguments(identifiers, options, fault):
         common_rows(identifiers, **options)
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("form", [str, str.encode, lambda text: int(text[6:])], ids=["text", "bytes", "number"])
-def test_no_identifier_is_shown_anywhere(method, form, caplog, capsys):
+def test_no_identifier_is_shown_anywhere(form, caplog, capsys):
     """Sentinels in text, bytes and numbers: not in reprs, reports, errors or logs."""
     caplog.set_level(logging.DEBUG)
     ids = [form(f"geheim{k}") for k in range(90017, 90037)]
@@ -175,7 +105,7 @@ def test_no_identifier_is_shown_anywhere(method, form, caplog, capsys):
         text = repr(value) + str(value)
         return "geheim" in text or any(str(k) in text for k in range(90017, 90037))
 
-    alignment = common_rows({"bank": ids, "shop": ids[:15][::-1]}, method=method)
+    alignment = common_rows({"bank": ids, "shop": ids[:15][::-1]})
     report = alignment.report
     for value in (alignment, report, report.summary(), report.parties, dataclasses.asdict(report), alignment.rows):
         assert not shown(value)
@@ -193,7 +123,7 @@ def test_no_identifier_is_shown_anywhere(method, form, caplog, capsys):
     ]
     for identifiers, fault in wrong:
         with pytest.raises((DataError, ParameterError), match=fault) as caught:
-            common_rows(identifiers, method=method)
+            common_rows(identifiers)
         error = caught.value
         # what a log would print: the chain of causes, without the lines of source
         chain = "".join(
@@ -231,6 +161,6 @@ def test_a_missing_package_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(
-        ParameterError, match=r'method="psi" needs the package openmined-psi: install sottovoce\[vertical\]'
+        ParameterError, match=r"private set intersection needs the package openmined-psi: install sottovoce\[vertical\]"
     ):
-        common_rows({"a": ["1"], "b": ["1"]}, method="psi")
+        align_over(InProcessParties([Party(np.ones((1, 1)), ["1"], name=name) for name in ("a", "b")]))

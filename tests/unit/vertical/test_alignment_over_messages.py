@@ -19,7 +19,7 @@ from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
-from sottovoce.vertical.protocols.alignment.psi import announce
+from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce, decoys_for
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.wire import Done, Refused
@@ -72,7 +72,7 @@ class Elsewhere(Parties):
 
 @pytest.mark.parametrize("carrier", [Elsewhere, InProcessParties])
 def test_the_same_rows_in_the_same_order_as_in_one_process(carrier):
-    played = align(parties(), method="psi", duplicates="drop")
+    played = align(parties(), duplicates="drop")
     given = parties()
     report = align_over(carrier(given))
     assert [rows(each) for each in given] == [rows(each) for each in played.parties.values()]
@@ -86,13 +86,43 @@ def test_the_same_rows_in_the_same_order_as_in_one_process(carrier):
     assert "clinic: 5 identifiers, 4 people in common after it" in report.summary()
 
 
-def test_bytes_are_those_that_crossed():
-    over = Elsewhere(parties())
-    played = align(parties(), method="psi", duplicates="drop").report.bytes_sent
+def test_bytes_are_those_that_crossed(monkeypatch):
+    """The counts are those of the messages that the roles hand out and take, for each direction, heads and frames."""
+    sizes = {"request": [], "setup": [], "respond": []}
+
+    def count(role, call):
+        original = getattr(role, call)
+
+        def counted(self, *args):
+            message = original(self, *args)
+            sizes[call].append(len(message))
+            return message
+
+        monkeypatch.setattr(role, call, counted)
+
+    count(PsiClient, "request")
+    count(PsiServer, "setup")
+    count(PsiServer, "respond")
+    # code points of 1, 2 and 4 bytes: bytes are counted, not characters
+    ids = [f"{k}\u00e9\U0001f600" for k in range(50)]
+    over = Elsewhere([party("a", ids), party("b", ids[:30]), party("c", ids[10:])])
     report = align_over(over)
+    announced = len("[" + ",".join(f'"{text}"' for text in ids[10:30]) + "]") + 20 * (1 + 3)
+    played = {
+        ("b", "a"): sizes["setup"][0] + sizes["respond"][0],
+        ("a", "b"): sizes["request"][0] + announced,
+        ("c", "a"): sizes["setup"][1] + sizes["respond"][1],
+        ("a", "c"): sizes["request"][1] + announced,
+    }
     assert list(report.bytes_sent) == list(played)
     for pair, size in report.bytes_sent.items():
-        assert played[pair] <= size <= played[pair] + 250  # heads and frames
+        assert played[pair] <= size <= played[pair] + 250
+    assert report.total_bytes == sum(report.bytes_sent.values())
+    # 33 bytes a point and 2 bytes around it; the set shrinks: 50 are asked about at b, 30 at c
+    points = [n + decoys_for(n) for n in (50, 30)]
+    assert sizes["request"] == [n * 35 + 2 for n in points]
+    assert sizes["respond"] == [n * 35 for n in points]
+    assert f"b to a: {report.bytes_sent['b', 'a']:,} bytes" in report.summary()
     closing = over.downlink_bytes + over.uplink_bytes - report.total_bytes
     assert 0 <= closing < 600  # who has a table, and the farewell
 
@@ -120,7 +150,7 @@ def test_a_model_is_trained_on_the_people_in_common():
         ]
 
     given = made()
-    played = align(given, method="psi")
+    played = align(given)
     over = Elsewhere(given)
     align_over(over)
 

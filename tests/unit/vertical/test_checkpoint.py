@@ -14,8 +14,7 @@ from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import charging
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
-from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.coordinator.run import Run
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.wire import Done, Refused

@@ -12,7 +12,7 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.vertical.protocols.secure import agreed_plan, column_plan
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.plans import plan_from_text
+from sottovoce.vertical.protocols.secure.party import plan_from_text
 from support.lockstep import CountingEngine, run_jointly
 
 SQUARED = {"loss": "squared", "label_bounds": (-1.0, 3.0)}
@@ -238,7 +238,7 @@ def test_a_place_is_all_that_is_opened():
 @pytest.mark.parametrize("values", [[12.0], [-1.0], [0.5], [np.nan], [1.0, 2.0], []])
 def test_what_is_no_place_is_refused(values):
     with pytest.raises(PartyError, match="the place of one of 12 is due"):
-        plan().fitting().moments(np.array(values))
+        plan().fitting().take(np.array(values))
 
 
 def test_the_rule_for_steps_is_that_of_one_table():

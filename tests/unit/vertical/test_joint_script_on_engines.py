@@ -50,4 +50,4 @@ def test_bit_for_bit(engine, helpers, facts, monkeypatch):
         noise = [sum(shares) for shares in zip(*(drawn[step, name] for name in plan.ranks), strict=True)]
         expected = np.concatenate([(each + added).ravel() for each, added in zip(exact, noise, strict=True)])
         np.testing.assert_array_equal(seen, expected.astype(np.float64))
-        points = fitting.step(seen) if step else fitting.moments(seen)
+        points = fitting.take(seen)

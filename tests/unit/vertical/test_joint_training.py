@@ -26,9 +26,8 @@ from sottovoce.vertical import (
     VerticalRidge,
     align,
 )
-from sottovoce.vertical.engines.available import available_engines
-from sottovoce.vertical.estimators.choosing import choose_mechanism
-from sottovoce.vertical.estimators.computing import choose_engine, engine_for
+from sottovoce.vertical.engines.site import available_engines
+from sottovoce.vertical.estimators.computing import choose_engine, choose_mechanism, engine_for
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages

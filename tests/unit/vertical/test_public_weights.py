@@ -7,9 +7,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.protocols.local_models.logistic_on_labels import LogisticOnLabelsPlan
-from sottovoce.vertical.protocols.local_models.squared_on_labels import SquaredOnLabelsPlan
-from sottovoce.vertical.protocols.local_models.weights import public_weight
+from sottovoce.vertical.protocols.local_models.plan import public_weight
+from sottovoce.vertical.protocols.local_models.trainings import LogisticOnLabelsPlan, SquaredOnLabelsPlan
 
 
 def plan_of(kind=LogisticOnLabelsPlan, **changed):

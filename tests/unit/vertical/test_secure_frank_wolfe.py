@@ -17,7 +17,7 @@ from sottovoce.vertical import (
     VerticalLasso,
     VerticalSparseLogisticRegression,
 )
-from sottovoce.vertical.engines.available import available_engines
+from sottovoce.vertical.engines.site import available_engines
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.wire import Refused

@@ -16,7 +16,13 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import FRAME_BYTES
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
+from sottovoce.vertical.protocols.frank_wolfe.columns import (
+    ColumnRelease,
+    pack_places,
+    place_of,
+    signed_column,
+    unpack_places,
+)
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
     BallSelect,
@@ -30,8 +36,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
     TrainOnBall,
 )
 from sottovoce.vertical.protocols.frank_wolfe.party import TrainOnBallHandler
-from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of, signed_column, unpack_places
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import Done, Refused, code_of
 from support.party import request as ask

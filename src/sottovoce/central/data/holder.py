@@ -23,16 +23,10 @@ T = TypeVar("T")
 class Holder(ABC):
     """All rows of a table, wherever they are. What a solver sees of them is their number, and what is released.
 
-    Attributes
-    ----------
-    n_samples, n_features : int
-        Public.
-    dtype : dtype
-        Precision of the matrix.
-    constant : float
-        Entry of the intercept's column in a scaled row; 0 when there is none.
-    on_cluster : bool
-        Whether the rows are in processes of other machines: a receipt says so.
+    ``n_samples``, ``n_features``: public.
+    ``dtype``: precision of the matrix.
+    ``constant``: entry of the intercept's column in a scaled row; 0 when there is none.
+    ``on_cluster``: whether the rows are in processes of other machines: a receipt says so.
     """
 
     on_cluster: ClassVar[bool] = False
@@ -43,7 +37,6 @@ class Holder(ABC):
 
     @property
     def n_weights(self) -> int:
-        """Number of weights: features, and one for the intercept."""
         return self.n_features + (self.constant > 0.0)
 
     def status(self) -> str:
@@ -64,13 +57,7 @@ class Holder(ABC):
     ) -> Vector:
         """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave.
 
-        Parameters
-        ----------
-        operation : Operation
-        mechanism : GridGaussian
-        noise : numpy.random.Generator
-        ticks : callable or None, default=None
-            What makes whole ticks of the mechanism from the exact answer; None where it comes in such ticks.
+        ``ticks``: what makes whole ticks of the mechanism from the exact answer; None where it comes in such ticks.
         """
         exact: Any = self.ask(operation)
         return mechanism.release(exact if ticks is None else ticks(exact), noise)[0]
@@ -107,17 +94,10 @@ def hold(
 ) -> LocalHolder:
     """Return a holder of scaled rows in this process, whose labels are the targets themselves (`targets.Given`).
 
-    Parameters
-    ----------
-    rows : Rows
-        Their scales are copied, since operations change them.
-    targets : sequence of ndarray of shape (n,)
-        One for each model.
-    team : Team
-    row_weights : ndarray of shape (n,) or None
-        Weights over their public bound, within [0, 1]; None where rows have none.
-    persons : ndarray of int64 or None
-        Where the rows of each person begin, and their number; None where the unit is a row.
+    ``rows``: their scales are copied, since operations change them.
+    ``targets``: of shape (n,); one for each model.
+    ``row_weights``: of shape (n,); weights over their public bound, within [0, 1]; None where rows have none.
+    ``persons``: where the rows of each person begin, and their number; None where the unit is a row.
     """
     part = Part(rows.raw, team, persons=persons)
     part.constant = rows.constant

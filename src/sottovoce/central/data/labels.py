@@ -45,19 +45,16 @@ class LabelRule(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> Any:
-        """Type of the column."""
+    def dtype(self) -> Any: ...
 
     @abstractmethod
     def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the numbers for some labels, and which of these are bad."""
 
     @abstractmethod
-    def refuse(self, bad: BadLabels) -> None:
-        """Raise a DataError where labels are bad."""
+    def refuse(self, bad: BadLabels) -> None: ...
 
     def all_of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the numbers for labels in memory, or raise a DataError."""
         column, wrong = self.read(values)
         bad = np.flatnonzero(wrong)
         if bad.size:
@@ -67,16 +64,9 @@ class LabelRule(ABC):
 
 @dataclass(frozen=True)
 class NumberLabels(LabelRule):
-    """Numbers, clipped to public bounds, around a public middle, in a public unit.
+    """Numbers, clipped to public bounds, around a public middle, in a public unit."""
 
-    Parameters
-    ----------
-    model : str
-        Who asks, for messages.
-    low, high, middle, unit : float
-    """
-
-    model: str
+    model: str  # who asks, for messages
     low: float
     high: float
     middle: float = 0.0
@@ -94,7 +84,6 @@ class NumberLabels(LabelRule):
         return (np.clip(given, self.low, self.high) - self.middle) / self.unit, ~np.isfinite(given)
 
     def refuse(self, bad: BadLabels) -> None:
-        """Name the first label that is no finite number."""
         if bad.number:
             what = {"inf": "infinity", "-inf": "infinity", "nan": "NaN", "None": "NaN"}.get(str(bad.label))
             what = f"{bad.label!r}, but y must hold numbers for {self.model}" if what is None else what
@@ -106,19 +95,12 @@ class NumberLabels(LabelRule):
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels(LabelRule):
-    """Classes of a public list; the numbers are the places in it.
+    """Classes of a public list; the numbers are the places in it."""
 
-    Parameters
-    ----------
-    names : ndarray
-        Sorted.
-    """
-
-    names: NDArray[Any]
+    names: NDArray[Any]  # sorted
 
     @property
     def dtype(self) -> Any:
-        """The smallest type of whole numbers that holds a place."""
         return np.min_scalar_type(len(self.names) - 1)
 
     def known(self, kind: str) -> NDArray[Any]:
@@ -137,7 +119,6 @@ class ClassLabels(LabelRule):
         return np.where(bad, 0, places).astype(self.dtype), bad
 
     def refuse(self, bad: BadLabels) -> None:
-        """Name the first label that is not in the list."""
         if not bad.number:
             return
         whole = bad.kind in "iu" and self.names.dtype.kind in "iu"
@@ -201,12 +182,10 @@ class FindClasses(Operation[Any]):
         return found
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        """Allow as many labels as there are rows."""
         return type(answer) is np.ndarray and answer.ndim == 1 and len(answer) <= n_rows
 
 
 def found_classes(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels that there are, sorted."""
     if values.dtype.kind != "O":
         return np.unique(values)
     try:
@@ -220,18 +199,10 @@ def found_classes(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class WeighRows(Change):
-    """Sets the weight of each row over its public bound.
+    """Sets the weight of each row over its public bound."""
 
-    Parameters
-    ----------
-    constant : float or None
-        What all rows have; None: what is in the column `WEIGHT`.
-    shares : tuple of float or None
-        Weight of each class over the largest, which it is multiplied by.
-    """
-
-    constant: float | None
-    shares: tuple[float, ...] | None
+    constant: float | None  # what all rows have; None: what is in the column `WEIGHT`
+    shares: tuple[float, ...] | None  # weight of each class over the largest, which it is multiplied by
 
     effect = Effect.LASTING
 
@@ -252,7 +223,6 @@ def _are_alike(values: NDArray[Any], known: NDArray[Any]) -> bool:
 
 
 def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:
-    """Yield the labels of consecutive rows as they came."""
     if part.labels is None and isinstance(part.raw, StreamedTable):
         yield from part.raw.label_blocks()
         return

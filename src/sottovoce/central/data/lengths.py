@@ -30,15 +30,9 @@ class BadRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasureRows(Operation[BadRows | None]):
-    """Measures the norm of each row, infinite where it overflows; tells of rows with NaN or infinity.
+    """Measures the norm of each row, infinite where it overflows; tells of rows with NaN or infinity."""
 
-    Parameters
-    ----------
-    names : sequence of str or None
-        Names of the columns, for the message.
-    """
-
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None  # names of the columns, for the message
 
     effect = Effect.LASTING
 
@@ -70,7 +64,6 @@ class MeasureRows(Operation[BadRows | None]):
 
 
 def refuse_bad_rows(bad: BadRows | None) -> None:
-    """Raise a DataError where rows hold NaN or infinity."""
     if bad is not None:
         raise DataError(
             f"{bad.first} ({bad.number} row(s) hold NaN or infinity). Replace missing values by a public constant, or "
@@ -80,18 +73,10 @@ def refuse_bad_rows(bad: BadRows | None) -> None:
 
 @dataclass(frozen=True)
 class ScaleRows(Change):
-    """Divides measured rows by a bound, shortens those beyond it, appends the constant, and scales all to norm 1.
+    """Divides measured rows by a bound, shortens those beyond it, appends the constant, and scales all to norm 1."""
 
-    Parameters
-    ----------
-    data_norm : float, > 0
-        Public or released bound on the norm of a raw row.
-    constant : float, >= 0
-        Value of the intercept's column in units of ``data_norm``; 0 for none.
-    """
-
-    data_norm: float
-    constant: float
+    data_norm: float  # > 0; public or released bound on the norm of a raw row
+    constant: float  # >= 0; value of the intercept's column in units of ``data_norm``; 0 for none
 
     effect = Effect.LASTING
 
@@ -111,18 +96,10 @@ class ScaleRows(Change):
 
 @dataclass(frozen=True)
 class Shorten(Change):
-    """Shortens rows to a released bound.
+    """Shortens rows to a released bound."""
 
-    Parameters
-    ----------
-    bound : float, in (0, 1]
-        In units of the present bound.
-    keeps_whole : bool, default=False
-        Keep the scales of the whole rows in the column `WHOLE_SCALE`.
-    """
-
-    bound: float
-    keeps_whole: bool = False
+    bound: float  # in (0, 1]; in units of the present bound
+    keeps_whole: bool = False  # keep the scales of the whole rows in the column `WHOLE_SCALE`
 
     effect = Effect.LASTING
 

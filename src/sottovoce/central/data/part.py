@@ -22,19 +22,12 @@ _AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the t
 class Part:
     """Consecutive rows of a table, in memory or on disk, and what is remembered of each.
 
-    Parameters
-    ----------
-    raw : ndarray, CSR matrix or StreamedTable of shape (n, d), float32 or float64
-        Untouched.
-    team : Team
-    memory : RowMemory or None, default=None
-        None keeps all in memory.
-    first_row : int, default=0
-        Place of the first row in the whole table, for messages.
-    persons : ndarray of int64 or None, default=None
-        Where the rows of each person begin, and their number; None where the unit is a row.
-    labels : ndarray or None, default=None
-        Of each row, as they came: numbers, booleans or texts. None where they are kept elsewhere, or there are none.
+    ``raw``: of shape (n, d); untouched.
+    ``memory``: None keeps all in memory.
+    ``first_row``: place of the first row in the whole table, for messages.
+    ``persons``: where the rows of each person begin, and their number; None where the unit is a row.
+    ``labels``: of each row, as they came: numbers, booleans or texts. None where they are kept elsewhere, or there are
+        none.
     """
 
     def __init__(
@@ -60,13 +53,11 @@ class Part:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of the matrix."""
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
     @property
     def n_weights(self) -> int:
-        """Number of weights: features, and one for the intercept."""
         return self.n_features + (self.constant > 0.0)
 
     @property
@@ -112,11 +103,7 @@ class Part:
     def at(self, places: NDArray[np.intp], persons: NDArray[np.int64] | None) -> "Part":
         """Return a copy of the rows at some places, in their order, with what is remembered of them.
 
-        Parameters
-        ----------
-        places : ndarray of int
-        persons : ndarray of int64 or None
-            Where the rows of each person begin among them, and their number.
+        ``persons``: where the rows of each person begin among them, and their number.
         """
         part = Part(self.raw[places], self.team, first_row=self.first_row, persons=persons)
         part.constant = self.constant

@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 
 from sottovoce.central.data.scratch import ScratchFile
 
-__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk", "RowMemory"]
+__all__ = [
+    "DIVISOR",
+    "DUAL",
+    "DUAL_BEFORE",
+    "LABEL",
+    "LENGTH",
+    "SCALE",
+    "TARGET",
+    "WEIGHT",
+    "InMemory",
+    "OnDisk",
+    "RowMemory",
+]
 
 # names of columns that several operations know
 SCALE: Final = "scale"  # what a raw row is multiplied by
@@ -22,6 +34,8 @@ LENGTH: Final = "length"  # norm of the raw row, until it is scaled
 LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
 TARGET: Final = "target"  # what the model at work is trained on
 WEIGHT: Final = "weight"  # of the row over its public bound
+DUAL: Final = "dual"  # its dual variable after the last pass
+DUAL_BEFORE: Final = "dual before"  # and after the one before
 
 Column = NDArray[Any]
 
@@ -29,12 +43,7 @@ _PIECE = 1 << 16
 
 
 class RowMemory(ABC):
-    """Columns of one number, or of a vector, for each row.
-
-    Parameters
-    ----------
-    n_rows : int
-    """
+    """Columns of one number, or of a vector, for each row."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
@@ -48,18 +57,15 @@ class RowMemory(ABC):
         """Return some rows of a column; what is written there counts after `put`."""
 
     @abstractmethod
-    def put(self, name: str, place: slice, values: Column) -> None:
-        """Write some rows of a column."""
+    def put(self, name: str, place: slice, values: Column) -> None: ...
 
     @abstractmethod
-    def drop(self, name: str) -> None:
-        """Forget a column."""
+    def drop(self, name: str) -> None: ...
 
     @abstractmethod
     def __contains__(self, name: object) -> bool: ...
 
     def whole(self, name: str) -> Column:
-        """Return a column of all rows."""
         return self.get(name, slice(0, self.n_rows))
 
     def set(self, name: str, values: Column) -> None:
@@ -75,7 +81,7 @@ class RowMemory(ABC):
             self.put(name, place, np.full(place.stop - start, value))
 
     def close(self) -> None:  # noqa: B027 - memory needs no closing
-        """Give back what the columns take."""
+        ...
 
 
 class InMemory(RowMemory):
@@ -111,11 +117,7 @@ class InMemory(RowMemory):
 class OnDisk(RowMemory):
     """Columns as scratch files, which are gone at the end.
 
-    Parameters
-    ----------
-    n_rows : int
-    folder : str, Path or None, default=None
-        Where the files take their room; None: where temporary files are.
+    ``folder``: where the files take their room; None: where temporary files are.
     """
 
     def __init__(self, n_rows: int, folder: "str | Path | None" = None) -> None:

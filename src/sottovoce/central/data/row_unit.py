@@ -12,18 +12,10 @@ __all__ = ["RowUnit"]
 
 @dataclass(frozen=True)
 class RowUnit:
-    """A user's row x of norm at most ``data_norm`` is seen as (x / data_norm, constant) / whole.
+    """A user's row x of norm at most ``data_norm`` is seen as (x / data_norm, constant) / whole."""
 
-    Parameters
-    ----------
-    data_norm : float, > 0
-        Public bound on the norm of a row.
-    constant : float, >= 0
-        Value of the intercept's column in units of ``data_norm``; 0 for none.
-    """
-
-    data_norm: float
-    constant: float
+    data_norm: float  # > 0; public bound on the norm of a row
+    constant: float  # >= 0; value of the intercept's column in units of ``data_norm``; 0 for none
 
     @property
     def square(self) -> float:

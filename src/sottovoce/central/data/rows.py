@@ -48,22 +48,12 @@ class Rows:
     """A table of rows x_i, scaled to norm at most 1, with the column of the intercept appended.
 
     Row i is (scale_i * raw_i, constant): its norm is at most 1 because ``make_rows`` clips.
-
-    Attributes
-    ----------
-    raw : Matrix
-        The user's matrix, untouched.
-    scale : ndarray of shape (n,)
-    divisor : ndarray of shape (n,)
-        What kernels divide a row's clip by: an upper bound on its norm, in (0, 1].
-    constant : float
-        Entry of the intercept's column; 0 when there is none.
     """
 
-    raw: Matrix
-    scale: Vector
-    divisor: Vector
-    constant: float
+    raw: Matrix  # the user's matrix, untouched
+    scale: Vector  # of shape (n,)
+    divisor: Vector  # of shape (n,); what kernels divide a row's clip by: an upper bound on its norm, in (0, 1]
+    constant: float  # entry of the intercept's column; 0 when there is none
 
     @cached_property
     def kernel(self) -> ScaledRows:
@@ -74,22 +64,18 @@ class Rows:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows."""
         return int(self.raw.shape[0])
 
     @property
     def n_weights(self) -> int:
-        """Number of weights: features, and one for the intercept."""
         return int(self.raw.shape[1]) + (self.constant > 0.0)
 
     @property
     def work(self) -> float:
-        """Entries touched by one pass."""
         return float(self.raw.nnz if _is_sparse(self.raw) else self.raw.size)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of the matrix, in which the kernels multiply."""
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
@@ -135,7 +121,6 @@ class Rows:
             yield piece[: hi - lo]
 
     def margins(self, w: Vector, team: Team) -> Vector:
-        """Return x_i . w of every row, in double precision."""
         kernel, out = self.kernel, np.empty(self.n_samples)
         team.run(lambda _, lo, hi: passes.margins(kernel, w, lo, hi, out), team.split(self.n_samples, self.work))
         return out
@@ -152,23 +137,11 @@ def make_rows(
 ) -> Rows:
     """Divide rows by ``data_norm``, shorten those beyond it, append the constant, and scale the whole to norm 1.
 
-    Parameters
-    ----------
-    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
-    data_norm : float, > 0
-        Public bound on the norm of a raw row.
-    constant : float, >= 0
-        Value of the intercept's column in units of ``data_norm``; 0 for none.
-    names : list of str or None
-        Column names for error messages.
-    team : Team
-    norms : ndarray of shape (n,) or None
-        From `row_norms`, where they were needed before.
+    Raises DataError if an entry is NaN or infinite; the message names the first one.
 
-    Raises
-    ------
-    DataError
-        If an entry is NaN or infinite; the message names the first one.
+    ``raw``: of shape (n, d).
+    ``constant``: >= 0; value of the intercept's column in units of ``data_norm``; 0 for none.
+    ``norms``: of shape (n,); from `row_norms`, where they were needed before.
     """
     unit = RowUnit(data_norm, constant)
     length = row_norms(raw, names, team) if norms is None else norms
@@ -200,24 +173,12 @@ def make_bounded_rows(
 ) -> Rows:
     """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
 
-    The ``divisor`` of the result bounds the largest entry and not the length: it is 1.
-    A copy is made only where an entry is beyond the bound.
+    The ``divisor`` of the result bounds the largest entry and not the length: it is 1. A copy is made only where an
+    entry is beyond the bound. Raises DataError if an entry is NaN or infinite; the message names the first one.
 
-    Parameters
-    ----------
-    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
-    data_bound : float, > 0
-        Public bound on the absolute value of an entry.
-    constant : float, in [0, 1]
-        Value of the intercept's column; 0 for none.
-    names : list of str or None
-        Column names for error messages.
-    team : Team
-
-    Raises
-    ------
-    DataError
-        If an entry is NaN or infinite; the message names the first one.
+    ``raw``: of shape (n, d).
+    ``data_bound``: > 0; public bound on the absolute value of an entry.
+    ``constant``: in [0, 1]; value of the intercept's column; 0 for none.
     """
     row_norms(raw, names, team)
     values = raw.data if _is_sparse(raw) else raw

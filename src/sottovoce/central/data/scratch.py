@@ -33,10 +33,7 @@ def scratch_folder(folder: "str | Path | None") -> Path:
 def check_room(n_bytes: int, folder: "str | Path | None", what: str) -> None:
     """Refuse what the disk has no room for, before anything is charged: ``n_bytes`` follow from public sizes.
 
-    Raises
-    ------
-    StorageError
-        If the folder cannot be written to, or its disk has less left.
+    Raises StorageError if the folder cannot be written to, or its disk has less left.
     """
     place = scratch_folder(folder)
     try:
@@ -53,15 +50,8 @@ def check_room(n_bytes: int, folder: "str | Path | None", what: str) -> None:
 class ScratchFile:
     """A private file without a name: for this process alone, and gone with it.
 
-    Parameters
-    ----------
-    folder : str, Path or None, default=None
-        Where it takes its room; None: where temporary files are.
-
-    Attributes
-    ----------
-    size : int
-        Bytes written so far.
+    ``folder``: where it takes its room; None: where temporary files are.
+    ``size``: bytes written so far.
     """
 
     def __init__(self, folder: "str | Path | None" = None) -> None:
@@ -115,7 +105,6 @@ class ScratchFile:
         return values
 
     def close(self) -> None:
-        """Give back its room."""
         self._close()
 
     def _full(self, error: OSError) -> StorageError:
@@ -130,5 +119,4 @@ def _bytes_of(values: NDArray[Any]) -> memoryview:
 
 
 def _size(n_bytes: int) -> str:
-    """Return a number of bytes in words."""
     return f"{n_bytes / 1e9:.3g} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.3g} MB"

@@ -26,13 +26,8 @@ class ScratchTable(StreamedTable):
     Made once from batches of rows, dense or CSR, by `write`. Blocks are the same in each pass. Estimators take it in
     place of X and release the same model, bit by bit, as for the same rows in memory.
 
-    Parameters
-    ----------
-    n_features : int
-    dtype : dtype
-        float32 or float64.
-    folder : str, Path or None
-        Where the files take their room; None: where temporary files are.
+    ``dtype``: float32 or float64.
+    ``folder``: where the files take their room; None: where temporary files are.
     """
 
     def __init__(self, n_features: int, dtype: Any = np.float64, folder: "str | Path | None" = None) -> None:
@@ -53,10 +48,7 @@ class ScratchTable(StreamedTable):
     ) -> Self:
         """Return the table of these batches of rows and labels (None: no labels), one after another.
 
-        Raises
-        ------
-        StorageError
-            If the disk is full; its room is given back.
+        Raises StorageError if the disk is full; its room is given back.
         """
         table = cls(n_features, dtype, folder)
         try:
@@ -68,7 +60,6 @@ class ScratchTable(StreamedTable):
         return table
 
     def add(self, X: Any, y: Any = None) -> None:
-        """Append rows, and their labels."""
         n_rows = int(X.shape[0])
         if X.shape[1] != self._n_features or (y is not None and len(y) != n_rows):
             raise ParameterError(f"rows of {self._n_features} features, and a label each; got {X.shape}.")
@@ -109,7 +100,6 @@ class ScratchTable(StreamedTable):
         return self._n_labels == self._n_rows
 
     def labels(self) -> NDArray[Any]:
-        """Return the labels of all rows, in memory."""
         return self._labels_at(0, self._n_rows)
 
     def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
@@ -118,11 +108,9 @@ class ScratchTable(StreamedTable):
             yield place, self._labels_at(place.start, place.stop)
 
     def row_memory(self, n_rows: int) -> RowMemory:
-        """Return a memory for rows on the same disk."""
         return OnDisk(n_rows, self._folder)
 
     def close(self) -> None:
-        """Give back the disk; the table cannot be read any more."""
         self._rows.close()
         self._labels.close()
 

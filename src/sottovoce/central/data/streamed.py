@@ -39,8 +39,7 @@ class StreamedTable(OutsideTable):
         return True
 
     @abstractmethod
-    def labels(self) -> NDArray[Any]:
-        """Return the target of each row."""
+    def labels(self) -> NDArray[Any]: ...
 
     def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
         """Yield the target of consecutive rows; tables that can read it piece by piece do."""
@@ -127,12 +126,10 @@ class StreamedTable(OutsideTable):
 
 
 def is_sparse(block: Any) -> bool:
-    """Return whether a block is CSR, and not an array."""
     return bool(sp.issparse(block))
 
 
 def _by_row(block: Any, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows of a block are good in all of their entries."""
     if not is_sparse(block):
         return np.asarray(good.all(axis=1))
     rows = np.ones(block.shape[0], np.bool_)
@@ -141,13 +138,11 @@ def _by_row(block: Any, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _dense_row(block: Any, at: int) -> NDArray[Any]:
-    """Return a copy of a row of a block."""
     row: NDArray[Any] = block[[at], :].toarray().ravel() if is_sparse(block) else block[at].copy()
     return row
 
 
 def not_finite(values: NDArray[Any], row: int, names: "tuple[str, ...] | list[str] | None", tail: str = "") -> str:
-    """Return the message about the first entry of a row that is NaN or infinite."""
     column = int(np.flatnonzero(~np.isfinite(values))[0])
     kind = "NaN" if np.isnan(values[column]) else "infinity"
     name = f"column {names[column]!r}" if names is not None else f"column {column}"

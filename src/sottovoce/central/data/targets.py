@@ -18,12 +18,7 @@ __all__ = ["BeginModel", "CountBelow", "CountNear", "Given", "JointClasses", "Nu
 
 @dataclass(frozen=True)
 class Targets(ABC):
-    """A rule that makes the target of each model from the column of labels.
-
-    Parameters
-    ----------
-    n_models : int
-    """
+    """A rule that makes the target of each model from the column of labels."""
 
     n_models: int
 
@@ -74,21 +69,12 @@ class Given(Targets):
 
 @dataclass(frozen=True)
 class BeginModel(Change):
-    """Sets the target of a model, and begins its dual variables at zero.
-
-    Parameters
-    ----------
-    targets : Targets
-    model : int
-    location : float
-        Released; it is taken off the targets.
-    fresh : sequence of (str, int or None)
-        Names of the columns of dual variables, and how many numbers each has for a row; None for one.
-    """
+    """Sets the target of a model, and begins its dual variables at zero."""
 
     targets: Targets
     model: int
-    location: float = 0.0
+    location: float = 0.0  # released; it is taken off the targets
+    # Names of the columns of dual variables, and how many numbers each has for a row; None for one.
     fresh: tuple[tuple[str, int | None], ...] = ()
 
     effect = Effect.FIRST

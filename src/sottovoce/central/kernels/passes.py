@@ -29,14 +29,12 @@ def _weighted_step(loss, share, a, y, m, ratio):  # type: ignore[no-untyped-def]
 
 @njit(**JIT)
 def norms(X, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write the norm of each raw row to ``out``; NaN marks a row with NaN or infinity in it."""
     for i in range(lo, hi):
         out[i] = row_norm(X, i)
 
 
 @njit(**JIT)
 def margins(rows, w, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write the prediction of each row to ``out``."""
     X, scale, _, constant = rows
     for i in range(lo, hi):
         out[i] = margin(X, scale, constant, i, w)

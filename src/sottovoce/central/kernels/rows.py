@@ -75,7 +75,6 @@ def _dot_sparse(data, indices, lo, hi, w):  # type: ignore[no-untyped-def]
 
 
 def dot(X: Any, i: int, w: Any) -> Any:
-    """Return row i times w, in the precision of w."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -247,7 +246,6 @@ def _overload_factor_block(X):  # type: ignore[no-untyped-def]
 
 
 def tick_buffer(X: Any) -> Any:
-    """Return the buffer that `add_block` needs."""
     raise NotImplementedError("for compiled code only")
 
 

@@ -42,7 +42,6 @@ def clipped(zeta, bound):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def margin(X, scale, constant, i, w):  # type: ignore[no-untyped-def]
-    """Return the prediction of one scaled row."""
     m = scale[i] * dot(X, i, w)
     return m + constant * w[w.shape[0] - 1] if constant > 0.0 else m
 
@@ -55,7 +54,6 @@ def workspace(X):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def predict(rows, w, places, count, m):  # type: ignore[no-untyped-def]
-    """Write the predictions of the rows ``places[:count]`` to ``m``."""
     dot_block(rows.X, places, count, w, m)
     scale = rows.scale
     offset = rows.constant * np.float64(w[w.shape[0] - 1]) if rows.constant > 0.0 else 0.0

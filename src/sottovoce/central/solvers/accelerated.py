@@ -37,6 +37,7 @@ References
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,11 +50,11 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.data.operation import Effect, RowSum
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import TARGET, WEIGHT
+from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit, Plan
+from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
@@ -64,11 +65,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["DUAL", "DUAL_BEFORE", "AcceleratedPass", "AcceleratedPlan", "persons_together"]
-
-# columns of a row's memory: its dual variable after the last pass, and after the one before
-DUAL: Final = "dual"
-DUAL_BEFORE: Final = "dual before"
+__all__ = ["AcceleratedPass", "AcceleratedPlan", "PassesPlan"]
 
 _MIN_PASSES: Final = 20
 _TOGETHER: Final = (
@@ -85,12 +82,6 @@ _PROMISE: Final = "expected excess risk of the penalised objective, at most"
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
-def persons_together(plan: Plan, clip: float, noise_multiplier: float) -> ClippedSum:
-    """Return the sum of a pass in which a person is one term; ``clip`` is that of a fit for rows."""
-    longer = math.pow(plan.neighbours.rows, _TOGETHER)
-    return clipped_sum(Neighbours(plan.adjacency), longer * clip, noise_multiplier)
-
-
 @lru_cache(maxsize=256)
 def _bound(
     loss: Logistic | SmoothedHinge, n_samples: int, n_weights: int, alpha: float, mu: float, passes: int | None,
@@ -104,43 +95,92 @@ def _bound(
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedPlan(SteppedPlan):
-    """Plan of accelerated full-batch DP-SCD.
+class PassesPlan(SteppedPlan):
+    """Plan of passes over all rows with secret dual variables, whose number follows from lambda_max."""
 
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes; None follows the rule `passes_for`.
-    calibration_share : float or None
-        Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
-        follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
-        the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and
-        where rows have weights, which ask for other odds than those of the rows.
-    proved : bool
-        Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
-        prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then
-        left as they are.
-    """
+    in_order = True
+    takes_persons = True
+    estimates_norm = True
+
+    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
+
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
+        if self.n_passes is not None:
+            return self.n_passes
+        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
+
+    @property
+    @abstractmethod
+    def _factor(self) -> float:
+        """The factor in the number of passes, measured on public data."""
+
+    def _wanted(self, eigenvalue: float) -> float:
+        return self._factor * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
+
+    def _most(self, eigenvalue: float) -> float:
+        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
+        cap, few = float(_MAX_PASSES), 6.0
+        if not math.isfinite(self.loss.lipschitz):
+            wanted = self._wanted(eigenvalue)
+            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
+            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
+        return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+
+    def steps_for(self, scales: Scales) -> int:
+        return self.passes_for(scales.eigenvalue)
+
+    def damping(self, eigenvalue: float) -> float:
+        """Return the share of the way to the dual variables of the margins that a step goes; 0 means exact steps."""
+        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
+            return 0.0
+        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
+
+    def sums_for(self, scales: Scales) -> ClippedSum:
+        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
+        clip = math.pow(self.neighbours.rows, _TOGETHER) * self.clip_for(scales)
+        return clipped_sum(Neighbours(self.adjacency), clip, self.multiplier_for(scales))
+
+    def chosen(self, scales: Scales) -> dict[str, object]:
+        passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
+        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        scales = self.scales_of(released)
+        spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
+        event = compose(*self.scale_events, *spent, *self.calibration_events)
+        return event, self.chosen(scales) | self.calibration_of(released)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratedPlan(PassesPlan):
+    """Plan of accelerated full-batch DP-SCD."""
 
     solver = "scd"
     mechanism = (
         "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
         "a grid, no subsampling"
     )
-    in_order = True
     takes_weights = True
-    takes_persons = True
     averaged = 0.45
     duals = ((DUAL, None), (DUAL_BEFORE, None))
-    estimates_norm = True
 
-    n_passes: int | None = None
+    # Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
+    # follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
+    # the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and where
+    # rows have weights, which ask for other odds than those of the rows.
     calibration_share: float | None = None
+    # Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
+    # prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then
+    # left as they are.
     proved: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         self.check_calibration(self.calibration_share)
         if not isinstance(self.proved, bool):
             raise ParameterError(f"proved must be True or False; got {self.proved!r}.")
@@ -158,7 +198,6 @@ class AcceleratedPlan(SteppedPlan):
 
     @property
     def share_of_calibration(self) -> float:
-        """Share of mu^2 for slope and shift of the finished model."""
         return 0.0 if self.proved else self.calibration_by_rule(self.calibration_share)
 
     def bound_for(self, eigenvalue: float) -> UtilityBound:
@@ -181,7 +220,6 @@ class AcceleratedPlan(SteppedPlan):
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
         bound = {_PROMISE: self.bound_for(1.0).excess_risk} if self.proved else {}
         return {**super().summary(), "passes of each model, at most": self.passes_for(1.0), **bound}
 
@@ -195,12 +233,9 @@ class AcceleratedPlan(SteppedPlan):
         )
 
     def passes_for(self, eigenvalue: float) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
-        if self.n_passes is not None:
-            return self.n_passes
-        if self.proved:
+        if self.proved and self.n_passes is None:
             return self.bound_for(eigenvalue).passes
-        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
+        return super().passes_for(eigenvalue)
 
     @property
     def _rule(self) -> tuple[float, float]:
@@ -213,30 +248,12 @@ class AcceleratedPlan(SteppedPlan):
         share = min(1.0, max(0.35, math.sqrt(self.n_samples / _MANY_ROWS)))
         return share, 5.0 / share
 
-    def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
-
-    def _most(self, eigenvalue: float) -> float:
-        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        cap, few = float(_MAX_PASSES), 6.0
-        if not math.isfinite(self.loss.lipschitz):
-            wanted = self._wanted(eigenvalue)
-            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
-            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
-        return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-
-    def steps_for(self, scales: Scales) -> int:
-        return self.passes_for(scales.eigenvalue)
+    @property
+    def _factor(self) -> float:
+        return self._rule[1]
 
     def multiplier_for(self, scales: Scales) -> float:
-        """Return the noise of a pass divided by its sensitivity."""
         return math.sqrt(self.steps_for(scales) * self.n_models) / self.mu_steps
-
-    def damping(self, eigenvalue: float) -> float:
-        """Return the share of the way to -l'(m) that a step goes; 0 means exact coordinate steps."""
-        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
-            return 0.0
-        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
@@ -255,31 +272,16 @@ class AcceleratedPlan(SteppedPlan):
         return share * scales.label / condition
 
     def momentum_for(self, step: int, scales: Scales) -> float:
-        """Return the momentum of a pass, counted from 0."""
         if self.proved:
             return self.bound_for(scales.eigenvalue).momentum
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         return min(step / (step + 3.0), most)
 
-    def sums_for(self, scales: Scales) -> ClippedSum:
-        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
-        return persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
-
     def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and the passes that follow from them, for the receipt."""
-        passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
-        chosen = {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
-        return chosen | ({_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {})
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
-        scales = self.scales_of(released)
-        spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        event = compose(*self.scale_events, *spent, *self.calibration_events)
-        return event, self.chosen(scales) | self.calibration_of(released)
+        promise = {_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {}
+        return super().chosen(scales) | promise
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Do the passes for one target; yield v after each."""
         holder, ratio = fit.holder, scales.eigenvalue / self.alpha_scaled
         damping = self.damping(scales.eigenvalue)
         kind = self._kind_of_pass(fit)
@@ -301,29 +303,14 @@ class AcceleratedPlan(SteppedPlan):
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedPass(RowSum):
-    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves.
-
-    Parameters
-    ----------
-    loss : Loss
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    momentum : float
-    ratio : float
-        lambda_max / alpha.
-    damping : float
-        Share of the way that a step goes; 0 means exact coordinate steps.
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
+    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves."""
 
     loss: Loss
-    w: NDArray[Any]
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
     momentum: float
-    ratio: float
-    damping: float
-    clip: float
+    ratio: float  # lambda_max / alpha
+    damping: float  # share of the way that a step goes; 0 means exact coordinate steps
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     effect = Effect.STEP
@@ -331,7 +318,6 @@ class AcceleratedPass(RowSum):
     writes = (DUAL, DUAL_BEFORE)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves v by."""
         y, a, a_before = views
         passes.accelerated_pass(
             rows, y, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip, self.ticks_per_unit,
@@ -356,7 +342,6 @@ class PersonPass(AcceleratedPass):
     """The same where the unit is a person of several rows, all of them in memory and in one part."""
 
     def on(self, part: Part) -> Ticks:
-        """Do the pass on all persons of a part."""
         assert part.persons is not None
         rows, persons, memory = part.rows, part.persons, part.memory
         y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)

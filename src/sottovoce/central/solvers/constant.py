@@ -59,7 +59,6 @@ class ConstantPlan(Plan):
         return compose(*self.facts.norm_events, self.total.mechanism.event)
 
     def details(self) -> dict[str, object]:
-        """Return the noise of the mean, in units of half the label bounds."""
         assert self.label_bound is not None
         return {"noise of the mean": self.total.mechanism.noise_std / self.n_samples / self.label_bound}
 
@@ -76,14 +75,7 @@ class ConstantPlan(Plan):
 
 @dataclass(frozen=True)
 class SumOfTargets(RowSum):
-    """The sum of the targets of the first model, each cut to a bound and then to whole ticks.
-
-    Parameters
-    ----------
-    targets : Targets
-    bound : float
-    ticks_per_unit : float
-    """
+    """The sum of the targets of the first model, each cut to a bound and then to whole ticks."""
 
     targets: Targets
     bound: float
@@ -95,6 +87,5 @@ class SumOfTargets(RowSum):
         return (1,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add the labels of a range of rows."""
         cut = np.clip(self.targets.of(views[0][lo:hi], 0), -self.bound, self.bound) * self.ticks_per_unit
         total += np.trunc(np.clip(cut, -MOST_TICKS, MOST_TICKS)).astype(np.int64).sum()

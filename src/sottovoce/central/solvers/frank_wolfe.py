@@ -56,26 +56,16 @@ _MOST: Final = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class FrankWolfePlan(Plan):
-    """Plan of private Frank-Wolfe; labels of squared loss are within [-1, 1].
-
-    Parameters
-    ----------
-    radius : float, > 0
-        l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included.
-    n_steps_given : int or None
-        Number of steps; None follows a public rule.
-    constraint : {"l1", "nonnegative", "simplex"}
-        The set of coefficients.
-    """
+    """Plan of private Frank-Wolfe; labels of squared loss are within [-1, 1]."""
 
     solver = "frank-wolfe"
     releases = ("the signed column that every step takes, in order (the model is a function of them)",)
     proof = "docs/privacy/frank_wolfe.md"
     takes_persons = True
 
-    radius: float
-    n_steps_given: int | None = None
-    constraint: str = L1Ball.name
+    radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included
+    n_steps_given: int | None = None  # number of steps; None follows a public rule
+    constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +114,6 @@ class FrankWolfePlan(Plan):
         return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps * self.n_models)
 
     def details(self) -> dict[str, object]:
-        """Return the ball, the steps and the selections."""
         return {
             "radius of the l1 ball (scaled)": self.radius,
             **({} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}),
@@ -139,7 +128,6 @@ class FrankWolfePlan(Plan):
         return ExponentialMechanism(self.selection_range, width)
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target as planned."""
         mechanism = self.selection()
         kind = SparseScores if sp.issparse(fit.rows.raw) else DenseScores
 
@@ -170,17 +158,10 @@ class FrankWolfePlan(Plan):
 class DenseScores:
     """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
 
-    Parameters
-    ----------
-    rows : Rows
-        Entries within [-1, 1]; the divisor of each is 1.
-    y : ndarray of shape (n,)
-    loss : Loss
-    clip : float
-        Bound on a slope.
-    ticks : int
-        Ticks to a clipped slope times an entry of 1.
-    team : Team
+    ``rows``: entries within [-1, 1]; the divisor of each is 1.
+    ``y``: of shape (n,).
+    ``clip``: bound on a slope.
+    ``ticks``: ticks to a clipped slope times an entry of 1.
     """
 
     def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
@@ -191,7 +172,6 @@ class DenseScores:
         self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
 
     def sums(self) -> NDArray[np.int64]:
-        """Return sum_i l'(m_i) x_ij of every column, in ticks."""
         rows = self._rows
         return self._team.total(
             lambda lo, hi, sums: gradient.gradient(
@@ -201,13 +181,11 @@ class DenseScores:
         )  # fmt: skip
 
     def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
-        """Return the column that the mechanism draws, and the sign of the step."""
         sums = self.sums()
         place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
         return place % len(sums), 1 if place < len(sums) else -1
 
     def move(self, column: int, step: float) -> None:
-        """Add ``step`` to the weight of ``column``."""
         rows = self._rows
         if column == rows.raw.shape[1]:
             self._margins += step * rows.constant

@@ -23,7 +23,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,18 +33,17 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import whole_number
 from sottovoce.central.data.operation import Columns, Effect, RowSum
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.kernels.persons import person_joint_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Solution
-from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.central.solvers.accelerated import DUAL, DUAL_BEFORE, persons_together
+from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.solvers.accelerated import PassesPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.sums.score_length import length_event, release_score_length
 from sottovoce.central.without_noise import GapPlan
@@ -57,47 +56,32 @@ __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
 _SHARE: Final = 0.4  # the clip, over the first step
 _FACTOR: Final = 7.0  # in the number of passes
-_AVERAGED: Final = 0.35  # share of the released points, the last ones, that the model is averaged over
 _LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
-_MIN_PASSES: Final = 20
-_MAX_PASSES: Final = 450
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultinomialPlan(ScaledPlan):
-    """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes; None follows the rule `passes_for`.
-    """
+class MultinomialPlan(PassesPlan):
+    """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss."""
 
     solver = "multinomial-scd"
     mechanism = (
         "accelerated full-batch DP-SCD with secret dual vectors, all classes jointly: adaptive composition of Gaussian "
         "mechanisms on a grid, no subsampling"
     )
-    in_order = True
     joint = True
-    takes_persons = True
-    estimates_norm = True
-
-    n_passes: int | None = None
+    averaged = 0.35
+    _factor = _FACTOR
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_loss(self.loss)
-        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
 
     @property
     def mu_length(self) -> float:
-        """Gaussian-DP parameter of the length of the scores."""
         return self.mu * math.sqrt(_LENGTH_SHARE) if self.is_noisy else 0.0
 
     @property
     def mu_steps(self) -> float:
-        """Gaussian-DP parameter that is left for the passes."""
         left = float(super().mu_steps)
         return math.sqrt(left * left - self.mu_length * self.mu_length)
 
@@ -107,13 +91,8 @@ class MultinomialPlan(ScaledPlan):
         return self.mu_steps
 
     @property
-    def event(self) -> Event:
-        """The scales, all passes as one Gaussian, and the length."""
-        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps), *self.length_events)
-
-    @property
-    def length_events(self) -> tuple[Event, ...]:
-        """What the length of the scores will cost."""
+    def calibration_events(self) -> tuple[Event, ...]:
+        """What the length of the scores will cost, which is all that is calibrated."""
         return (length_event(self.mu_length),) if self.is_noisy else ()
 
     def details(self) -> dict[str, object]:
@@ -126,7 +105,6 @@ class MultinomialPlan(ScaledPlan):
         }
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
         return {**super().summary(), "passes, at most": self.passes_for(1.0)}
 
     @property
@@ -138,24 +116,8 @@ class MultinomialPlan(ScaledPlan):
             *(("the length of the scores, from noisy sums of derivatives of the loss",) if self.is_noisy else ()),
         )
 
-    def passes_for(self, eigenvalue: float) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
-        if self.n_passes is not None:
-            return self.n_passes
-        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), most)))
-
-    def _wanted(self, eigenvalue: float) -> float:
-        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / math.pow(self.n_weights, 0.125)
-
     def multiplier_for(self, scales: Scales) -> float:
-        """Return the noise of a pass divided by its sensitivity."""
         return math.sqrt(self.passes_for(scales.eigenvalue)) / self.mu_steps
-
-    def damping(self, eigenvalue: float) -> float:
-        """Return the share of the way to e_y - softmax(W x) that a step goes."""
-        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step (a vector) times the norm of its row: a share of the first step."""
@@ -164,35 +126,17 @@ class MultinomialPlan(ScaledPlan):
         share = _SHARE * max(1.0, wanted / passes) if self.n_passes is None else _SHARE
         return min(1.0, share) * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
-    def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and the passes that follow from them, for the receipt."""
-        passes, multiplier = self.passes_for(scales.eigenvalue), self.multiplier_for(scales)
-        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
-
-    def spent(self, event: GaussianEvent, n_passes: int) -> Event:
-        """Return what scales, passes and length cost together, from what one pass does."""
-        return compose(*self.scale_events, RepeatedEvent(event, n_passes), *self.length_events)
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
-        scales = self.scales_of(released)
-        event = self.spent(GaussianEvent(self.multiplier_for(scales)), self.passes_for(scales.eigenvalue))
-        return event, self.chosen(scales)
+    def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
+        return (RepeatedEvent(event, n_steps),)
 
     def train(self, fit: Fit) -> Solution:
-        """Release the scales, do the passes, average the weights after the last ones, and fit their length."""
         self.settle()
         _ = fit.noise  # the first stream to be opened
         scales = self.release_scales(fit, keeps_whole=self.is_noisy)
         duals = ((DUAL, self.n_models), (DUAL_BEFORE, self.n_models))
         fit.holder.ask(BeginModel(fit.targets, 0, fresh=duals))
-        n_passes = self.passes_for(scales.eigenvalue)
-        sums = persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
-        averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
-        for step, point in enumerate(self.iterates(fit, scales, sums)):
-            if step >= n_passes - averaged:
-                total += point
-            fit.progress(step + 1, n_passes)
+        n_passes, sums = self.steps_for(scales), self.sums_for(scales)
+        total, averaged = self.last_points(fit, scales, sums, lambda step: fit.progress(step, n_passes))
         weights = total / (averaged * self.alpha_scaled * self.n_samples)
         weights[:, : self.n_features] /= scales.norm
         if self.is_noisy:
@@ -200,10 +144,10 @@ class MultinomialPlan(ScaledPlan):
                 fit.holder, weights, neighbours=self.neighbours, mu=self.mu_length, noise=fit.noise
             )
             weights *= length
-        return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
+        event = compose(*scales.events, *self.spent(sums.mechanism.event, n_passes), *self.calibration_events)
+        return Solution(weights, n_passes, event, self.chosen(scales))
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Do the passes; yield V after each."""
         holder, unit = fit.holder, self.alpha_scaled * self.n_samples
         damping = self.damping(scales.eigenvalue)
         kind = JointPersonPass if fit.grouped and self.neighbours.rows > 1 else JointPass
@@ -219,24 +163,12 @@ class MultinomialPlan(ScaledPlan):
 
 @dataclass(frozen=True, eq=False)
 class JointPass(RowSum):
-    """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves.
+    """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (n_classes, n_weights)
-        Released, in the precision of the matrix.
-    momentum : float
-    damping : float
-        Share of the way that a step goes.
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
-
-    w: NDArray[Any]
+    w: NDArray[Any]  # of shape (n_classes, n_weights); released, in the precision of the matrix
     momentum: float
-    damping: float
-    clip: float
+    damping: float  # share of the way that a step goes
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     effect = Effect.STEP
@@ -247,7 +179,6 @@ class JointPass(RowSum):
         return (len(self.w), columns.n_weights)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves V by."""
         y, a, a_before = views
         multinomial.joint_pass(
             rows, y, a, a_before, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
@@ -258,7 +189,6 @@ class JointPersonPass(JointPass):
     """The same where the unit is a person of several rows, all of them in memory and in one part."""
 
     def on(self, part: Part) -> Ticks:
-        """Do the pass on all persons of a part."""
         assert part.persons is not None
         rows, persons, memory, team = part.rows, part.persons, part.memory, part.team
         y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
@@ -292,7 +222,6 @@ class NonPrivateMultinomialPlan(GapPlan):
         _check_loss(self.loss)
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        """Return the weights of all classes, the iterations done and the gap that was reached."""
         rows = fit.rows
         shape, done = (self.n_models, rows.n_weights), 0
 
@@ -325,7 +254,6 @@ class NonPrivateMultinomialPlan(GapPlan):
         return w.reshape(shape), done, gap
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for all classes until its gap is small."""
         weights, steps, gap = self.approach(fit, fit.target(0))
         return Solution(weights, steps, self.event, {self.gap: gap})
 

@@ -42,7 +42,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.calibration import Calibration
 from sottovoce.central.data.operation import Effect, RowSum
-from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -50,31 +50,20 @@ from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonS
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram_mechanism, release_gram
+from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "NewtonPlan"]
+__all__ = ["NewtonPlan"]
 
-MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
-DUAL: Final = "dual"  # column of a row's memory
 _GRAM_SHARE: Final = 0.08  # of mu^2
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonPlan(ScaledPlan):
-    """Plan of Newton steps with secret dual variables.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
-    calibration_share : float or None
-        Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
-        follows a rule for the logistic loss of one model, and is 0 else.
-    """
+    """Plan of Newton steps with secret dual variables."""
 
     solver = "newton"
     mechanism = (
@@ -87,7 +76,10 @@ class NewtonPlan(ScaledPlan):
     estimates_eigenvalue = False  # the matrix itself is released
     estimates_norm = True
 
+    # Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
     n_passes: int | None = None
+    # Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
+    # follows a rule for the logistic loss of one model, and is 0 else.
     calibration_share: float | None = None
 
     def __post_init__(self) -> None:
@@ -99,11 +91,7 @@ class NewtonPlan(ScaledPlan):
                 f"solver='newton' needs a loss with bounded first and second derivatives; got {self.loss.name!r}. Use "
                 "solver='scd', or solver='auto'."
             )
-        if self.n_weights > MAX_WEIGHTS:
-            raise ParameterError(
-                f"solver='newton' takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their square; "
-                f"got n_features = {self.n_features}. Use solver='scd'."
-            )
+        refuse_many_weights(self)
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -115,7 +103,6 @@ class NewtonPlan(ScaledPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split, and the penalty."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the length of rows": self.mu_norm,
@@ -128,17 +115,14 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def mu_gram(self) -> float:
-        """Gaussian-DP parameter of the second moments."""
         return self.mu * math.sqrt(_GRAM_SHARE)
 
     @property
     def mu_steps(self) -> float:
-        """Gaussian-DP parameter that is left for the passes of all models together."""
         return self.mu * math.sqrt(1.0 - _GRAM_SHARE - self.share_of_scales - self.share_of_calibration)
 
     @property
     def share_of_calibration(self) -> float:
-        """Share of mu^2 for slope and shift of the finished model."""
         return self.calibration_by_rule(self.calibration_share)
 
     @cached_property
@@ -156,12 +140,10 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def clips(self) -> tuple[float, ...]:
-        """Bounds on a row's term, pass by pass."""
         return self.schedule.clips
 
     @property
     def multipliers(self) -> tuple[float, ...]:
-        """Noise of each pass over its sensitivity."""
         return self.schedule.multipliers
 
     @property
@@ -171,7 +153,6 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def gram_mechanism(self) -> GridGaussian:
-        """The mechanism that releases X'X."""
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self.mu_gram)
 
     @property
@@ -191,11 +172,9 @@ class NewtonPlan(ScaledPlan):
         )
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan and what was released of norm, slopes and shifts; see `Plan.run`."""
         return self.event, self.chosen(self.scales_of(released)) | self.calibration_of(released)
 
     def train(self, fit: Fit) -> Solution:
-        """Release the second moments, and train one model for each target as planned."""
         self.settle()
         scales = self.release_scales(fit)
         matrix = release_gram(fit.holder, self.gram_mechanism, fit.noise)
@@ -216,7 +195,6 @@ class NewtonPlan(ScaledPlan):
         return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
 
     def _train_one(self, fit: Fit, report: Report, curvature: Curvature, sums: list[ClippedSum]) -> Vector:
-        """Do the passes for one target; return the last point."""
         holder, steps = fit.holder, NewtonSteps(self.schedule, curvature)
         for step, one in enumerate(sums, start=1):
             w = holder.weights(steps.point)
@@ -228,24 +206,12 @@ class NewtonPlan(ScaledPlan):
 
 @dataclass(frozen=True, eq=False)
 class NewtonPass(RowSum):
-    """Moves the dual variables at a point, and returns by how much v moves.
-
-    Parameters
-    ----------
-    loss : Loss
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    share : float
-        Of the way to -l'(x.w).
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
+    """Moves the dual variables at a point, and returns by how much v moves."""
 
     loss: Loss
-    w: NDArray[Any]
-    share: float
-    clip: float
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    share: float  # of the way to -l'(x.w)
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     effect = Effect.STEP
@@ -253,6 +219,5 @@ class NewtonPass(RowSum):
     writes = (DUAL,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves v by."""
         y, a = views
         newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

@@ -51,25 +51,17 @@ _CURVATURE_SHARE: Final = 0.15
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectivePlan(Plan):
-    """Plan of objective perturbation.
-
-    Parameters
-    ----------
-    penalty : float or None
-        Lambda, the weight of |w|^2 / 2 against the *sum* of the losses of rows of norm at most 1. None follows a rule
-        of public facts, and is never below alpha n.
-    smoothing : float, > 0
-        Width of the parabola that replaces the corner of the hinge (other losses do not use it).
-    tolerance : float or None
-        tau, the norm of the gradient at which the optimiser stops; None takes 1e-6, or more where rounding asks for it.
-    """
+    """Plan of objective perturbation."""
 
     solver = "objective"
     proof = "docs/privacy/objective_perturbation.md"
     takes_released_norm = True
 
+    # Lambda, the weight of |w|^2 / 2 against the *sum* of the losses of rows of norm at most 1. None follows a rule of
+    # public facts, and is never below alpha n.
     penalty: float | None = None
-    smoothing: float = 1.0
+    smoothing: float = 1.0  # > 0; width of the parabola in place of the hinge's corner (other losses do not use it)
+    # tau, the norm of the gradient at which the optimiser stops; None takes 1e-6, or more where rounding asks for it.
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
@@ -151,7 +143,6 @@ class ObjectivePlan(Plan):
         _ = self.event, self.output_mechanism
 
     def details(self) -> dict[str, object]:
-        """Return the penalty, the noise and the tolerance."""
         return {
             "loss that is minimised": self.trained_loss.name,
             "penalty Lambda (sum of losses, rows of norm 1)": self.total_penalty,
@@ -183,7 +174,6 @@ class ObjectivePlan(Plan):
             )
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target as planned."""
         self.check_size(fit.rows.n_samples)
         mechanism, noise = self.output_mechanism, fit.noise  # refuses before noise
         reachable = fit.rows.within_reach()

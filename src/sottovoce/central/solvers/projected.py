@@ -30,21 +30,13 @@ __all__ = ["ProjectedGradientPlan"]
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradientPlan(GapPlan):
-    """Plan of projected gradients.
-
-    Parameters
-    ----------
-    radius : float, > 0
-        l1 norm of the ball, for rows with entries in [-1, 1].
-    constraint : {"l1", "nonnegative", "simplex"}
-        The set of coefficients.
-    """
+    """Plan of projected gradients."""
 
     solver = "projected gradients (no privacy)"
     gap = "largest relative gap"
 
-    radius: float
-    constraint: str = L1Ball.name
+    radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1]
+    constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,8 +55,6 @@ class ProjectedGradientPlan(GapPlan):
         return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        """Return the weights for one target, the steps done and the gap that was reached."""
-
         def objective(m: Vector) -> float:
             return float(np.mean(self.loss.value(y, m)))
 

@@ -55,16 +55,15 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan, Solution
 from sottovoce.central.scales import norm_counts, release_row_norm
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram_mechanism, release_gram
+from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "RefinementPlan"]
+__all__ = ["RefinementPlan"]
 
-MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 
 # Shares of mu^2; the passes have what is left. Chosen on public data, see docs/privacy/refinement.md.
 _LENGTH: Final = 0.01  # of the rows
@@ -88,13 +87,7 @@ _CLIPS: Final = ("clip of the residuals in the first passes", "clip of the resid
 
 @dataclass(frozen=True, kw_only=True)
 class RefinementPlan(Plan):
-    """Plan of iterative refinement.
-
-    Parameters
-    ----------
-    n_passes : int or None
-        Public number of passes after the Gram matrix; None follows a rule.
-    """
+    """Plan of iterative refinement."""
 
     solver = "refinement"
     mechanism = (
@@ -106,7 +99,7 @@ class RefinementPlan(Plan):
     takes_persons = True
     takes_released_norm = True
 
-    n_passes: int | None = None
+    n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,15 +108,10 @@ class RefinementPlan(Plan):
             raise ParameterError(
                 f"solver='refinement' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
             )
-        if self.n_weights > MAX_WEIGHTS:
-            raise ParameterError(
-                f"solver='refinement' takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
-                f"square; got n_features = {self.n_features}. Use solver='scd'."
-            )
+        refuse_many_weights(self)
 
     @cached_property
     def mu(self) -> float:
-        """Gaussian-DP parameter of (epsilon, delta)."""
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
@@ -138,12 +126,10 @@ class RefinementPlan(Plan):
 
     @property
     def share_of_length(self) -> float:
-        """Share of mu^2 for the length of rows."""
         return _LENGTH * self.shortens_rows + self.facts.share_of_norm
 
     @property
     def mu_passes(self) -> float:
-        """Gaussian-DP parameter that is left for all passes together."""
         return self.mu * math.sqrt(
             1.0 - self.share_of_length - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
         )
@@ -158,12 +144,10 @@ class RefinementPlan(Plan):
 
     @property
     def first_passes(self) -> int:
-        """Number of passes before the residuals are looked at."""
         return max(1, round(_FIRST_PART * self.passes))
 
     @property
     def multiplier(self) -> float:
-        """Noise of a pass over its sensitivity."""
         return math.sqrt(self.passes) / self.mu_passes
 
     @property
@@ -208,16 +192,13 @@ class RefinementPlan(Plan):
 
     @property
     def gram_mechanism(self) -> GridGaussian:
-        """The mechanism that releases X'X."""
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
 
     def _widest(self, location: float) -> float:
-        """Return the largest distance of a label from the location."""
         assert self.label_bound is not None
         return self.label_bound + abs(location)
 
     def train(self, fit: Fit) -> Solution:
-        """Release what the plan says, in its order, and average the last weights."""
         self.settle()
         holder, norm, location = fit.holder, 1.0, 0.0
         if self.shortens_rows:
@@ -322,11 +303,9 @@ class _Path:
 
     @property
     def average(self) -> Vector:
-        """Mean of the last points, when all passes are done."""
         return self._total / self._averaged
 
     def follow(self, passes: int, clip: float) -> None:
-        """Do ``passes`` passes with residuals clipped to ``clip``."""
         sums = clipped_sum(self._plan.neighbours, clip, self._plan.multiplier)
         for _ in range(passes):
             momentum = self._step / (self._step + 3.0)
@@ -347,25 +326,14 @@ class _Path:
 
 @dataclass(frozen=True, eq=False)
 class ClippedSlopes(RowSum):
-    """The sum of the clipped gradients at a point.
-
-    Parameters
-    ----------
-    loss : Loss
-    w : ndarray of shape (n_weights,)
-        Released, in the precision of the matrix.
-    clip : float
-        Bound on a row's term.
-    ticks_per_unit : float
-    """
+    """The sum of the clipped gradients at a point."""
 
     loss: Loss
-    w: NDArray[Any]
-    clip: float
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    clip: float  # bound on a row's term
     ticks_per_unit: float
 
     reads = (TARGET,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add the gradients of a range of rows."""
         full_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

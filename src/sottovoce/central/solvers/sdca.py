@@ -39,7 +39,6 @@ class NonPrivatePlan(GapPlan):
     takes_weights = True
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        """Return the weights for one target, the epochs done and the gap that was reached."""
         rows, shares, order = fit.rows, fit.row_weights, fit.streams.generator(Purpose.SHUFFLING)
         alpha_n = self.alpha_scaled * rows.n_samples
         a = np.zeros(rows.n_samples)

@@ -30,11 +30,11 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.stepped_plan import FirstOrderPlan
 from sottovoce.central.without_noise import UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -103,7 +103,6 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         return min(1.0, share) if bounded else share
 
     def clip_for(self, scales: Scales) -> float:
-        """Return C."""
         if self.clipping_norm is not None:
             return super().clip_for(scales)
         if math.isfinite(self.loss.lipschitz):
@@ -138,7 +137,6 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         return super().noise_multiplier
 
     def details(self) -> dict[str, object]:
-        """Return the sampling, the step and the noise."""
         return {
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "expected batch size": self.expected_size,
@@ -183,7 +181,6 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
         return self.safe_rate if self.learning_rate is None else self.learning_rate
 
     def train(self, fit: Fit) -> Solution:
-        """Train one model for each target; the second half of the steps is averaged."""
         shuffling = fit.streams.generator(Purpose.SHUFFLING)
 
         def train_one(y: Vector, report: Report) -> Vector:

@@ -31,15 +31,14 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.plan import Fit, LeastSquares, Solution, most_rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.sums.noisy_moments import NoisyMoments
-from sottovoce.central.sums.whole_gram import LabelColumn, moments_mechanism, release_gram
+from sottovoce.central.sums.whole_gram import LabelColumn, moments_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan", "release_moments"]
+__all__ = ["SufficientStatisticsPlan", "release_moments"]
 
-MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; beyond, time and memory grow with the square and the cube
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
 _LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
 _ALPHA: Final = "alpha after AdaSSP's rule"  # its name in the receipt
@@ -49,14 +48,7 @@ _CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise f
 
 @dataclass(frozen=True, kw_only=True)
 class SufficientStatisticsPlan(ScaledPlan):
-    """Plan of a release of the second moments.
-
-    Parameters
-    ----------
-    clip_labels : bool
-        Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
-        the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
-    """
+    """Plan of a release of the second moments."""
 
     solver = "adassp"
     mechanism = (
@@ -68,6 +60,8 @@ class SufficientStatisticsPlan(ScaledPlan):
     takes_persons = True
     estimates_eigenvalue = False  # the matrix itself is released
 
+    # Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
+    # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     clip_labels: bool = True
 
     def __post_init__(self) -> None:
@@ -78,11 +72,7 @@ class SufficientStatisticsPlan(ScaledPlan):
             )
         if not isinstance(self.clip_labels, bool):
             raise ParameterError(f"clip_labels must be True or False; got {self.clip_labels!r}.")
-        if self.n_weights > MAX_WEIGHTS:
-            raise ParameterError(
-                f"solver='adassp' takes at most {MAX_WEIGHTS} weights, because its statistics grow with their square; "
-                f"got n_features = {self.n_features}. Use solver='scd'."
-            )
+        refuse_many_weights(self)
 
     @property
     def estimates_labels(self) -> bool:
@@ -117,7 +107,6 @@ class SufficientStatisticsPlan(ScaledPlan):
         return multiple * scale
 
     def train(self, fit: Fit) -> Solution:
-        """Release the moments as planned, and solve for the weights."""
         assert self.label_bound is not None
         scales = self.release_scales(fit)
         clip = self._label_clip_for(scales)
@@ -135,7 +124,6 @@ class SufficientStatisticsPlan(ScaledPlan):
         )
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan, and what follows from the scale of the labels; see `Plan.run`."""
         alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
         return self.event, self._chosen(self.scales_of(released), alpha)
 
@@ -174,16 +162,9 @@ def release_moments(
 ) -> NoisyMoments:
     """Release the sum of u_i u_i', u_i = (x_i, c t_i), by its upper triangle, as `release_gram` does.
 
-    Parameters
-    ----------
-    holder : Holder
-    label : LabelColumn
-        t_i, within [-1, 1].
-    label_weight : float, > 0
-        c.
-    mechanism : GridGaussian
-        Its sensitivity is in Frobenius norm.
-    noise : numpy.random.Generator
+    ``label``: t_i, within [-1, 1].
+    ``label_weight``: > 0; c.
+    ``mechanism``: its sensitivity is in Frobenius norm.
     """
     matrix = release_gram(holder, mechanism, noise, label=label, label_weight=label_weight)
     return NoisyMoments(matrix, label_weight, mechanism.noise_std)

@@ -46,13 +46,9 @@ def sum_mechanism(neighbours: Neighbours, clip: float, noise_multiplier: float) 
 def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:
     """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
 
-    Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
-
-    Raises
-    ------
-    ParameterError
-        If ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public facts and
-        released values, and is never so for parameters within their ranges.
+    Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget. Raises
+    ParameterError if ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public
+    facts and released values, and is never so for parameters within their ranges.
     """
     number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=_LARGEST_CLIP)
     sensitivity = l2_sensitivity * ROUNDING_SLACK

@@ -57,24 +57,8 @@ def release_largest_eigenvalue(
 ) -> tuple[float, GaussianEvent]:
     """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
 
-    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond.
-
-    Parameters
-    ----------
-    holder : Holder
-    n_public : int
-        Public number of rows.
-    neighbours : Neighbours
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
-
-    Returns
-    -------
-    float
-        Noisy value plus two standard deviations, within the public bounds.
-    GaussianEvent
-        What it cost.
+    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond: the
+    noisy value plus two standard deviations, within the public bounds.
     """
     width = holder.n_weights
     mechanism = eigenvalue_mechanism(width, n_public, neighbours, mu)

@@ -46,25 +46,14 @@ __all__ = ["NoisyMoments"]
 
 @dataclass(frozen=True)
 class NoisyMoments:
-    """The released matrix and the law of its noise.
+    """The released matrix and the law of its noise."""
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d + 1, d + 1)
-        Sum of u_i u_i' plus noise, symmetric.
-    label_weight : float, > 0
-        c, the factor of the label in u_i.
-    noise_std : float, > 0
-        s, of an entry of the diagonal; the others have s / sqrt(2).
-    """
-
-    matrix: Vector
-    label_weight: float
-    noise_std: float
+    matrix: Vector  # of shape (d + 1, d + 1); sum of u_i u_i' plus noise, symmetric
+    label_weight: float  # > 0; c, the factor of the label in u_i
+    noise_std: float  # > 0; s, of an entry of the diagonal; the others have s / sqrt(2)
 
     @property
     def gram(self) -> Vector:
-        """Noisy X'X."""
         return self.matrix[:-1, :-1]
 
     @property

@@ -45,7 +45,6 @@ _FAR: Final = 1e100
 
 
 def length_event(mu: float) -> Event:
-    """Return what `release_score_length` costs."""
     return RepeatedEvent(GaussianEvent(math.sqrt(ROUNDS) / mu), ROUNDS)
 
 
@@ -57,25 +56,10 @@ def release_score_length(
     mu: float,
     noise: np.random.Generator,
 ) -> tuple[float, Event]:
-    """Release the factor by which the scores of a model should be longer.
+    """Release the factor by which the scores of a model should be longer, between exp(-1.5) and exp(1.5).
 
-    Parameters
-    ----------
-    holder : Holder
-        Of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
-    weights : ndarray of shape (K, n_weights)
-        Released.
-    neighbours : Neighbours
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
-
-    Returns
-    -------
-    float
-        Between exp(-1.5) and exp(1.5).
-    Event
-        What it cost.
+    ``holder``: of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
+    ``weights``: of shape (K, n_weights); released.
     """
     sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
     std = sums.mechanism.noise_std
@@ -95,19 +79,10 @@ def release_score_length(
 
 @dataclass(frozen=True, eq=False)
 class ScoreMoments(RowSum):
-    """The sums of derivative and curvature in t, cut together for each row; rows as they were before shortening.
+    """The sums of derivative and curvature in t, cut together for each row; rows as they were before shortening."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_classes, n_weights)
-        Released, for whole rows.
-    factor : float
-        e^t.
-    clip, ticks_per_unit : float
-    """
-
-    weights: Vector
-    factor: float
+    weights: Vector  # of shape (n_classes, n_weights); released, for whole rows
+    factor: float  # e^t
     clip: float
     ticks_per_unit: float
 
@@ -117,7 +92,6 @@ class ScoreMoments(RowSum):
         return (2,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add the terms of a range of rows."""
         codes, scale = views
         whole, column = rows._replace(scale=scale), np.empty(len(codes))
         for first in range(lo, hi, PIECE):

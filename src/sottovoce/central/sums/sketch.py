@@ -50,7 +50,6 @@ def sketch_sensitivity(width: int) -> float:
 
 
 def bits(width: int) -> int:
-    """Return b, from the public width."""
     # 2^-0.1 is kept for rows that are longer than 1 by rounding
     return min(_MOST_BITS, math.floor((53.0 - 0.1 - math.log2(_PIECE) - 0.5 * math.log2(_deepest(width))) / 2.0))
 
@@ -62,18 +61,10 @@ def _deepest(width: int) -> int:
 
 @dataclass(frozen=True)
 class Sketch(Operation[WholeNumbers]):
-    """X'XQ for some columns of Q, in units of 2^-2b.
+    """X'XQ for some columns of Q, in units of 2^-2b."""
 
-    Attributes
-    ----------
-    width : int
-        Number of weights.
-    first, end : int
-        The columns.
-    """
-
-    width: int
-    first: int
+    width: int  # number of weights
+    first: int  # column
     end: int
 
     def on(self, part: Part) -> WholeNumbers:
@@ -97,7 +88,6 @@ class Sketch(Operation[WholeNumbers]):
         return 2 * math.ceil(4.0 ** bits(self.width) * math.sqrt(_deepest(self.width)))
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        """Allow numbers of what rows can add."""
         return type(answer) is WholeNumbers and answer.are_within(self.shape, n_rows * self.most)
 
 

@@ -25,21 +25,25 @@ from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import Targets
 from sottovoce.central.kernels import whole
-from sottovoce.central.plan import most_rows
+from sottovoce.central.plan import Plan, most_rows
 from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
+    "MAX_WEIGHTS",
     "Gram",
     "GramSum",
     "LabelColumn",
     "Triangle",
     "gram_mechanism",
     "moments_mechanism",
+    "refuse_many_weights",
     "release_gram",
 ]
 
+MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 _BITS: Final = 21  # of an entry
 _GRID: Final = 2.0**_BITS
 _MOST: Final = 2 ** (2 * _BITS)  # what a row adds to a product
@@ -55,39 +59,23 @@ _ROUNDINGS: Final = 8.0
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """The label as a further column of the rows: clip((t - location) / clip, -1, 1).
+    """The label as a further column of the rows: clip((t - location) / clip, -1, 1)."""
 
-    Attributes
-    ----------
-    targets : Targets
-        Make t from what is remembered of the rows; that of the first model is taken.
-    location, clip : float
-        Public, or released.
-    """
-
-    targets: Targets
-    location: float = 0.0
+    targets: Targets  # make t from what is remembered of the rows; that of the first model is taken
+    location: float = 0.0  # public or released, as is the clip
     clip: float = 1.0
 
     def of(self, labels: NDArray[Any]) -> Vector:
-        """Return the column."""
         column: Vector = np.clip((self.targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
         return column
 
 
 @dataclass(frozen=True)
 class Triangle:
-    """The upper triangle of a symmetric matrix of whole numbers, line by line.
-
-    Attributes
-    ----------
-    width : int
-    numbers : WholeNumbers
-        In units of 2^-42.
-    """
+    """The upper triangle of a symmetric matrix of whole numbers, line by line."""
 
     width: int
-    numbers: WholeNumbers
+    numbers: WholeNumbers  # in units of 2^-42
 
     def __add__(self, other: "Triangle") -> "Triangle":
         return Triangle(self.width, self.numbers + other.numbers)
@@ -99,21 +87,14 @@ class Triangle:
 
     @property
     def matrix(self) -> Vector:
-        """The whole matrix in double precision."""
         return symmetric(self.entries, self.width)
 
 
 @dataclass(frozen=True)
 class Gram(Operation[Triangle]):
-    """X'X of the scaled rows, with the intercept's column and, if wanted, one more.
+    """X'X of the scaled rows, with the intercept's column and, if wanted, one more."""
 
-    Attributes
-    ----------
-    label : LabelColumn or None
-        The further column.
-    """
-
-    label: LabelColumn | None = None
+    label: LabelColumn | None = None  # the further column
 
     def on(self, part: Part) -> Triangle:
         sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
@@ -125,7 +106,6 @@ class Gram(Operation[Triangle]):
         return sums.total()
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        """Allow the sum of products that are at most 1."""
         width = columns.n_weights + (self.label is not None)
         if type(answer) is not Triangle or answer.width != width or type(answer.numbers) is not WholeNumbers:
             return False
@@ -135,12 +115,7 @@ class Gram(Operation[Triangle]):
 class GramSum:
     """X'X of the rows that were added, by as many threads as may be.
 
-    Parameters
-    ----------
-    width : int
-        Of the matrix.
-    n_threads : int
-        At most so many threads add at once; fewer where their matrices would need too much memory.
+    ``n_threads``: at most so many threads add at once; fewer where their matrices would need too much memory.
     """
 
     def __init__(self, width: int, n_threads: int = 1) -> None:
@@ -152,7 +127,6 @@ class GramSum:
             adder.add(rows, lo, hi, np.empty((hi - lo, 0)) if border is None else border[:, None])
 
     def total(self) -> Triangle:
-        """Return the sum."""
         first, *others = [adder.total() for adder in self._sums.all]
         for other in others:
             first = first + other
@@ -240,23 +214,24 @@ def coordinate_factors(width: int, label_weight: float = 1.0) -> Vector:
 def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, mu: float) -> GridGaussian:
     """Return the mechanism that releases the coordinates of X'X in ticks, from public facts.
 
-    Parameters
-    ----------
-    width : int
-        Of the matrix.
-    square : float
-        How far the sum of all u u' moves between neighbours, in Frobenius norm.
-    length : float
-        Bound on |u|^2 of a row.
-    n_rows : int
-        Most rows that there may be.
-    mu : float, > 0
+    ``square``: how far the sum of all u u' moves between neighbours, in Frobenius norm.
+    ``length``: bound on |u|^2 of a row.
+    ``n_rows``: most rows that there may be.
     """
     # the finished sums are rounded to doubles: so much of their Frobenius norm, for each table
     exact = square * ROUNDING_SLACK + 2.0 * _ROUNDINGS * 2.0**-53 * n_rows * length
     useful = power_of_two_below(exact / mu) * 2.0**-_USEFUL_BITS
     tick = max(useful, power_of_two_below(n_rows * length) * 2.0**-_MOST_BITS)
     return GridGaussian(exact + rounding_norm(width * (width + 1) // 2, tick), 1.0 / mu, tick)
+
+
+def refuse_many_weights(plan: Plan) -> None:
+    """Refuse a plan that releases the matrix of more weights than fit."""
+    if plan.n_weights > MAX_WEIGHTS:
+        raise ParameterError(
+            f"solver={plan.solver!r} takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
+            f"square; got n_features = {plan.n_features}. Use solver='scd'."
+        )
 
 
 def gram_mechanism(n_weights: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:
@@ -276,21 +251,11 @@ def release_gram(
 ) -> Vector:
     """Release X'X by its upper triangle, entries beside the diagonal times sqrt(2).
 
-    Parameters
-    ----------
-    holder : Holder
-    mechanism : GridGaussian
-        Its sensitivity is in Frobenius norm.
-    noise : numpy.random.Generator
-    label : LabelColumn or None, default=None
-        A further column.
-    label_weight : float, > 0, default=1.0
-        Public factor of the further column.
+    The noise has variance s^2 on the diagonal and s^2 / 2 beside it.
 
-    Returns
-    -------
-    ndarray
-        Symmetric, with noise of variance s^2 on the diagonal and s^2 / 2 beside it.
+    ``mechanism``: its sensitivity is in Frobenius norm.
+    ``label``: a further column.
+    ``label_weight``: > 0; public factor of the further column.
     """
     width = holder.n_weights + (label is not None)
     factors = coordinate_factors(width, 1.0 if label is None else label_weight)

@@ -25,14 +25,9 @@ _ROOM: Final = 2**62  # what a word may hold at most
 
 @dataclass(frozen=True)
 class WholeNumbers:
-    """An array of whole numbers within +-2^94.
+    """An array of whole numbers within +-2^94."""
 
-    Attributes
-    ----------
-    high, low : ndarray of int64
-        Of the same shape; low is within [0, 2^32).
-    """
-
+    # Of the same shape; low is within [0, 2^32).
     high: Ticks
     low: Ticks
 
@@ -59,11 +54,7 @@ class WholeNumbers:
 class WholeSum:
     """A growing sum in one word a number, which is carried over to a second one in good time.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    most : int
-        What one row adds to a number at most, in absolute value.
+    ``most``: what one row adds to a number at most, in absolute value.
     """
 
     def __init__(self, shape: tuple[int, ...], most: int) -> None:
@@ -88,7 +79,6 @@ class WholeSum:
         self._rows = 1  # what is left is less than 2^32, or what one row adds
 
     def total(self) -> tuple[Ticks, Ticks]:
-        """Return both words of each number."""
         self._carry()
         assert self._high is not None
         return self._high, self.words
@@ -97,11 +87,7 @@ class WholeSum:
 class Shared(Generic[T]):
     """Some sums that threads take in turn: where sums are exact, it does not matter who adds to which.
 
-    Parameters
-    ----------
-    make : callable
-        Makes one that is empty.
-    count : int
+    ``make``: makes one that is empty.
     """
 
     def __init__(self, make: Callable[[], T], count: int) -> None:

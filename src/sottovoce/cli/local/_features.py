@@ -16,10 +16,7 @@ __all__ = ["protocol_arguments"]
 def protocol_arguments(schema: Schema, missing: bool) -> dict[str, Any]:
     """Return the features and the labels of a schema as arguments of `Protocol`.
 
-    Raises
-    ------
-    ParameterError
-        If the schema says something that devices do not know, or no target.
+    Raises ParameterError if the schema says something that devices do not know, or no target.
     """
     if schema.unit is not None:
         raise ParameterError(f"unit {schema.unit!r}: one report is one person. Remove unit from the schema.")

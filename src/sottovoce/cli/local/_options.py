@@ -3,58 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
+from sottovoce.cli._options import REQUIRED, argument, flag, option
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 from sottovoce.local.stored import named_errors
 
-__all__ = [
-    "DatabaseOption",
-    "MayBeMissingOption",
-    "MissingOption",
-    "ProtocolArgument",
-    "SchemaOption",
-    "TargetOption",
-    "read_protocol",
-]
+__all__ = ["DATABASE", "MAY_BE_MISSING", "MISSING", "PROTOCOL", "SCHEMA", "TARGET", "read_protocol"]
 
-ProtocolArgument = Annotated[
-    Path, typer.Argument(metavar="PROTOCOL", help="The public parameters (JSON), of `sottovoce local protocol`.")
-]
-DatabaseOption = Annotated[
-    str,
-    typer.Option(
-        "--database",
-        envvar="SOTTOVOCE_DATABASE",
-        help="sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME. A password is safer in the variable than here.",
-    ),
-]
-MissingOption = Annotated[
-    list[str] | None,
-    typer.Option("--missing", metavar="TEXT", help="A cell that holds no value. Default: an empty one."),
-]
-
-SchemaOption = Annotated[
-    Path | None, typer.Option("--schema", help="Public facts about the features and the label (TOML).")
-]
-TargetOption = Annotated[
-    str | None, typer.Option("--target", help="With --schema: the column to predict. Default: that of the schema.")
-]
-MayBeMissingOption = Annotated[
-    bool, typer.Option("--missing", help="With --schema: features may be missing; each gets a column that says so.")
-]
+PROTOCOL: Any = argument("PROTOCOL", "The public parameters (JSON), of `sottovoce local protocol`.")
+DATABASE: Any = option(
+    "--database",
+    "sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME. A password is safer in the variable than here.",
+    default=REQUIRED,
+    envvar="SOTTOVOCE_DATABASE",
+)
+MISSING: Any = option("--missing", "A cell that holds no value. Default: an empty one.", metavar="TEXT")
+SCHEMA: Any = option("--schema", "Public facts about the features and the label (TOML).")
+TARGET: Any = option("--target", "With --schema: the column to predict. Default: that of the schema.")
+MAY_BE_MISSING: Any = flag("--missing", "With --schema: features may be missing; each gets a column that says so.")
 
 
 def read_protocol(path: Path) -> Protocol:
     """Read a protocol file.
 
-    Raises
-    ------
-    ParameterError
-        If it cannot be read or is not a protocol; the message names the file.
+    Raises ParameterError if it cannot be read or is not a protocol; the message names the file.
     """
     with named_errors(path, "protocol", ParameterError):
         return Protocol.from_json(path.read_bytes())

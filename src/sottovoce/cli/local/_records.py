@@ -1,4 +1,4 @@
-"""People's records from a table, as the features of a protocol want them."""
+"""What ``sottovoce local`` reads: people's records from a table, and reports from a collector's database or files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from sottovoce.exceptions import TableError
 from sottovoce.local import CategoricalFeature, Protocol
+from sottovoce.local.server.exports import read_reports
 
-__all__ = ["Record", "read_records"]
+__all__ = ["Record", "read_records", "stream"]
 
 Record = tuple[Any, Any]
 
@@ -20,20 +21,13 @@ def read_records(
 ) -> Iterator[Record]:
     """Yield a record and its label for each line of a CSV file with a header.
 
-    Parameters
-    ----------
-    path : Path
-    protocol : Protocol
-        Its features are columns by name; without named features all columns but the label are its numbers, in order.
-    label : str or None
-        Column of the label; None yields None for each.
-    missing : collection of str, or None
-        Cells that hold no value; by default empty ones.
+    ``protocol``: its features are columns by name; without named features all columns but the label are its numbers, in
+      order.
+    ``label``: column of the label; None yields None for each.
+    ``missing``: cells that hold no value; by default empty ones.
 
-    Raises
-    ------
-    TableError
-        If a column or a value is missing, or a cell is not a number; the message names file, line and column.
+    Raises TableError if a column or a value is missing, or a cell is not a number; the message names file, line and
+    column.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -55,6 +49,17 @@ def read_records(
         raise TableError(f"{path}: cannot read the table: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise TableError(f"{path}: this is not CSV file in UTF-8: {error}.") from None
+
+
+def stream(source: str, protocol: Protocol) -> Iterator[bytes]:
+    """Yield the reports of a database (``sqlite:///...``, ``postgresql://...``) or of a file, by the thousands."""
+    if "://" not in source:
+        yield from read_reports(Path(source), protocol)
+        return
+    from sottovoce.local.collector.storage import ReportStore
+
+    with ReportStore(source, protocol) as store:
+        yield from store.reports()
 
 
 def _wanted(path: Path, names: Sequence[str], protocol: Protocol, label: str | None) -> list[str]:

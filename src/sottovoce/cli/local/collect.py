@@ -3,73 +3,64 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_protocol
+from sottovoce.cli._options import option
+from sottovoce.cli.local._options import DATABASE, PROTOCOL, read_protocol
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["collect"]
 
-_limit = partial(typer.Option, rich_help_panel="Limits")
-_operator = partial(typer.Option, rich_help_panel="For whoever runs it")
+_LIMITS = "Limits"
+_OPERATOR = "For whoever runs it"
 
 
 def collect(
-    protocol: ProtocolArgument,
-    database: DatabaseOption,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 takes a free one.")] = 8000,
-    token_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-key", help="Accept only tokens issued with this key (`sottovoce local tokens`). Default: any."
-        ),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-origin", metavar="ORIGIN", help="Pages of this origin may post, such as https://survey.example."
-        ),
-    ] = None,
-    static: Annotated[Path | None, typer.Option("--static", help="Folder with files to serve, such as a form.")] = None,
-    max_rate: Annotated[float | None, _limit("--max-rate", help="Reports a second, at most on average.")] = None,
-    max_connections: Annotated[int, _limit("--max-connections", min=1, help="Connections at the same time.")] = 512,
-    max_batch: Annotated[int, _limit("--max-batch", min=1, max=1_000, help="Reports in one request.")] = 1_000,
-    read_seconds: Annotated[float, _limit("--read-seconds", help="Within which a request must have arrived.")] = 10.0,
-    operator_key: Annotated[
-        Path | None,
-        _operator(
-            "--operator-key", help="Serve a page and /metrics on a port of their own, behind this key; made if missing."
-        ),
-    ] = None,
-    operator_host: Annotated[str, _operator("--operator-host", help="Address of that port.")] = "127.0.0.1",
-    operator_port: Annotated[
-        int, _operator("--operator-port", min=0, max=65_535, help="Never the one of devices; 0 takes a free one.")
-    ] = 8001,
-    expected: Annotated[int | None, _operator("--expected", min=1, help="Reports planned for: shown there.")] = None,
-    count_seconds: Annotated[
-        float, _operator("--count-seconds", help="Numbers that are told, also by /stats, change as seldom as this.")
-    ] = 300.0,
-    count_step: Annotated[
-        int, _operator("--count-step", min=1, help="They are rounded down to a multiple of this; 1: exact.")
-    ] = 10,
+    *,
+    protocol: Path = PROTOCOL,
+    database: str = DATABASE,
+    host: str = option("--host", "Address to listen on.", default="127.0.0.1"),
+    port: int = option("--port", "0 takes a free one.", default=8000, min=0, max=65_535),
+    token_key: Path | None = option(
+        "--token-key", "Accept only tokens issued with this key (`sottovoce local tokens`). Default: any."
+    ),
+    allow_origin: list[str] | None = option(
+        "--allow-origin", "Pages of this origin may post, such as https://survey.example.", metavar="ORIGIN"
+    ),
+    static: Path | None = option("--static", "Folder with files to serve, such as a form."),
+    max_rate: float | None = option("--max-rate", "Reports a second, at most on average.", _LIMITS),
+    max_connections: int = option("--max-connections", "Connections at the same time.", _LIMITS, default=512, min=1),
+    max_batch: int = option("--max-batch", "Reports in one request.", _LIMITS, default=1_000, min=1, max=1_000),
+    read_seconds: float = option("--read-seconds", "Within which a request must have arrived.", _LIMITS, default=10.0),
+    operator_key: Path | None = option(
+        "--operator-key",
+        "Serve a page and /metrics on a port of their own, behind this key; made if missing.",
+        _OPERATOR,
+    ),
+    operator_host: str = option("--operator-host", "Address of that port.", _OPERATOR, default="127.0.0.1"),
+    operator_port: int = option(
+        "--operator-port", "Never the one of devices; 0 takes a free one.", _OPERATOR, default=8001, min=0, max=65_535
+    ),
+    expected: int | None = option("--expected", "Reports planned for: shown there.", _OPERATOR, min=1),
+    count_seconds: float = option(
+        "--count-seconds", "Numbers that are told, also by /stats, change as seldom as this.", _OPERATOR, default=300.0
+    ),
+    count_step: int = option(
+        "--count-step", "They are rounded down to a multiple of this; 1: exact.", _OPERATOR, default=10, min=1
+    ),
 ) -> None:
     """Take reports for PROTOCOL over HTTP and keep them in a database, until interrupted.
 
     A report is acknowledged when it is on the disk. No address, no time and no token is stored or logged.
     """
+    from sottovoce.local.collector.counts import Pace
     from sottovoce.local.collector.limits import Limits
-    from sottovoce.local.collector.pace import Pace
-    from sottovoce.local.collector.secret_file import make_secret_file, read_secret_file
     from sottovoce.local.collector.server import address_of, bind, serve
     from sottovoce.local.collector.service import make_app, make_apps
     from sottovoce.local.collector.storage import ReportStore
-    from sottovoce.local.collector.tokens import TokenKey
+    from sottovoce.local.collector.tokens import TokenKey, make_secret_file, read_secret_file
 
     described = read_protocol(protocol)
     limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)

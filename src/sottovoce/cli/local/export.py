@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._files import check_writable
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import ForceOption
-from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_protocol
-from sottovoce.cli.local._sources import stream
+from sottovoce.cli._options import REQUIRED, ForceOption, option
+from sottovoce.cli.local._options import DATABASE, PROTOCOL, read_protocol
+from sottovoce.cli.local._records import stream
 from sottovoce.local.server.exports import write_reports
 
 __all__ = ["export"]
 
 
 def export(
-    protocol: ProtocolArgument,
-    database: DatabaseOption,
-    out: Annotated[Path, typer.Option("--out", help="NAME.parquet, or NAME.reports for their bytes.")],
+    *,
+    protocol: Path = PROTOCOL,
+    database: str = DATABASE,
+    out: Path = option("--out", "NAME.parquet, or NAME.reports for their bytes.", default=REQUIRED),
     force: ForceOption = False,
 ) -> None:
     """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._validation import number
-from sottovoce.cli._options import ForceOption
+from sottovoce.cli._options import REQUIRED, ForceOption, argument, option
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_number_or_auto
-from sottovoce.cli.local._options import ProtocolArgument, read_protocol
-from sottovoce.cli.local._sources import stream
+from sottovoce.cli.local._options import PROTOCOL, read_protocol
+from sottovoce.cli.local._records import stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.server.exports import refuse_repeated
 
@@ -20,25 +17,17 @@ __all__ = ["fit"]
 
 
 def fit(
-    protocol: ProtocolArgument,
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE...", help="A database (sqlite:///FILE, postgresql://...), or files .parquet and .reports."
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Where to write the model (JSON).")],
-    receipt: Annotated[
-        Path | None, typer.Option("--receipt", help="Where to write the receipt. Default: beside the model.")
-    ] = None,
-    loss: Annotated[
-        str, typer.Option("--loss", help="least squares, or hinge or logistic within a ball.")
-    ] = "least squares",
-    degree: Annotated[str, typer.Option("--degree", help="0, 1 or auto.")] = "auto",
-    radius: Annotated[float, typer.Option("--radius", help="Of the ball.")] = 1.0,
-    alpha: Annotated[
-        str | None, typer.Option("--alpha", help="Penalty of least squares, or held-out. Default: by the noise.")
-    ] = None,
+    *,
+    protocol: Path = PROTOCOL,
+    sources: list[str] = argument(
+        "SOURCE...", "A database (sqlite:///FILE, postgresql://...), or files .parquet and .reports."
+    ),
+    out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
+    receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
+    loss: str = option("--loss", "least squares, or hinge or logistic within a ball.", default="least squares"),
+    degree: str = option("--degree", "0, 1 or auto.", default="auto"),
+    radius: float = option("--radius", "Of the ball.", default=1.0),
+    alpha: str | None = option("--alpha", "Penalty of least squares, or held-out. Default: by the noise."),
     force: ForceOption = False,
 ) -> None:
     """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""

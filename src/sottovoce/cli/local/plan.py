@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import refuse_options
+from sottovoce.cli._options import REQUIRED, argument, flag, option, refuse_options
 from sottovoce.cli._output import print_columns
 from sottovoce.cli._parse import parse_numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
-from sottovoce.cli.local._options import MayBeMissingOption, SchemaOption, TargetOption, read_protocol
+from sottovoce.cli.local._options import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 
@@ -27,22 +25,16 @@ _MOST = 8  # epsilons beside each other
 
 
 def plan(
-    n: Annotated[int, typer.Option("--n", help="How many people would report.")],
-    protocol: Annotated[
-        Path | None, typer.Argument(metavar="[PROTOCOL]", help="Public parameters (JSON) that exist already.")
-    ] = None,
-    d: Annotated[int | None, typer.Option("--d", help="Number of features after encoding.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="Privacy loss of one report; several with commas between them.")
-    ] = None,
-    schema: SchemaOption = None,
-    target: TargetOption = None,
-    missing: MayBeMissingOption = False,
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", help="Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    *,
+    n: int = option("--n", "How many people would report.", default=REQUIRED),
+    protocol: Path | None = argument("[PROTOCOL]", "Public parameters (JSON) that exist already.", default=None),
+    d: int | None = option("--d", "Number of features after encoding."),
+    epsilon: str | None = option("--epsilon", "Privacy loss of one report; several with commas between them."),
+    schema: Path | None = SCHEMA,
+    target: str | None = TARGET,
+    missing: bool = MAY_BE_MISSING,
+    delta: float | None = option("--delta", "Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),
+    as_json: bool = flag("--json", "Print the plan as JSON."),
 ) -> None:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
     from sottovoce.local.planning.planning import plan_collection

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._echo import echo, write_data
-from sottovoce.cli._options import ForceOption
-from sottovoce.cli.local._options import MissingOption
+from sottovoce.cli._options import ForceOption, argument, option
+from sottovoce.cli.local._options import MISSING
 from sottovoce.cli.local._records import read_records
 
 __all__ = ["predict"]
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `sottovoce local fit`.")],
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Records as CSV with a header.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Where to write the predictions. Default: stdout.")] = None,
-    score: Annotated[
-        str | None,
-        typer.Option("--score", metavar="LABEL", help="Compare with this column; the result goes to stderr."),
-    ] = None,
-    missing: MissingOption = None,
+    *,
+    model: Path = argument("MODEL", "A model of `sottovoce local fit`."),
+    table: Path = argument("TABLE", "Records as CSV with a header."),
+    out: Path | None = option("--out", "Where to write the predictions. Default: stdout."),
+    score: str | None = option("--score", "Compare with this column; the result goes to stderr.", metavar="LABEL"),
+    missing: list[str] | None = MISSING,
     force: ForceOption = False,
 ) -> None:
     """Predict each record of TABLE with MODEL, one a line."""

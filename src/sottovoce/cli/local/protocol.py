@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._options import ForceOption, refuse_options
+from sottovoce.cli._options import REQUIRED, ForceOption, option, refuse_options
 from sottovoce.cli._output import print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
-from sottovoce.cli.local._options import MayBeMissingOption, SchemaOption, TargetOption
+from sottovoce.cli.local._options import MAY_BE_MISSING, SCHEMA, TARGET
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 
@@ -21,24 +18,17 @@ __all__ = ["protocol"]
 
 
 def protocol(
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of one report.")],
-    out: Annotated[Path, typer.Option("--out", help="Where to write the protocol (JSON).")],
-    n_expected: Annotated[int, typer.Option("--n-expected", help="Public: about how many reports will come.")],
-    schema: SchemaOption = None,
-    target: TargetOption = None,
-    missing: MayBeMissingOption = False,
-    n_features: Annotated[
-        int | None, typer.Option("--n-features", help="Instead of a schema: rows of so many numbers.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option("--classes", help="With --n-features: the two labels. Default: -1,1.")
-    ] = None,
-    label_bounds: Annotated[
-        str | None, typer.Option("--label-bounds", help="With --n-features: bounds of a label that is a number.")
-    ] = None,
-    scale: Annotated[
-        float | None, typer.Option("--scale", help="With --n-features: public bound on the norm of a row. Default: 1.")
-    ] = None,
+    *,
+    epsilon: float = option("--epsilon", "Privacy loss of one report.", default=REQUIRED),
+    out: Path = option("--out", "Where to write the protocol (JSON).", default=REQUIRED),
+    n_expected: int = option("--n-expected", "Public: about how many reports will come.", default=REQUIRED),
+    schema: Path | None = SCHEMA,
+    target: str | None = TARGET,
+    missing: bool = MAY_BE_MISSING,
+    n_features: int | None = option("--n-features", "Instead of a schema: rows of so many numbers."),
+    classes: str | None = option("--classes", "With --n-features: the two labels. Default: -1,1."),
+    label_bounds: str | None = option("--label-bounds", "With --n-features: bounds of a label that is a number."),
+    scale: float | None = option("--scale", "With --n-features: public bound on the norm of a row. Default: 1."),
     force: ForceOption = False,
 ) -> None:
     """Write the public parameters of a collection: what devices send, and what it may reveal."""

@@ -6,14 +6,11 @@ import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import ForceOption
-from sottovoce.cli.local._options import MissingOption, ProtocolArgument, read_protocol
+from sottovoce.cli._options import REQUIRED, ForceOption, argument, option
+from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
@@ -23,19 +20,16 @@ __all__ = ["randomize"]
 
 
 def randomize(
-    protocol: ProtocolArgument,
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Records as CSV with a header, one person a line.")],
-    label: Annotated[str, typer.Option("--label", help="Column of the label.")],
-    out: Annotated[
-        Path, typer.Option("--out", help="NAME.jsonl to send to a collector; NAME.reports or NAME.parquet to fit.")
-    ],
-    tokens: Annotated[
-        Path | None, typer.Option("--tokens", help="Device tokens, one a line, for the people in the same order.")
-    ] = None,
-    missing: MissingOption = None,
-    max_epsilon: Annotated[
-        float | None, typer.Option("--max-epsilon", help="Refuse a protocol that asks for more.")
-    ] = None,
+    *,
+    protocol: Path = PROTOCOL,
+    table: Path = argument("TABLE", "Records as CSV with a header, one person a line."),
+    label: str = option("--label", "Column of the label.", default=REQUIRED),
+    out: Path = option(
+        "--out", "NAME.jsonl to send to a collector; NAME.reports or NAME.parquet to fit.", default=REQUIRED
+    ),
+    tokens: Path | None = option("--tokens", "Device tokens, one a line, for the people in the same order."),
+    missing: list[str] | None = MISSING,
+    max_epsilon: float | None = option("--max-epsilon", "Refuse a protocol that asks for more."),
     force: ForceOption = False,
 ) -> None:
     """Make one report a line of TABLE. Run it once: each further run costs every person epsilon again.

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import ForceOption
-from sottovoce.cli.local._options import ProtocolArgument, read_protocol
+from sottovoce.cli._options import REQUIRED, ForceOption, flag, option
+from sottovoce.cli.local._options import PROTOCOL, read_protocol
 
 __all__ = ["survey"]
 
 
 def survey(
-    protocol: ProtocolArgument,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the page; made if it does not exist.")],
-    wording: Annotated[
-        Path | None,
-        typer.Option("--wording", help="Title, questions and choices in your words, in one language or more (TOML)."),
-    ] = None,
-    language: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--language",
-            help="Language of the page: en, de or fr; repeat it, and visitors can choose. Default: those of --wording, "
-            "else en.",
-        ),
-    ] = None,
-    invitation: Annotated[
-        bool,
-        typer.Option(
-            "--invitation",
-            help="Refuse visitors without a link of an invitation, also if the collector takes any. A page whose "
-            "collector has --token-key does it by itself.",
-        ),
-    ] = False,
+    *,
+    protocol: Path = PROTOCOL,
+    out: Path = option("--out", "Folder for the page; made if it does not exist.", default=REQUIRED),
+    wording: Path | None = option(
+        "--wording", "Title, questions and choices in your words, in one language or more (TOML)."
+    ),
+    language: list[str] | None = option(
+        "--language",
+        "Language of the page: en, de or fr; repeat it, and visitors can choose. Default: those of --wording, else en.",
+    ),
+    invitation: bool = flag(
+        "--invitation",
+        "Refuse visitors without a link of an invitation, also if the collector takes any. A page whose "
+        "collector has --token-key does it by itself.",
+    ),
     force: ForceOption = False,
 ) -> None:
     """Write a survey page for PROTOCOL: answers are randomised in the browser, and only reports are sent.

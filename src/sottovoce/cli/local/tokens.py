@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import ForceOption
-from sottovoce.cli.local._options import ProtocolArgument, read_protocol
+from sottovoce.cli._options import REQUIRED, ForceOption, option
+from sottovoce.cli.local._options import PROTOCOL, read_protocol
 
 __all__ = ["tokens"]
 
 
 def tokens(
-    protocol: ProtocolArgument,
-    key: Annotated[
-        Path, typer.Option("--key", help="File with the secret key of the tokens; made if it does not exist.")
-    ],
-    count: Annotated[int, typer.Option("--count", min=1, help="How many.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Where to write them, one a line. Default: stdout.")] = None,
+    *,
+    protocol: Path = PROTOCOL,
+    key: Path = option("--key", "File with the secret key of the tokens; made if it does not exist.", default=REQUIRED),
+    count: int = option("--count", "How many.", default=REQUIRED, min=1),
+    out: Path | None = option("--out", "Where to write them, one a line. Default: stdout."),
     force: ForceOption = False,
 ) -> None:
     """Issue device tokens: each entitles to one report. Give each person one, by a way that reaches only them."""

@@ -13,10 +13,8 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_columns
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import ComputeSite, Helper, Party
-from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
-from sottovoce.vertical.engines.site import ENGINES
-from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
-from sottovoce.vertical.protocols.secure.plan import SecurePlan
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
+from sottovoce.vertical.protocols.secure.plan import SecureBallPlan, SecurePlan
 
 __all__ = ["JointTrial"]
 
@@ -28,11 +26,6 @@ class JointTrial:
 
     With an engine that is installed each party computes in a process of its own, over loopback; else, and with
     ``engine="in-process"``, in this one.
-
-    Parameters
-    ----------
-    helpers : sequence of str
-    estimator : VerticalEstimator
     """
 
     def __init__(self, helpers: Sequence[str], estimator: Any) -> None:
@@ -68,7 +61,6 @@ class JointTrial:
             _WORKER.setLevel(level)
 
     def print(self) -> None:
-        """Show what each process did, after a joint training."""
         if not isinstance(self._estimator.plan_, (SecurePlan, SecureBallPlan)):
             return
         plan = self._estimator.plan_.joint
@@ -94,7 +86,6 @@ class _Log(logging.Handler):
         self.used: dict[str, tuple[str, str, str]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take down a record."""
         party, pid = getattr(record, "party", None), getattr(record, "pid", None)
         if party is None or pid is None:
             return

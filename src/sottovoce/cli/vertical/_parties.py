@@ -26,7 +26,6 @@ from sottovoce.vertical.alignment.matching import AlignmentReport
 
 __all__ = [
     "Gathered",
-    "GivenBounds",
     "PartyFacts",
     "PartySource",
     "SeveralTables",
@@ -51,7 +50,6 @@ class PartyFacts:
     nonnegative: bool
 
     def make(self, X: Any, *, ids: Any = None, y: Any = None) -> Party:
-        """Return the party with its rows."""
         return Party(
             X, ids, name=self.name, y=y, data_norm=self.data_norm, data_bound=self.data_bound,
             nonnegative=self.nonnegative,
@@ -60,33 +58,6 @@ class PartyFacts:
     def stand_in(self) -> Party:
         """Return a party with the same facts and one empty row, to check a plan with."""
         return self.make(np.zeros((1, len(self.feature_names))))
-
-
-@dataclass(frozen=True, slots=True)
-class GivenBounds:
-    """Row and entry bounds of the command line, each ``NAME=NUMBER`` or ``NUMBER`` for all."""
-
-    data_norm: Sequence[str] = ()
-    data_bound: Sequence[str] = ()
-
-    def norms(self, names: Collection[str]) -> dict[str, float]:
-        """Return the bounds on the norms of rows, by party."""
-        return _by_party("--data-norm", self.data_norm, names)
-
-    def largest(self, names: Collection[str]) -> dict[str, float]:
-        """Return the bounds on entries, by party."""
-        return _by_party("--data-bound", self.data_bound, names)
-
-
-def _by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, float]:
-    bounds = {}
-    for name, text in parse_by_party(option, given, names).items():
-        try:
-            value = float(text)
-        except ValueError:
-            raise ParameterError(f"{option} {name}: {text!r} is not a number. Write {option} {name}=1.5.") from None
-        bounds[name] = number(f"{option} {name}", value, above=0.0)
-    return bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +72,14 @@ class Gathered:
         return self.parties[0].n_rows
 
     def take(self, rows: Any) -> list[Party]:
-        """Return the parties with these people only."""
         return [party.take(rows) for party in self.parties]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartySource:
-    """What turns files into parties, by public facts alone.
+    """What turns files into parties, by public facts alone: who they are, in order, and how their files are written.
 
-    Attributes
-    ----------
-    facts : tuple of PartyFacts
-        The parties, in order.
-    label_holder : str
-        The party with the labels.
-    reading : Reading
-        How files are written.
-    classes, label_bounds : tuple or None
-        The public list of classes, for a classifier; the public bounds of the labels, for a regression.
+    A classifier has the public list of its classes, a regression the public bounds of its labels.
     """
 
     facts: tuple[PartyFacts, ...]
@@ -128,7 +89,6 @@ class PartySource:
     label_bounds: tuple[float, float] | None
 
     def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties of these files, with their rows and the labels."""
         raise NotImplementedError
 
 
@@ -157,13 +117,11 @@ class SeveralTables(PartySource):
 
     encoders: Mapping[str, Encoder]
     id_columns: Mapping[str, str]
-    method: str
     duplicates: str
 
     def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties of these files, in the order of the parties, with the people whom all of them hold."""
         parties = [self._read_party(facts, path) for facts, path in zip(self.facts, paths, strict=True)]
-        aligned = align(parties, method=self.method, duplicates=self.duplicates)
+        aligned = align(parties, duplicates=self.duplicates)
         return Gathered(cast("list[Party]", list(aligned.parties.values())), aligned.report)
 
     def _read_party(self, facts: PartyFacts, path: Path) -> Party:
@@ -206,28 +164,13 @@ def name_tables(tables: Sequence[str]) -> dict[str, Path]:
 
 
 def split_schema(
-    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, bounds: GivenBounds, reading: Reading,
-    label_holder: str | None,
+    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, *, data_norm: Sequence[str],
+    data_bound: Sequence[str], reading: Reading, label_holder: str | None,
 ) -> SplitTable:  # fmt: skip
     """Return the source of one table with named columns.
 
-    Parameters
-    ----------
-    schema : Schema
-        With a target.
-    given : sequence of str
-        ``NAME=column,column``; a NAME alone has all other feature columns.
-    sizes : sequence of int or None
-        Instead: how many feature columns each party has, in the order of the schema.
-    bounds : GivenBounds
-    reading : Reading
-    label_holder : str or None
-        None: the first party.
-
-    Raises
-    ------
-    ParameterError
-        If a column has no party, or two, or is none.
+    Each of ``given`` is ``NAME=column,column``; a NAME alone has all other feature columns. ``sizes`` say instead how
+    many feature columns each party has, in the order of the schema. Without a label holder it is the first party.
     """
     features = [column.name for column in schema.feature_columns]
     columns = _by_name(features, given) if sizes is None else _by_size(features, sizes)
@@ -238,7 +181,8 @@ def split_schema(
         for name, held in columns.items()
     }
     return SplitTable(
-        facts=_facts_of(encoders, bounds), label_holder=_label_holder(label_holder, list(columns)), reading=reading,
+        facts=_facts_of(encoders, data_norm, data_bound), reading=reading,
+        label_holder=_label_holder(label_holder, list(columns)),
         classes=schema.classes, label_bounds=schema.label_bounds, schema=schema, encoders=encoders,
     )  # fmt: skip
 
@@ -292,22 +236,9 @@ def _by_size(features: Sequence[str], sizes: Sequence[int]) -> dict[str, list[st
 
 
 def find_schema(table: Path, given: str | None, target: str | None = None, *, option: str) -> Schema:
-    """Return the schema of a table, from the file given or from the one beside the table.
+    """Return the schema of a table, from the file given or from the one beside the table; a draft is refused.
 
-    Parameters
-    ----------
-    table : Path
-        Beside it: the same name up to the first point, then .toml.
-    given : str or None
-    target : str or None
-        None: the schema's own.
-    option : str
-        How to give it, for the message.
-
-    Raises
-    ------
-    ParameterError, SchemaError
-        If there is none, or it is wrong or a draft.
+    Beside it: the same name up to the first point, then .toml. ``option`` is how to give it, for the message.
     """
     beside = table.with_name(f"{table.name.partition('.')[0]}.toml")
     if given is None and not beside.is_file():
@@ -327,24 +258,12 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
 
 def several_tables(
     schemas: Mapping[str, Schema], *, target: str | None, label_holder: str | None, ids: Sequence[str],
-    bounds: GivenBounds, method: str, duplicates: str, reading: Reading,
+    data_norm: Sequence[str], data_bound: Sequence[str], duplicates: str, reading: Reading,
 ) -> SeveralTables:  # fmt: skip
     """Return the source of one table a party.
 
-    Parameters
-    ----------
-    schemas : mapping of str to Schema
-        By party.
-    target : str or None
-        The label's column; None: that of the one schema that names a target.
-    label_holder : str or None
-        Must be the party whose schema describes the label, if given.
-    ids : sequence of str
-        ``NAME=COLUMN`` or ``COLUMN``.
-    bounds : GivenBounds
-    method, duplicates
-        Of `sottovoce.vertical.align`.
-    reading : Reading
+    The label's column is ``target``, else that of the one schema that names a target; a label holder that is given must
+    be that party. Each of ``ids`` is ``NAME=COLUMN`` or ``COLUMN``.
     """
     holder = _holder_of_labels(schemas, target, label_holder)
     id_columns = parse_by_party("--id", ids, schemas)
@@ -365,8 +284,8 @@ def several_tables(
         encoders[name] = Encoder(labelled, labelled=name == holder)
     labelled = encoders[holder].schema
     return SeveralTables(
-        facts=_facts_of(encoders, bounds), label_holder=holder, reading=reading, classes=labelled.classes,
-        label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns, method=method,
+        facts=_facts_of(encoders, data_norm, data_bound), label_holder=holder, reading=reading,
+        classes=labelled.classes, label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns,
         duplicates=duplicates,
     )  # fmt: skip
 
@@ -406,18 +325,25 @@ def _label_holder(given: str | None, names: Sequence[str], default: str | None =
     return given
 
 
-def _facts_of(encoders: Mapping[str, Encoder], bounds: GivenBounds) -> tuple[PartyFacts, ...]:
+def _bounds(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, float]:
+    bounds = {}
+    for name, text in parse_by_party(option, given, names).items():
+        try:
+            value = float(text)
+        except ValueError:
+            raise ParameterError(f"{option} {name}: {text!r} is not a number. Write {option} {name}=1.5.") from None
+        bounds[name] = number(f"{option} {name}", value, above=0.0)
+    return bounds
+
+
+def _facts_of(
+    encoders: Mapping[str, Encoder], data_norm: Sequence[str], data_bound: Sequence[str]
+) -> tuple[PartyFacts, ...]:
     """Return the facts that the schemas tell, with tighter bounds where these were given; features are in [-1, 1]."""
-    norms, largest = bounds.norms(encoders), bounds.largest(encoders)
+    norms, largest = _bounds("--data-norm", data_norm, encoders), _bounds("--data-bound", data_bound, encoders)
     return tuple(
-        PartyFacts(
-            name,
-            encoder.feature_names,
-            norms.get(name, encoder.data_norm),
-            largest.get(name, 1.0),
-            encoder.nonnegative,
-        )
-        for name, encoder in encoders.items()
+        PartyFacts(name, each.feature_names, norms.get(name, each.data_norm), largest.get(name, 1.0), each.nonnegative)
+        for name, each in encoders.items()
     )
 
 

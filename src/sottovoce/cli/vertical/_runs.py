@@ -57,16 +57,10 @@ def submitted(kit: Kit, office: Office, spec: RunSpec, *, again: bool = False, w
 
 
 def do_run(kit: Kit, spec: RunSpec, *, again: bool = False, wait: float, quiet: bool) -> dict[str, Any]:
-    """Submit a run, follow it, and return what it says at its end.
+    """Submit a run, follow it, and return what it says at its end; a `PartyError` has its own message if it failed.
 
-    It is written down once all parties are there; ``again`` goes on with one that was.
-
-    Raises
-    ------
-    PartyError
-        If it failed; the message is its own.
-    KeyboardInterrupt
-        After the job was ended at all sites; its notes say what stays.
+    It is written down once all parties are there; ``again`` goes on with one that was. An interrupt ends the job at all
+    sites first, and its notes say what stays.
     """
     say = _Line(quiet)
     with open_office(kit) as office:
@@ -132,7 +126,6 @@ def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
 
 
 def print_json(content: Mapping[str, object]) -> None:
-    """Print one JSON object."""
     echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
@@ -150,7 +143,6 @@ class _Line:
             echo(text, err=True)
 
     def progress(self, state: Mapping[str, Any]) -> None:
-        """Print where the run is, if it has moved."""
         text = progress_text(state)
         if self._quiet or text == self._last:
             return

@@ -8,8 +8,8 @@ import typer
 
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument, flag, option
+from sottovoce.vertical.flare.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 from sottovoce.vertical.flare.processes import check_site, run_site
 
 __all__ = ["coordinator"]

@@ -120,7 +120,6 @@ def _people(table: dict[str, Any]) -> str:
 
 
 def budget_rows(budget: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Yield what is left of the budget."""
     if budget is None:
         yield "budget", "NONE: what is allowed is answered however often, with or without noise"
         return
@@ -132,7 +131,6 @@ def budget_rows(budget: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
 
 
 def cap_rows(caps: dict[str, Any], budget: dict[str, Any] | None, coordinator: str) -> Iterator[tuple[str, str]]:
-    """Yield what the coordinator may use in all, and what it has used."""
     if budget is not None:
         most = "no cap beside the budget" if budget["cap"] is None else f"at most {budget['cap']:g}"
         yield "cap, epsilon", f"{most}; {coordinator} has used {budget['spent_by_coordinator']:.6g}"

@@ -36,7 +36,6 @@ from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
 from sottovoce.cli.vertical._parties import (
     Gathered,
-    GivenBounds,
     PartyFacts,
     PartySource,
     find_schema,
@@ -54,7 +53,7 @@ from sottovoce.vertical import (
     VerticalLasso,
     VerticalSparseLogisticRegression,
 )
-from sottovoce.vertical.alignment.matching import DUPLICATES, METHODS, AlignmentReport
+from sottovoce.vertical.alignment.matching import DUPLICATES, AlignmentReport
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
@@ -92,7 +91,6 @@ class _Given:
     id: list[str] = option(
         "--id", "Column that identifies people; NAME=COL where it differs.", _SEVERAL, metavar="COL", default=[]
     )
-    align: str | None = option("--align", f"{' or '.join(METHODS)}. Default: exact.", _SEVERAL)
     duplicates: str | None = option(
         "--duplicates", "Identifiers that repeat at a party: error, or drop all their rows. Default: error.", _SEVERAL
     )
@@ -132,11 +130,6 @@ class _Given:
         default=[],
     )
     reading: Reading
-
-    @property
-    def bounds(self) -> GivenBounds:
-        """The bounds on rows and entries."""
-        return GivenBounds(self.data_norm, self.data_bound)
 
 
 @with_groups
@@ -206,9 +199,7 @@ def _parties_of(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
     """Return who the parties are, the files to train on and those to test on; no table is read."""
     if len(given.tables) > 1:
         return _several_tables(given)
-    refuse_fields(
-        "is for several tables, which are aligned; one table is aligned already", given, "id", "align", "duplicates"
-    )
+    refuse_fields("is for several tables, which are aligned; one table is aligned already", given, "id", "duplicates")
     if len(given.test) > 1:
         raise ParameterError(f"--test: one table is split, and so is one table of test people; got {len(given.test)}.")
     if given.party and given.sizes is not None:
@@ -230,7 +221,10 @@ def _split_table(given: _Given, path: Path) -> PartySource:
     schema = find_schema(path, given.schema[0] if given.schema else None, given.target, option="--schema FILE")
     Encoder(schema)  # it names a target
     sizes = None if given.sizes is None else parse_sizes("--sizes", given.sizes)
-    return split_schema(schema, given.party, sizes, given.bounds, given.reading, given.label_holder)
+    return split_schema(
+        schema, given.party, sizes, data_norm=given.data_norm, data_bound=given.data_bound, reading=given.reading,
+        label_holder=given.label_holder,
+    )  # fmt: skip
 
 
 def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
@@ -247,8 +241,8 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     files = parse_by_party("--schema", given.schema, paths)
     schemas = {name: find_schema(path, files.get(name), option=f"--schema {name}=FILE") for name, path in paths.items()}
     source = several_tables(
-        schemas, target=given.target, label_holder=given.label_holder, ids=given.id, bounds=given.bounds,
-        method=choice("--align", "exact" if given.align is None else given.align, METHODS),
+        schemas, target=given.target, label_holder=given.label_holder, ids=given.id,
+        data_norm=given.data_norm, data_bound=given.data_bound,
         duplicates=choice("--duplicates", "error" if given.duplicates is None else given.duplicates, DUPLICATES),
         reading=given.reading,
     )  # fmt: skip
@@ -362,8 +356,7 @@ def _print_parties(source: PartySource, gathered: Gathered) -> None:
 def _print_run(estimator: VerticalEstimator, n_train: int, n_held_out: int, report: AlignmentReport | None) -> None:
     rows = [("model", type(estimator).__name__)]
     if report is not None:
-        rows += [("people in common", f"{report.n_common:,}"), ("aligned by", report.method)]
-        rows += [("bytes, alignment", f"{report.total_bytes:,}")] if report.bytes_sent else []
+        rows += [("people in common", f"{report.n_common:,}")]
     rows += [
         ("people trained on", f"{n_train:,}"),
         ("people to compare on", f"{n_held_out:,}"),

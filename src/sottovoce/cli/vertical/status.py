@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument, flag
 from sottovoce.cli._output import print_columns, print_rows
+from sottovoce.cli.vertical._runs import progress_text
 from sottovoce.cli.vertical.party import budget_rows, cap_rows
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.jobs import who_is_connected
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.notice import site_history
+from sottovoce.vertical.flare.notice import budget_of, site_history
+from sottovoce.vertical.flare.runs import find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
 
 __all__ = ["status"]
@@ -32,9 +35,7 @@ def status(
     """Show what a party was asked, what was charged and what is left; or a coordinator's runs."""
     opened = Kit.open(kit)
     if opened.kind == "coordinator":
-        from sottovoce.cli.vertical._run_status import show_runs
-
-        show_runs(opened, run, as_json=as_json)
+        _show_runs(opened, run, as_json=as_json)
         return
     if run is not None:
         raise ParameterError(f"RUN {run}: {opened.folder} is the kit of a party, which knows no names of runs.")
@@ -97,3 +98,55 @@ def _refusal(refused: dict[str, Any]) -> tuple[str, ...]:
 
 def _at(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+# ------------------------------------------------------------------ a coordinator
+
+
+def _show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
+    """Print who is connected to a coordinator, its budget and where all runs are; or one of the runs."""
+    if run is not None:
+        state = run_state(find_run(kit.runs, run))
+        if as_json:
+            echo(json.dumps(state, indent=2))
+        else:
+            _print_runs(kit, [state])
+        return
+    facts: dict[str, Any] = {
+        "site": kit.name,
+        "kind": kit.kind,
+        "federation": kit.federation.name,
+        "connected": who_is_connected(kit),
+        "budget": budget_of(Site.read(kit)),
+        "runs": [run_state(folder) for folder in list_runs(kit.runs)],
+    }
+    if as_json:
+        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        return
+    print_rows(f"{kit.name}: the coordinator of the federation {facts['federation']}", _rows_of_coordinator(kit, facts))
+    if facts["runs"]:
+        _print_runs(kit, facts["runs"])
+
+
+def _rows_of_coordinator(kit: Kit, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    connected = facts["connected"]
+    if connected is None:
+        yield "process", f"does not answer. Start it: sottovoce vertical coordinator {kit.folder}"
+    else:
+        yield "connected", ", ".join(connected) or "nobody"
+        yield "not connected", ", ".join(sorted({*kit.federation.parties} - {*connected})) or "nobody"
+    if facts["budget"] is not None:
+        yield from budget_rows(facts["budget"])
+    if not facts["runs"]:
+        yield "runs", f"no run yet. Start one: sottovoce vertical train {kit.folder}"
+
+
+def _print_runs(kit: Kit, states: Sequence[Mapping[str, Any]]) -> None:
+    print_columns(
+        f"Runs of {kit.name}", ("run", "to", "begun", "where it is"), map(_row_of_run, states), ends_in_words=True
+    )
+
+
+def _row_of_run(state: Mapping[str, Any]) -> tuple[str, ...]:
+    said = progress_text(state) + (f"\n{state['error']}" if state.get("error") else "")
+    return str(state["run"]), f"{state['purpose']} {state['model']}", state["begun"], said

@@ -20,38 +20,20 @@ _EXACT = GaussianAccountant()
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """Public facts and privacy parameters of a search, and how the budget becomes that of one trial.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Budget of the whole search.
-    adjacency : Adjacency
-    n_iter : float
-        Expected number of trials.
-    distribution : str
-        A key of `DISTRIBUTIONS`.
-    scoring : str
-    score_bound : float
-        Bound on a row's loss.
-    validation_size : float
-        Probability with which a row is held out.
-    n_samples : int
-        Public number of rows (a stand-in for it under add-remove adjacency), held-out rows included.
-    n_features : int
-    """
+    """Public facts and privacy parameters of a search, and how the budget becomes that of one trial."""
 
     is_private: ClassVar[bool] = True  # there is no search without noise
 
+    # Budget of the whole search.
     epsilon: float
     delta: float
     adjacency: Adjacency
-    n_iter: float
-    distribution: str
+    n_iter: float  # expected number of trials
+    distribution: str  # a key of `DISTRIBUTIONS`
     scoring: str
-    score_bound: float
-    validation_size: float
-    n_samples: int
+    score_bound: float  # bound on a row's loss
+    validation_size: float  # probability with which a row is held out
+    n_samples: int  # public number of rows (a stand-in for it under add-remove adjacency), held-out rows included
     n_features: int
 
     @property
@@ -61,15 +43,12 @@ class SearchPlan:
 
     @property
     def event(self) -> Event:
-        """What the search costs."""
         return self.event_of(GaussianEvent(self.noise_multiplier))
 
     def event_of(self, trial: Event) -> Event:
-        """Return the event of a search whose trials cost ``trial``."""
         return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
 
     def settle(self) -> None:
-        """Compute the noise, or refuse a budget that none can meet."""
         _ = self.event
 
     @property
@@ -102,7 +81,6 @@ class SearchPlan:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "adjacency"}
 
     def details(self) -> dict[str, object]:
-        """Return the parameters of the search for summary and receipt."""
         return {
             "expected number of trials": self.n_iter,
             "distribution of the number of trials": self.distribution,
@@ -122,7 +100,6 @@ class SearchPlan:
         return 0.5 * self.score_bound * self.adjacency.sum_factor * self.noise_multiplier / held_out
 
     def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers."""
         return {
             "n_samples": self.n_samples,
             "n_features": self.n_features,

@@ -35,10 +35,7 @@ def scoring_for(
 ) -> tuple[str, float]:
     """Return the name of the score and the bound on a row's loss, from public facts.
 
-    Raises
-    ------
-    ParameterError
-        If the score does not fit the estimator, or the bound the score.
+    Raises ParameterError if the score does not fit the estimator, or the bound the score.
     """
     offered: tuple[str, ...] = _REGRESSION if isinstance(estimator, DPLinearRegressor) else _CLASSIFICATION
     if not hasattr(estimator, "predict_proba"):
@@ -59,15 +56,10 @@ def scoring_for(
 def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vector) -> Vector:
     """Return the loss of each row, within [0, ``bound``] whatever the row is.
 
-    Parameters
-    ----------
-    name, bound
-        From `scoring_for`.
-    model : DPLinearEstimator
-        Trained.
-    X : ndarray or CSR matrix of shape (n, d)
-    y : ndarray of shape (n,)
-        Labels, or places in ``model.classes_``.
+    ``name``, ``bound``: from `scoring_for`.
+    ``model``: trained.
+    ``X``: of shape (n, d).
+    ``y``: of shape (n,); labels, or places in ``model.classes_``.
     """
     margins = margins_of(model, X)
     if name == "neg_mean_squared_error":
@@ -102,13 +94,6 @@ def release_sum(
     """Release sum_i (1 - 2 loss_i / bound) with noise; each term is within [-1, 1].
 
     A row that is not there contributes 0, the middle of the range, so that its term moves the sum by 1 and not by 2.
-
-    Returns
-    -------
-    float
-        The noisy sum.
-    GaussianEvent
-        What it cost.
     """
     mechanism = score_mechanism(adjacency, noise_multiplier)
     terms = np.clip(1.0 - 2.0 * (losses / bound), -1.0, 1.0)

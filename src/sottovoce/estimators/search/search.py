@@ -1,15 +1,13 @@
 """Hyper-parameter search with one receipt: a random, secret number of trials, the best by a noisy score."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
@@ -21,7 +19,7 @@ from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators.base import PrivateEstimator, not_covered
+from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
@@ -43,16 +41,8 @@ __all__ = ["DPSearchCV", "search_receipt"]
 _Trial = tuple[dict[str, Any], DPLinearEstimator]
 
 
-def _best_has(name: str) -> Callable[["DPSearchCV"], bool]:
-    def check(self: "DPSearchCV") -> bool:
-        getattr(getattr(self, "best_estimator_", self.estimator), name)  # its AttributeError says what is missing
-        return True
-
-    return check
-
-
 @estimator
-class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ignore[misc]
+class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ignore[misc]
     r"""Random search over hyper-parameters with differential privacy, one budget and one receipt for all of it.
 
     Each trial draws hyper-parameters at random, trains on one part of the rows with a part of the budget, and scores
@@ -147,7 +137,6 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
     )
 
     def _checked(self) -> DPLinearEstimator:
-        """Return the estimator, if it is one that can be searched."""
         if not isinstance(self.estimator, DPLinearEstimator):
             raise ParameterError(
                 f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
@@ -174,15 +163,12 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         return self.estimator
 
     def known_models(self) -> int | None:
-        """Return the number of models of a trial from constructor parameters alone, or None."""
         return self._checked().known_models()
 
     def planned_models(self) -> int:
-        """Return the number of models of a trial that is known from parameters or an earlier fit of the estimator."""
         return self._checked().planned_models()
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> SearchPlan:
-        """Return the frozen plan for public facts; every parameter is checked."""
         prototype = self._checked()
         epsilon = number("epsilon", self.epsilon, above=0.0, at_most=MAX_EPSILON)
         delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
@@ -298,46 +284,16 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
             trials.append((params, _trial(prototype, params, plan, n_models, seed)))
         return trials
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The public list of classes."""
-        found: NDArray[Any] = self.best_estimator_.classes_
-        return found
+    def _prototype(self) -> Any:
+        return getattr(self, "best_estimator_", self.estimator)
 
-    def _best(self) -> Any:
+    def _model(self) -> Any:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the best model; see its ``predict``."""
-        predicted: NDArray[Any] = self._best().predict(X)
-        return predicted
-
-    @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Vector:
-        """Return the scores of the best model; see its ``decision_function``."""
-        scores: Vector = self._best().decision_function(X)
-        return scores
-
-    @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Vector:
-        """Return the probabilities of the best model; see its ``predict_proba``."""
-        probabilities: Vector = self._best().predict_proba(X)
-        return probabilities
-
-    @available_if(_best_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Return the logarithms of `predict_proba`."""
-        logarithms: Vector = self._best().predict_log_proba(X)
-        return logarithms
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return accuracy or R^2 of the best model on X and y, without noise: not covered by the receipt."""
-        return float(self._best().score(X, y))
-
     def to_sklearn(self, **options: Any) -> Any:
         """Return the best model as a plain estimator of scikit-learn; see its ``to_sklearn``."""
-        return self._best().to_sklearn(**options)
+        return self._model().to_sklearn(**options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,18 +22,15 @@ _UNREAD: Final = frozenset({Reason.TOO_LARGE, Reason.TOO_SLOW, Reason.MEDIA_TYPE
 
 
 def document(content: Any, status: int = 200, **headers: str) -> Response:
-    """Return an answer in JSON."""
     text = json.dumps(content, separators=(",", ":"))
     return Response(text, status, headers={**_HEADERS, **headers}, media_type="application/json")
 
 
 def accepted() -> Response:
-    """Return the answer to a report that is on the disk."""
     return document(ACCEPTED)
 
 
 def refused(reason: Reason) -> Response:
-    """Return the answer to a refused request, or to the refused report of a request with one."""
     headers = {"Retry-After": "1"} if reason in _RETRY else {"Connection": "close"} if reason in _UNREAD else {}
     return document(REFUSED[reason], reason.status, **headers)
 

@@ -26,7 +26,6 @@ class Discretion:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         started = False
 
         async def watched(message: Message) -> None:
@@ -49,13 +48,11 @@ class PlainFormatter(logging.Formatter):
     """Writes the class and the place of an error, never its message or its traceback."""
 
     def formatException(self, ei: object) -> str:  # noqa: N802
-        """Return the class and the place."""
         error = ei[1] if isinstance(ei, tuple) else None
         return place_of(error) if isinstance(error, BaseException) else "an error"
 
 
 def place_of(error: BaseException) -> str:
-    """Return the class of an error and the line that raised it."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

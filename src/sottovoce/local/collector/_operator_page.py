@@ -4,50 +4,23 @@ from __future__ import annotations
 
 import html
 from datetime import UTC, datetime
+from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Final
 
-from sottovoce.local.collector.traffic import BOUNDS
+from sottovoce._version import __version__
+from sottovoce.local.collector.counts import BOUNDS
 
 if TYPE_CHECKING:
+    from sottovoce.local.collector.counts import Picture
     from sottovoce.local.collector.operator import Facts
-    from sottovoce.local.collector.told import Picture
 
 __all__ = ["page"]
 
-_PAGE: Final = Template("""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<link rel="stylesheet" href="/style.css">
-<link rel="icon" href="data:,">
-</head>
-<body>
-<main>
-<h1>Collector</h1>
-<p class="verdict $kind">$verdict</p>
-$warning$numbers
-<section aria-labelledby="health">
-<h2 id="health">Health, now</h2>
-<dl>
-$health
-</dl>
-</section>
-<p><a href="/">Look again</a></p>
-</main>
-<footer>
-<p>Numbers are $pace. $meaning A monitoring system reads them at <code>/metrics</code>.</p>
-</footer>
-</body>
-</html>
-""")
+_PAGE: Final = Template(files("sottovoce.local.collector").joinpath("operator.html").read_text(encoding="utf-8"))
 
 
 def page(facts: Facts) -> str:
-    """Return the page."""
     verdict = "Reports are being taken." if facts.ready else "Reports cannot be stored now. Look at the database."
     warning = (
         ""
@@ -61,7 +34,7 @@ def page(facts: Facts) -> str:
         *free,
         ("Tokens", "those issued with the key" if facts.only_issued_tokens else "any"),
         ("Protocol", f"{facts.protocol.id.hex()}, epsilon {facts.protocol.epsilon:g}"),
-        ("Version", f"sottovoce {facts.version}"),
+        ("Version", f"sottovoce {__version__}"),
         ("Running since", _time(facts.started)),
     ]
     return _PAGE.substitute(
@@ -71,8 +44,8 @@ def page(facts: Facts) -> str:
         warning=warning,
         numbers=_numbers(facts),
         health="\n".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in health),
-        pace=_text(facts.pace),
-        meaning="They are not a list of arrival times." if facts.coarse else "This is nearly a list of arrival times.",
+        pace=_text(str(facts.pace)),
+        meaning=f"{'They are not' if facts.pace.is_coarse else 'This is nearly'} a list of arrival times.",
     )
 
 
@@ -103,8 +76,8 @@ def _refused(picture: Picture) -> str:
 
 
 def _requests(picture: Picture) -> str:
-    rows = [(f"{path}, answered {status}", f"{count:,}") for (path, status), count in picture.traffic.requests.items()]
-    times = _quick(picture.traffic.within)
+    rows = [(f"{path}, answered {status}", f"{count:,}") for (path, status), count in picture.requests.items()]
+    times = _quick(picture.within)
     return _table("requests", "Requests to this process", ("Request", "Number"), rows, "None to speak of.") + times
 
 

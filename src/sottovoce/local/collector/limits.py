@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from sottovoce._validation import number, whole_number
 
-__all__ = ["MAX_BATCH", "Limits"]
+__all__ = ["MAX_BATCH", "Limits", "RateLimit"]
 
 MAX_BATCH: Final = 1_000
 
@@ -49,3 +51,28 @@ class Limits:
             number(name, getattr(self, name), above=0.0)
         if self.max_rate is not None:
             number("max_rate", self.max_rate, above=0.0)
+
+
+class RateLimit:
+    """Admits ``rate`` reports a second on average, and two seconds' worth (or one whole request) at once.
+
+    ``rate``: None admits everything.
+    ``clock``: seconds that never run back.
+    """
+
+    def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._debt = 0.0  # in reports
+        self._since = clock()
+
+    def admit(self, n: int) -> bool:
+        if self._rate is None:
+            return True
+        now = self._clock()
+        self._debt = max(0.0, self._debt - self._rate * (now - self._since))
+        self._since = now
+        if self._debt > 0 and self._debt + n > 2 * self._rate:
+            return False
+        self._debt += n
+        return True

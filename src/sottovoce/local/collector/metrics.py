@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sottovoce.local.collector.traffic import BOUNDS
+from sottovoce._version import __version__
+from sottovoce.local.collector.counts import BOUNDS
 
 if TYPE_CHECKING:
     from sottovoce.local.collector.operator import Facts
@@ -24,7 +25,6 @@ _PREFIX: Final = "sottovoce_collector"
 
 
 def text(facts: Facts) -> bytes:
-    """Return the numbers of a moment."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Numbers(facts))
     return generate_latest(registry)
@@ -37,7 +37,7 @@ class _Numbers(Collector):
     def collect(self) -> Iterator[Metric]:
         facts = self._facts
         about = GaugeMetricFamily(f"{_PREFIX}_info", "What runs.", labels=["version", "protocol"])
-        about.add_metric([facts.version, facts.protocol.id.hex()], 1)
+        about.add_metric([__version__, facts.protocol.id.hex()], 1)
         yield about
         yield _gauge("start_time_seconds", "When this process began, in seconds since 1970.", facts.started)
         yield _gauge("ready", "1 if reports can be stored now.", int(facts.ready))
@@ -47,8 +47,7 @@ class _Numbers(Collector):
             yield _gauge("reports_expected", "Reports that are planned for.", facts.expected)
         if facts.picture is None:
             return
-        seen = facts.picture.traffic
-        rule = f"{facts.pace[0].upper()}{facts.pace[1:]}."
+        rule = f"{str(facts.pace).capitalize()}."
         yield _gauge("counted_at_seconds", "Of when the numbers below are, in seconds since 1970.", facts.picture.at)
         yield _gauge("reports_stored", f"Reports in the database. {rule}", facts.picture.stored)
         refused = CounterMetricFamily(
@@ -60,7 +59,7 @@ class _Numbers(Collector):
         requests = CounterMetricFamily(
             f"{_PREFIX}_requests", f"Requests to this process. {rule}", labels=["path", "status"]
         )
-        for (path, status), count in seen.requests.items():
+        for (path, status), count in facts.picture.requests.items():
             requests.add_metric([path, str(status)], count)
         yield requests
         # without the sum of all times, which would give single ones away
@@ -68,7 +67,7 @@ class _Numbers(Collector):
             f"{_PREFIX}_report_seconds", f"Requests with reports, by the time until their answer. {rule}"
         )
         names = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
-        times.add_metric([], list(zip(names, seen.within, strict=True)), sum_value=None)
+        times.add_metric([], list(zip(names, facts.picture.within, strict=True)), sum_value=None)
         yield times
 
 

@@ -10,10 +10,8 @@ import binascii
 import hmac
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,8 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sottovoce.local.collector import _operator_page, metrics
 from sottovoce.local.collector._discretion import Discretion
+from sottovoce.local.collector.counts import Counts, Pace, Picture
 from sottovoce.local.collector.storage import ReportStore
-from sottovoce.local.collector.told import Picture, Told
 from sottovoce.local.protocol import Protocol
 
 __all__ = ["Facts", "make_operator_app"]
@@ -40,87 +38,43 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_STYLE: Final = "/style.css"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is shown.
+class Facts(NamedTuple):
+    """What is shown."""
 
-    Attributes
-    ----------
-    version : str
-    started : float
-        Seconds since 1970.
-    protocol : Protocol
-    only_issued_tokens : bool
-    expected : int or None
-        Reports that are planned for.
-    ready : bool
-        Whether the database answers, now.
-    disk_free : int or None
-        Bytes on the disk of a SQLite file, rounded down.
-    pace : str
-        In words.
-    coarse : bool
-        Whether the pace hides who came when, but from those who arrange the other reports.
-    picture : Picture or None
-        None: the database did not answer when it was asked last.
-    """
-
-    version: str
-    started: float
     protocol: Protocol
+    started: float  # seconds since 1970
     only_issued_tokens: bool
-    expected: int | None
+    expected: int | None  # reports that are planned for
     ready: bool
-    disk_free: int | None
-    pace: str
-    coarse: bool
-    picture: Picture | None
+    disk_free: int | None  # bytes on the disk of a SQLite file, rounded down
+    pace: Pace
+    picture: Picture | None  # None: the database did not answer when it was asked last
 
 
 def make_operator_app(
     protocol: Protocol,
     store: ReportStore,
-    told: Told,
+    counts: Counts,
     *,
     key: bytes,
     is_ready: Callable[[], Awaitable[bool]],
     only_issued_tokens: bool,
     expected: int | None,
 ) -> ASGIApp:
-    """Return the application.
+    """Return the application, which tells the same numbers that everybody else is told.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    store : ReportStore
-    told : Told
-        The same numbers that everybody else is told.
-    key : bytes
-        Its hexadecimal digits are the password, with any user name, or the bearer token.
-    is_ready : callable
-    only_issued_tokens : bool
-    expected : int or None
+    The hexadecimal digits of ``key`` are the password, with any user name, or the bearer token.
     """
     started = time.time()
 
     async def look() -> Facts:
         free = store.disk_free()
-        step, seconds = told.pace.step, told.pace.seconds
         return Facts(
-            version=version("sottovoce"),
-            started=started,
-            protocol=protocol,
-            only_issued_tokens=only_issued_tokens,
-            expected=expected,
-            ready=await is_ready(),
-            disk_free=None if free is None else free - free % _STEP_OF_DISK,
-            pace=f"{'exact' if step == 1 else f'rounded down to a multiple of {step}'}, new every {seconds:g} s",
-            coarse=told.pace.is_coarse,
-            picture=told.picture,
-        )
+            protocol, started, only_issued_tokens, expected, await is_ready(),
+            disk_free=None if free is None else free - free % _STEP_OF_DISK, pace=counts.pace, picture=counts.picture,
+        )  # fmt: skip
 
     async def page(_: Request) -> Response:
         return Response(_operator_page.page(await look()), media_type="text/html", headers=_HEADERS)
@@ -133,7 +87,7 @@ def make_operator_app(
     async def style_sheet(_: Request) -> Response:
         return Response(style, media_type="text/css", headers=_HEADERS)
 
-    app = Starlette(routes=[Route("/", page), Route("/metrics", numbers), Route(_STYLE, style_sheet)])
+    app = Starlette(routes=[Route("/", page), Route("/metrics", numbers), Route("/style.css", style_sheet)])
     return Discretion(_Guarded(app, key.hex()))
 
 

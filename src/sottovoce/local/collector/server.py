@@ -29,10 +29,7 @@ _OPERATORS: Final = Limits(max_connections=16)
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address; port 0 takes a free one.
 
-    Raises
-    ------
-    ParameterError
-        If the address cannot be taken.
+    Raises ParameterError if the address cannot be taken.
     """
     whole_number("port", port, at_least=0, at_most=65_535)
     try:
@@ -61,16 +58,9 @@ def serve(
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; what was taken is written before this returns.
 
-    Parameters
-    ----------
-    app : ASGI application
-    listener : socket
-        See `bind`.
-    limits : Limits
-    on_start : callable
-        Called with the address once requests are answered.
-    operator : (ASGI application, socket), optional
-        What is served beside it, to connections of its own, which no crowd of devices takes away.
+    ``listener``: see `bind`.
+    ``on_start``: called with the address once requests are answered.
+    ``operator``: what is served beside it, to connections of its own, which no crowd of devices takes away.
     """
     _log_plainly()
     beside = None if operator is None else _Beside(_config(operator[0], _OPERATORS, lifespan="off"))
@@ -99,7 +89,6 @@ def serve(
 
 
 def address_of(listener: socket.socket) -> str:
-    """Return the address of what answers there."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -21,18 +22,13 @@ from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import _answers
 from sottovoce.local.collector._discretion import Discretion
-from sottovoce.local.collector._forms import Claim, Posted, read_json, read_octets
-from sottovoce.local.collector._openapi import DOCUMENT
-from sottovoce.local.collector._rate import RateLimit
-from sottovoce.local.collector.intake import check
-from sottovoce.local.collector.limits import Limits
+from sottovoce.local.collector.counts import Counts, Pace
+from sottovoce.local.collector.intake import Claim, Posted, check, read_json, read_octets
+from sottovoce.local.collector.limits import Limits, RateLimit
 from sottovoce.local.collector.operator import make_operator_app
-from sottovoce.local.collector.pace import Pace
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.collector.told import Told
-from sottovoce.local.collector.traffic import Traffic, watched
 from sottovoce.local.collector.writer import GroupWriter
 from sottovoce.local.protocol import Protocol
 
@@ -43,6 +39,7 @@ _MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told t
 _MAX_DISCARDED: Final = 1_048_576
 _PING_SECONDS: Final = 5.0
 _REPORTS: Final = "/reports"
+_DESCRIPTION: Final = files("sottovoce.local.collector").joinpath("openapi.json").read_bytes()
 _PATHS: Final = ("/", "/protocol", _REPORTS, "/health", "/ready", "/stats", "/invitations", "/openapi.json")
 
 
@@ -111,7 +108,7 @@ def make_apps(
     operator = make_operator_app(
         protocol,
         store,
-        service.told,
+        service.counts,
         key=operator_key,
         is_ready=service.is_ready,
         only_issued_tokens=token_key is not None,
@@ -143,7 +140,7 @@ def _public(service: _Service, allow_origins: Sequence[str], static: Path | None
             allow_headers=["Content-Type", TOKEN_HEADER],
             expose_headers=["Retry-After"],
         )
-    return Discretion(watched(app, service.traffic))
+    return Discretion(service.counts.watched(app))
 
 
 def _route(path: str, method: str, answer: Callable[[Request], Awaitable[Response]]) -> Route:
@@ -153,11 +150,10 @@ def _route(path: str, method: str, answer: Callable[[Request], Awaitable[Respons
 
 
 async def _describe(_: Request) -> Response:
-    return JSONResponse(DOCUMENT)
+    return Response(_DESCRIPTION, media_type="application/json")
 
 
 async def _tell(_: Request, error: Exception) -> Response:
-    """Answer a request for what is not there, or by another method."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
@@ -174,15 +170,13 @@ class _Service:
         self._limits = limits
         self._rate = RateLimit(limits.max_rate)
         self._writer = GroupWriter(store, max_waiting=limits.max_waiting)
-        self.traffic = Traffic(_PATHS, timed=_REPORTS)
-        self.told = Told(store, self.traffic, self._writer.unwritten_refusals, pace)
+        self.counts = Counts(store, self._writer.unwritten_refusals, pace, paths=_PATHS, timed=_REPORTS)
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Write while the service runs, and finish what waits when it stops."""
         self._writer.start()
-        await self.told.take()
-        telling = asyncio.create_task(self.told.keep_taking())
+        await self.counts.take()
+        telling = asyncio.create_task(self.counts.keep_taking())
         try:
             yield
         finally:
@@ -190,21 +184,17 @@ class _Service:
             await asyncio.to_thread(self._writer.close)
 
     async def get_protocol(self, _: Request) -> Response:
-        """Return the text that devices hash and obey."""
         return Response(self._protocol.to_json(), media_type="application/json", headers={"Cache-Control": "no-cache"})
 
     async def get_invitations(self, _: Request) -> Response:
-        """Say what a page checks its link with, by itself: it tells nobody which link that is."""
         if self._token_key is None:
             return _answers.document({"required": False})
         return _answers.document({"required": True, "mark": self._token_key.mark.hex()})
 
     async def get_health(self, _: Request) -> Response:
-        """Say that the process answers."""
         return _answers.document({"status": "ok"})
 
     async def is_ready(self) -> bool:
-        """Tell whether reports can be stored now."""
         if not self._writer.is_alive:
             return False
         try:
@@ -215,12 +205,10 @@ class _Service:
         return True
 
     async def get_ready(self, _: Request) -> Response:
-        """Say whether reports can be stored now."""
         return _answers.document({"status": "ready"}) if await self.is_ready() else _answers.refused(Reason.UNAVAILABLE)
 
     async def get_stats(self, _: Request) -> Response:
-        """Return numbers of reports, and nothing about any of them."""
-        picture = self.told.picture
+        picture = self.counts.picture
         if picture is None:
             return _answers.refused(Reason.UNAVAILABLE)
         return _answers.document(

@@ -8,14 +8,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from sqlalchemy import Engine, Insert, func, insert, inspect, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Engine,
+    Insert,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
 from sottovoce.exceptions import ParameterError, StorageError
-from sottovoce.local.collector._tables import METADATA, PROTOCOLS, REFUSALS, REPORTS, SCHEMA, SCHEMA_VERSION
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.text import ProtocolText
 
@@ -26,6 +40,39 @@ _FETCHED: Final = 10_000  # reports in memory at a time
 _BUSY_SECONDS: Final = 30  # to wait for another writer of a file
 _CONNECT_SECONDS: Final = 5
 _STATEMENT_MILLISECONDS: Final = 30_000
+
+_SCHEMA_VERSION: Final = 1
+
+_METADATA: Final = MetaData()
+
+# one row: the version of everything below
+_SCHEMA: Final = Table("collector_schema", _METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+
+_PROTOCOLS: Final = Table(
+    "collector_protocols",
+    _METADATA,
+    Column("id", LargeBinary(8), primary_key=True),
+    Column("json", Text, nullable=False),
+)
+
+# The key is the rule "one report per device token", kept by the database itself. No time, no address, no serial number:
+# nothing here tells when a report came or from where. SQLite stores the rows in the order of the key.
+_REPORTS: Final = Table(
+    "collector_reports",
+    _METADATA,
+    Column("protocol", LargeBinary(8), primary_key=True),
+    Column("token_hash", LargeBinary(32), primary_key=True),
+    Column("report", LargeBinary(22), nullable=False),
+    sqlite_with_rowid=False,
+)
+
+_REFUSALS: Final = Table(
+    "collector_refusals",
+    _METADATA,
+    Column("protocol", LargeBinary(8), primary_key=True),
+    Column("reason", String(40), primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
 
 
 class Row(NamedTuple):
@@ -99,12 +146,12 @@ class ReportStore:
         values = [{"protocol": self._id, "token_hash": key, "report": first[key]} for key in sorted(first)]
         kept: dict[bytes, bytes | None] = dict(first)
         with self._writer.begin() as connection:
-            statement = self._insert(REPORTS).on_conflict_do_nothing().returning(REPORTS.c.token_hash)
+            statement = self._insert(_REPORTS).on_conflict_do_nothing().returning(_REPORTS.c.token_hash)
             new = {bytes(key) for key in connection.execute(statement, values).scalars()} if values else set()
             old = [key for key in kept if key not in new]
             for start in range(0, len(old), _LOOKED_UP):
-                found = select(REPORTS.c.token_hash, REPORTS.c.report).where(
-                    REPORTS.c.protocol == self._id, REPORTS.c.token_hash.in_(old[start : start + _LOOKED_UP])
+                found = select(_REPORTS.c.token_hash, _REPORTS.c.report).where(
+                    _REPORTS.c.protocol == self._id, _REPORTS.c.token_hash.in_(old[start : start + _LOOKED_UP])
                 )
                 part = {bytes(key): bytes(report) for key, report in connection.execute(found)}
                 kept.update((key, part.get(key)) for key in old[start : start + _LOOKED_UP])
@@ -113,30 +160,27 @@ class ReportStore:
         return [None if kept[row.token_hash] == row.report else Reason.TOKEN_USED for row in rows]
 
     def add_refusals(self, counts: Mapping[str, int]) -> None:
-        """Add to the numbers of refused reports, by reason."""
         values = [{"protocol": self._id, "reason": reason, "count": counts[reason]} for reason in sorted(counts)]
         if not values:
             return
-        statement = self._insert(REFUSALS)
+        statement = self._insert(_REFUSALS)
         statement = statement.on_conflict_do_update(
-            index_elements=[REFUSALS.c.protocol, REFUSALS.c.reason],
-            set_={"count": REFUSALS.c["count"] + statement.excluded["count"]},
+            index_elements=[_REFUSALS.c.protocol, _REFUSALS.c.reason],
+            set_={"count": _REFUSALS.c["count"] + statement.excluded["count"]},
         )
         with self._writer.begin() as connection:
             connection.execute(statement, values)
 
     def count(self) -> int:
-        """Return the number of stored reports."""
         with self._engine.begin() as connection:
             return connection.execute(
-                select(func.count()).select_from(REPORTS).where(REPORTS.c.protocol == self._id)
+                select(func.count()).select_from(_REPORTS).where(_REPORTS.c.protocol == self._id)
             ).scalar_one()
 
     def refusals(self) -> dict[str, int]:
-        """Return the numbers of refused reports, by reason."""
         with self._engine.begin() as connection:
             rows = connection.execute(
-                select(REFUSALS.c.reason, REFUSALS.c["count"]).where(REFUSALS.c.protocol == self._id)
+                select(_REFUSALS.c.reason, _REFUSALS.c["count"]).where(_REFUSALS.c.protocol == self._id)
             )
             return {str(reason): int(count) for reason, count in rows}
 
@@ -149,10 +193,9 @@ class ReportStore:
             If there is none.
         """
         with self._engine.begin() as connection:
-            connection.execute(select(SCHEMA.c.version)).scalar_one()
+            connection.execute(select(_SCHEMA.c.version)).scalar_one()
 
     def disk_free(self) -> int | None:
-        """Return the free bytes of the disk that has the file; None where the database is a server."""
         return None if self._folder is None else shutil.disk_usage(self._folder).free
 
     def reports(self) -> Iterator[bytes]:
@@ -160,7 +203,7 @@ class ReportStore:
 
         They come in the order of the hashed tokens, which tells nothing of the order in which they arrived.
         """
-        statement = select(REPORTS.c.report).where(REPORTS.c.protocol == self._id).order_by(REPORTS.c.token_hash)
+        statement = select(_REPORTS.c.report).where(_REPORTS.c.protocol == self._id).order_by(_REPORTS.c.token_hash)
         try:
             with self._engine.connect() as connection:
                 if connection.dialect.name == "postgresql":  # to sort all reports may take a while
@@ -179,26 +222,26 @@ class ReportStore:
         with self._writer.begin() as connection:
             if connection.dialect.name == "postgresql":  # several collectors may start at once
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7306086869)")
-            empty = not inspect(connection).has_table(SCHEMA.name)
+            empty = not inspect(connection).has_table(_SCHEMA.name)
             if empty:
-                METADATA.create_all(connection)
-                connection.execute(insert(SCHEMA), {"version": SCHEMA_VERSION})
-            elif connection.execute(select(SCHEMA.c.version)).scalar_one() != SCHEMA_VERSION:
+                _METADATA.create_all(connection)
+                connection.execute(insert(_SCHEMA), {"version": _SCHEMA_VERSION})
+            elif connection.execute(select(_SCHEMA.c.version)).scalar_one() != _SCHEMA_VERSION:
                 return  # the check tells it
-            add: Insert = self._insert(PROTOCOLS).on_conflict_do_nothing()
+            add: Insert = self._insert(_PROTOCOLS).on_conflict_do_nothing()
             connection.execute(add, {"id": protocol.id, "json": protocol.to_json()})
 
     def _check(self, name: str) -> None:
         with self._engine.begin() as connection:
-            if not inspect(connection).has_table(SCHEMA.name):
+            if not inspect(connection).has_table(_SCHEMA.name):
                 raise StorageError(f"database {name}: this is not a database of a collector.")
-            version = connection.execute(select(SCHEMA.c.version)).scalar_one()
-            if version != SCHEMA_VERSION:
+            version = connection.execute(select(_SCHEMA.c.version)).scalar_one()
+            if version != _SCHEMA_VERSION:
                 raise StorageError(
                     f"database {name}: its tables have version {version}, this sottovoce reads version "
-                    f"{SCHEMA_VERSION}. Use the version of sottovoce that made it."
+                    f"{_SCHEMA_VERSION}. Use the version of sottovoce that made it."
                 )
-            known = connection.execute(select(PROTOCOLS.c.id)).scalars()
+            known = connection.execute(select(_PROTOCOLS.c.id)).scalars()
             ids = [bytes(value).hex() for value in known]
         if self._id.hex() not in ids:
             raise StorageError(

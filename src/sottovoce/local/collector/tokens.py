@@ -1,19 +1,57 @@
-"""Device tokens: texts that entitle to one report each, issued with a key and checked without a list of them."""
+"""Secrets: files with a key, and device tokens: texts that entitle to one report each, checked without a list."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from pathlib import Path
 from typing import Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.collector.secret_file import SECRET_BYTES, make_secret_file, read_secret_file
 
-__all__ = ["TokenKey", "is_token", "token_hash"]
+__all__ = ["SECRET_BYTES", "TokenKey", "is_token", "make_secret_file", "read_secret_file", "token_hash"]
+
+SECRET_BYTES: Final = 32
+
+
+def make_secret_file(path: Path, name: str) -> None:
+    """Write a new secret to a file; ``name`` says in errors what the file is.
+
+    Raises ParameterError if the file exists or cannot be made.
+    """
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_hex(SECRET_BYTES) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:  # a part of a key would pass for one that was damaged later
+            path.unlink()
+            raise
+    except OSError as error:
+        raise ParameterError(f"{name} {path}: cannot make the file: {error.strerror}.") from None
+
+
+def read_secret_file(path: Path, name: str) -> bytes:
+    """Return the secret of a file.
+
+    Raises ParameterError if the file cannot be read, or holds something else.
+    """
+    try:
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except OSError as error:
+        raise ParameterError(f"{name} {path}: cannot read the file: {error.strerror}.") from None
+    except ValueError:  # the text is not repeated: it may be part of a secret
+        key = b""
+    if len(key) != SECRET_BYTES:
+        raise ParameterError(f"{name} {path}: this is not a key, which is {2 * SECRET_BYTES} hexadecimal digits.")
+    return key
+
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
 _ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{48}", re.ASCII)
@@ -23,7 +61,6 @@ _CHECK_BYTES: Final = 4
 
 
 def is_token(value: object) -> bool:
-    """Tell whether a value has the form of a token: 16 to 128 letters, digits, ``-``, ``_``, ``.`` and ``~``."""
     return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
 
 
@@ -82,13 +119,11 @@ class TokenKey:
         return hmac.digest(self._key, b"sottovoce invitations\0" + self._protocol_id, "sha256")[:_MARK_BYTES]
 
     def issue(self) -> str:
-        """Return a new token."""
         serial = secrets.token_bytes(_HALF)
         proved = serial + self._code(serial)
         return base64.urlsafe_b64encode(proved + self._check(proved)).decode("ascii")
 
     def knows(self, token: str) -> bool:
-        """Tell whether a token was issued with this key for this protocol."""
         if _ISSUED.fullmatch(token) is None:
             return False
         content = base64.urlsafe_b64decode(token)  # 36 bytes: one text a token, one report a text

@@ -32,14 +32,9 @@ class GroupWriter:
     While one group goes to the disk, the next one gathers: nothing waits longer than needed, and the more arrives, the
     more reports share a transaction.
 
-    Parameters
-    ----------
-    store : ReportStore
-        Used by the writing thread alone.
-    max_group : int
-        Rows in one transaction, at most (a larger submission is written whole).
-    max_waiting : int
-        Rows that wait, at most.
+    ``store``: used by the writing thread alone.
+    ``max_group``: rows in one transaction, at most (a larger submission is written whole).
+    ``max_waiting``: rows that wait, at most.
     """
 
     def __init__(self, store: ReportStore, *, max_group: int = 2_000, max_waiting: int = 20_000) -> None:
@@ -59,7 +54,6 @@ class GroupWriter:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what waits and stop; return when all of it is done."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -67,7 +61,6 @@ class GroupWriter:
 
     @property
     def is_alive(self) -> bool:
-        """Whether reports are being written."""
         return self._thread.is_alive() and not self._closing
 
     async def write(self, rows: Sequence[Row]) -> list[Outcome] | Reason:
@@ -89,7 +82,6 @@ class GroupWriter:
                 self._changed.notify()
 
     def unwritten_refusals(self) -> dict[str, int]:
-        """Return the counts that the database does not have yet."""
         with self._changed:
             return dict(self._refused)
 
@@ -148,7 +140,6 @@ class GroupWriter:
 
 
 def _resolve(group: list[_Submission], outcomes: list[Outcome] | Reason) -> None:
-    """Tell each submission, in the event loop, what became of its rows."""
     start = 0
     for submission in group:
         end = start + len(submission.rows)

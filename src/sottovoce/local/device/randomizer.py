@@ -124,12 +124,10 @@ class Randomizer:
         return 1.0 if (self._whole(8) >> 11) * 2.0**-53 < chance else -1.0
 
     def _draw(self, top: NDArray[np.bool_]) -> int:
-        """Draw an index: the group by a coin of 64 bits, then one of the group."""
         group = np.flatnonzero(top if self._whole(8) < self.odds.threshold else ~top)
         return int(group[self._below(len(group))])
 
     def _below(self, count: int) -> int:
-        """Return a whole number below ``count``, every one with the same probability."""
         limit = 2**32 - 2**32 % count
         while (value := self._whole(4)) >= limit:
             pass

@@ -30,7 +30,6 @@ class DeviceStore:
         self.folder = Path(folder)
 
     def path(self, protocol: Protocol) -> Path:
-        """Return the file that holds, or will hold, the report for a protocol."""
         return self.folder / f"{protocol.id.hex()}.report"
 
     def once(self, protocol: Protocol, make: Callable[[], bytes], *, token: bytes | None = None) -> bytes:
@@ -96,7 +95,6 @@ class DeviceStore:
             os.fsync(file.fileno())
 
     def _settle(self) -> None:
-        """Bring the new name to the disk too."""
         if os.name != "posix":  # a folder cannot be opened there
             return
         folder = os.open(self.folder, os.O_RDONLY)

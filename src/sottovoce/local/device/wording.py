@@ -33,13 +33,9 @@ def catalogue(language: str) -> dict[str, Any]:
 def wording_of(protocol: Protocol, languages: Sequence[str] = ("en",), *, invitation: bool = False) -> dict[str, Any]:
     """Return a wording to begin with: the names in the protocol.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    languages : sequence of str
-        The languages that visitors may choose, the survey's own first.
-    invitation : bool
-        Whether the page refuses visitors without a token in the link, also where the collector would take any.
+    ``languages``: the languages that visitors may choose, the survey's own first.
+    ``invitation``: whether the page refuses visitors without a token in the link, also where the collector would take
+      any.
     """
     words = {language: catalogue(language) for language in languages}
     if not words:
@@ -68,21 +64,14 @@ def wording_of(protocol: Protocol, languages: Sequence[str] = ("en",), *, invita
 def read_wording(path: Path, protocol: Protocol, languages: Sequence[str] = ()) -> dict[str, Any]:
     """Return the wording in a TOML file; what the file leaves out is the name in the protocol.
 
-    Parameters
-    ----------
-    path : Path
-        ``[survey]`` with ``language``, ``title``, ``introduction``, ``invitation``; ``[questions.NAME]`` and
-        ``[label]`` with ``text``, ``hint``, ``choices``, ``none``, ``missing_text``. A text is a string, or a table
-        with one string for each language.
-    protocol : Protocol
-    languages : sequence of str
-        Languages to offer, the survey's own first. Default: all that the file has texts in, that of ``[survey]``
-        first.
+    ``path``: ``[survey]`` with ``language``, ``title``, ``introduction``, ``invitation``; ``[questions.NAME]`` and
+      ``[label]`` with ``text``, ``hint``, ``choices``, ``none``, ``missing_text``. A text is a string, or a table with
+      one string for each language.
+    ``languages``: languages to offer, the survey's own first. Default: all that the file has texts in, that of
+      ``[survey]`` first.
 
-    Raises
-    ------
-    ParameterError
-        If the file cannot be read, names what the protocol does not have, or leaves out a text in one of the languages.
+    Raises ParameterError if the file cannot be read, names what the protocol does not have, or leaves out a text in one
+    of the languages.
     """
     with named_errors(path, "wording", ParameterError):
         try:
@@ -117,7 +106,6 @@ def _in_each(words: Mapping[str, Mapping[str, str]], key: str, **values: object)
 
 
 def _offered(given: Mapping[str, Any], own: object) -> tuple[str, ...]:
-    """Return the languages that a file has texts in, the survey's own first."""
     if own is not None and own not in LANGUAGES:
         raise ParameterError(f"[survey] language must be one of {', '.join(LANGUAGES)}; got {own!r}.")
     tables = [given.get("survey"), given.get("label"), *_values(given.get("questions"))]
@@ -137,7 +125,6 @@ def _values(value: object) -> list[Any]:
 
 
 def _merge(name: str, wording: dict[str, Any], given: object, extra: Sequence[str], languages: Sequence[str]) -> None:
-    """Replace the texts of a question by those that are given."""
     _only(name, given, ("text", "hint", *(("choices",) if "choices" in wording else ()), *extra))
     assert isinstance(given, Mapping)
     for key, value in given.items():

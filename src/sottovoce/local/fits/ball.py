@@ -23,13 +23,9 @@ _FLAT = 1e-12  # curvature relative to the largest that counts as none
 def minimise_quadratic(matrix: Array, vector: Array, radius: float) -> Array:
     """Return the shortest minimiser of w'Mw/2 - <b, w> over |w| <= radius, for M without its negative eigenvalues.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, d)
-        M, symmetric.
-    vector : ndarray of shape (d,)
-        b.
-    radius : float, > 0
+    ``matrix``, ndarray of shape (d, d): M, symmetric.
+    ``vector``, ndarray of shape (d,): b.
+    ``radius``: float, > 0.
     """
     radius = number("radius", radius, above=0.0)
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
@@ -54,12 +50,8 @@ def minimise_quadratic(matrix: Array, vector: Array, radius: float) -> Array:
 def minimise_in_ball(estimate: MomentEstimate, coefficients: Array, radius: float = 1.0) -> Array:
     """Return the minimiser of c1 <m, w> + c2 <w, S w> over |w| <= radius.
 
-    Parameters
-    ----------
-    estimate : MomentEstimate
-    coefficients : array of (c0, c1) or (c0, c1, c2)
-        The surrogate, c2 >= 0. Two of them need the first moment only: degree 0 in the gradient.
-    radius : float, > 0, default=1.0
+    ``coefficients``: the surrogate, c2 >= 0. Two of them need the first moment only: degree 0 in the gradient.
+    ``radius``: float, > 0.
     """
     c = np.asarray(coefficients, dtype=np.float64)
     if c.shape not in ((2,), (3,)) or not np.isfinite(c).all() or (len(c) == 3 and not c[2] >= 0.0):
@@ -71,7 +63,6 @@ def minimise_in_ball(estimate: MomentEstimate, coefficients: Array, radius: floa
 
 
 def _inverse_length(pull: Array, values: Array, t: float) -> float:
-    """Return 1 / |pull / (values + t)|, which is 0 where a pull meets no curvature at all."""
     down = values + t
     if np.any((down == 0.0) & (pull != 0.0)):
         return 0.0

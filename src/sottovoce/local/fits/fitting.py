@@ -56,7 +56,6 @@ def layout_of(protocol: Protocol) -> Layout:
 
 
 def fit_model(protocol: Protocol, moments: Moments, request: FitRequest) -> LocalModel:
-    """Return the model that was asked for; see `Aggregator.fit`."""
     least_squares = isinstance(request.loss, str) and request.loss in (LEAST_SQUARES, "squared")
     regression = protocol.task == "regression"
     if not least_squares and regression:

@@ -60,17 +60,13 @@ class Quality:
 
     @property
     def explained(self) -> float:
-        """1 - squared_error."""
         return 1.0 - self.squared_error.value
 
 
 def folds_of(moments: Moments, A1: float, A2: float) -> Folds:
     """Return, for each fold, the estimate without it and the one from it alone.
 
-    Raises
-    ------
-    ParameterError
-        If there are fewer than two folds, or one of them is empty.
+    Raises ParameterError if there are fewer than two folds, or one of them is empty.
     """
     if moments.n_folds < 2 or not (moments.count > 0).all():
         raise ParameterError(
@@ -89,15 +85,9 @@ def held_out(
 ) -> HeldOut:
     """Return the mean of q(<w, z>), each w being judged on the fold it was not made from.
 
-    Parameters
-    ----------
-    fits : sequence of ndarray of shape (d,)
-        The model made without each fold.
-    folds : sequence of (MomentEstimate, MomentEstimate)
-        See `folds_of`.
-    coefficients : (c0, c1, c2) or (c0, c1)
-    A : tuple of 4 floats
-        Constants of the mechanism.
+    ``fits``, sequence of ndarray of shape (d,): the model made without each fold.
+    ``folds``: see `folds_of`.
+    ``A``: constants of the mechanism.
     """
     c = np.zeros(3)
     c[: len(coefficients)] = coefficients
@@ -130,7 +120,6 @@ def share_variance(
 
 
 def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
-    """Return the estimate from all reports of several estimates."""
     n = sum(part.n for part in parts)
     first = sum((part.n / n * part.first for part in parts), np.zeros(parts[0].d))
     second = sum((part.n / n * part.second for part in parts), np.zeros_like(parts[0].second))

@@ -55,7 +55,6 @@ def candidates(seeds: ArrayLike, indices: ArrayLike, d: int, *, n_threads: int |
 
 @njit(**JIT)
 def fill(seeds, indices, out):  # type: ignore[no-untyped-def]
-    """Write the candidate of each pair of seed and index to a row of ``out``."""
     d = out.shape[1]
     u = np.empty(d)
     for i in range(out.shape[0]):

@@ -70,7 +70,6 @@ class MomentEstimate:
 
     @property
     def d(self) -> int:
-        """Length of z."""
         return len(self.first)
 
     @property
@@ -79,7 +78,6 @@ class MomentEstimate:
         return 2.0 * math.sqrt(self.d * self.v2 / (2.0 * self.n))
 
     def margin(self, w: Array) -> tuple[float, float]:
-        """Return the estimated mean of <w, z> and of its square."""
         return float(w @ self.first), float(w @ self.second @ w)
 
     def with_second(self, second: Array) -> MomentEstimate:
@@ -124,17 +122,14 @@ class Moments:
 
     @property
     def n(self) -> int:
-        """Number of vectors in all folds."""
         return int(self.count.sum())
 
     def add(self, vectors: NDArray[Any], folds: NDArray[Any] | None = None) -> Moments:
         """Add vectors to the sums.
 
-        Parameters
-        ----------
-        vectors : ndarray of shape (n, d)
-        folds : ndarray of shape (n,), or None
-            The fold of each; by default they go round the folds in turn, from where the count stands.
+        ``vectors``: ndarray of shape (n, d).
+        ``folds``, ndarray of shape (n,), or None: the fold of each; by default they go round the folds in turn, from
+          where the count stands.
         """
         G = np.asarray(vectors)
         if G.ndim != 2 or G.shape[1] != self.d:
@@ -156,7 +151,6 @@ class Moments:
         return self
 
     def add_sums(self, fold: int, count: int, first: NDArray[Any], second: NDArray[Any]) -> None:
-        """Add sums over ``count`` vectors of one fold."""
         self.count[fold] += count
         self.first[fold] += first
         self.second[fold] += second
@@ -164,10 +158,7 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Add the sums of ``other`` to these.
 
-        Raises
-        ------
-        ParameterError
-            If they are about another protocol, or have another number of folds.
+        Raises ParameterError if they are about another protocol, or have another number of folds.
         """
         if not isinstance(other, Moments):
             raise ParameterError(f"other must be Moments; got {type(other).__name__}.")
@@ -184,26 +175,18 @@ class Moments:
         return self
 
     def __add__(self, other: Moments) -> Moments:
-        """Return the sums of both."""
         return self.copy().merge(other)
 
     def copy(self) -> Moments:
-        """Return an independent copy."""
         return Moments(self.d, self.n_folds, self.identity).merge(self)
 
     def estimate(self, A1: float, A2: float, *, without: int | None = None, only: int | None = None) -> MomentEstimate:
         """Return unbiased estimates from all folds, from all ``without`` one, or from ``only`` one.
 
-        Parameters
-        ----------
-        A1, A2 : float, A1 not 0
-            The constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2. With A2 = 0 reports say
-            nothing of the second moment.
+        ``A1``, ``A2``: the constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2. With A2 = 0
+          reports say nothing of the second moment.
 
-        Raises
-        ------
-        ParameterError
-            If there is no report in these folds.
+        Raises ParameterError if there is no report in these folds.
         """
         chosen = np.ones(self.n_folds, dtype=bool)
         if only is not None:
@@ -232,10 +215,7 @@ class Moments:
     def from_bytes(cls, data: bytes) -> Moments:
         """Read what `to_bytes` wrote.
 
-        Raises
-        ------
-        MessageError
-            If the bytes are not such sums, are damaged, or of a later version.
+        Raises MessageError if the bytes are not such sums, are damaged, or of a later version.
         """
         with _FORMAT.from_bytes(data) as (fields, body):
             moments = cls(fields["d"], fields["n_folds"], bytes.fromhex(fields["identity"]))

@@ -20,14 +20,9 @@ def device_receipt(
 ) -> Guarantee:
     """Return a receipt with what holds for every mechanism whose noise comes from each person's own device.
 
-    Parameters
-    ----------
-    parameters, **rest
-        As for `make_receipt`.
-    second_report : str
-        What further reports of the same person cost.
-    not_covered : sequence of str
-        Of this mechanism alone.
+    ``parameters``, ``**rest``: as for `make_receipt`.
+    ``second_report``: what further reports of the same person cost.
+    ``not_covered``: of this mechanism alone.
     """
     return make_receipt(
         adjacency=Adjacency.REPLACE_ONE,

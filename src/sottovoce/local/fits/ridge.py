@@ -71,7 +71,6 @@ class Layout:
 
     @property
     def n_used(self) -> int:
-        """Number of coordinates with a coefficient."""
         return self.d if self.used is None else self.used
 
 
@@ -85,7 +84,6 @@ class _Parts(NamedTuple):
 
 
 def default_alpha(estimate: MomentEstimate) -> float:
-    """Return the penalty that `ridge` takes by itself."""
     if estimate.v2 > 0.0:
         return SHARE_OF_EDGE * estimate.edge
     return SHARE_OF_NOISE * math.sqrt(estimate.v1 * estimate.d / estimate.n)
@@ -94,13 +92,9 @@ def default_alpha(estimate: MomentEstimate) -> float:
 def ridge(estimate: MomentEstimate, alpha: float | None = None, layout: Layout | None = None) -> Array:
     """Return coefficients w of all d coordinates such that <w, x> predicts s, from all reports at once.
 
-    Parameters
-    ----------
-    estimate : MomentEstimate
-    alpha : float >= 0, or None
-        The penalty, in the unit of the eigenvalues (which sum to 1); None for `default_alpha`.
-    layout : Layout, optional
-        By default all coordinates are used and the top direction is free.
+    ``alpha``, float >= 0, or None: the penalty, in the unit of the eigenvalues (which sum to 1); None for
+      `default_alpha`.
+    ``layout``: by default all coordinates are used and the top direction is free.
     """
     parts = _parts(estimate, alpha, layout)
     gain, size = estimate.margin(parts.v)
@@ -117,15 +111,9 @@ def ridge_by_folds(
 ) -> Array:
     """Return coefficients as `ridge` does, with the slope from reports that the directions were not made from.
 
-    Parameters
-    ----------
-    estimate : MomentEstimate
-        From all reports.
-    folds : Folds
-    alpha : float >= 0, or None
-    layout : Layout, optional
-    cautious : bool, default=False
-        Step 4 of the module: for a regression.
+    ``estimate``: from all reports.
+    ``alpha``: float >= 0, or None.
+    ``cautious``: step 4 of the module: for a regression.
     """
     parts = _parts(estimate, alpha, layout)
     ratio = (estimate.edge / EDGE_OF_DEGREE_0) ** 2 if cautious else 0.0
@@ -142,13 +130,8 @@ def ridge_by_folds(
 def first_moment_only(estimate: MomentEstimate, folds: Folds, layout: Layout | None = None) -> Array:
     """Return the first moment as coefficients: the limit of an infinite penalty, with nothing free.
 
-    Parameters
-    ----------
-    estimate : MomentEstimate
-    folds : Folds
-        They set the slope. Without them, or with no second moment, it is 1: never too steep, since no direction has a
-        second moment beyond 1.
-    layout : Layout, optional
+    ``folds``: they set the slope. Without them, or with no second moment, it is 1: never too steep, since no direction
+      has a second moment beyond 1.
     """
     used = estimate.d if layout is None else layout.n_used
     w = np.where(np.arange(estimate.d) < used, estimate.first, 0.0)
@@ -196,7 +179,6 @@ def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None)
 
 
 def _complement(u: Array | None, size: int) -> Array:
-    """Return an orthonormal basis of what is orthogonal to u, as columns."""
     if u is None:
         return np.eye(size)
     place = int(np.argmax(np.abs(u)))
@@ -206,7 +188,6 @@ def _complement(u: Array | None, size: int) -> Array:
 
 
 def _free_direction(S: Array, layout: Layout) -> tuple[Array | None, float]:
-    """Return the free direction u and u'Su."""
     if layout.free is None:
         return None, 1.0
     if isinstance(layout.free, int):

@@ -32,7 +32,6 @@ class Spectrum(NamedTuple):
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """The cleaned second moment."""
         return np.asarray((self.vectors * self.values) @ self.vectors.T)
 
 

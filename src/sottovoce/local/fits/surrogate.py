@@ -68,7 +68,6 @@ def hinge(threshold: float = 0.5) -> MarginLoss:
 
 
 def logistic() -> MarginLoss:
-    """Return the logistic loss log(1 + exp(-u))."""
     return MarginLoss("logistic", lambda u: -0.5 * (1.0 - np.tanh(0.5 * u)))
 
 
@@ -76,7 +75,6 @@ _LOSSES: Final[dict[str, Callable[[], MarginLoss]]] = {"hinge": hinge, "logistic
 
 
 def margin_loss(loss: str | MarginLoss | Derivative) -> MarginLoss:
-    """Return a loss by its name ("hinge", "logistic"), by its derivative, or as it is."""
     if isinstance(loss, MarginLoss):
         return loss
     if isinstance(loss, str) and loss in _LOSSES:
@@ -102,10 +100,8 @@ class AbsoluteMixture:
     def of(cls, derivative: Derivative, radius: float, n_atoms: int = _ATOMS) -> "AbsoluteMixture":
         """Find the atoms of a loss by bisection of its derivative.
 
-        Raises
-        ------
-        ParameterError
-            If the derivative is not finite on [-radius, radius], or falls somewhere: the loss is not convex.
+        Raises ParameterError if the derivative is not finite on [-radius, radius], or falls somewhere: the loss is not
+        convex.
         """
         radius = number("radius", radius, above=0.0)
         n_atoms = whole_number("n_atoms", n_atoms, at_least=1)
@@ -122,13 +118,11 @@ class AbsoluteMixture:
         return cls(last_points(derivative, levels, radius), last - first, 0.5 * (first + last), radius)
 
     def value(self, u: Array) -> Array:
-        """Return the loss up to a constant."""
         margins = np.asarray(u, dtype=np.float64)
         far = np.abs(margins[..., None] - self.atoms).mean(axis=-1)
         return np.asarray(0.5 * self.spread * far + self.slope * margins)
 
     def derivative(self, u: Array) -> Array:
-        """Return the derivative of the mixture: that of the loss, up to 1 / n_atoms of its spread."""
         order = np.sort(self.atoms)
         below = np.searchsorted(order, np.asarray(u, dtype=np.float64), side="left") / len(order)
         return np.asarray(self.spread * (below - 0.5) + self.slope)
@@ -162,7 +156,6 @@ def last_points(derivative: Derivative, levels: Array, radius: float, n_steps: i
 
 
 def surrogate_error(mixture: AbsoluteMixture, coefficients: Array) -> float:
-    """Return the largest distance between the loss and its surrogate on [-radius, radius]."""
     u = np.linspace(-mixture.radius, mixture.radius, 401)
     return float(np.abs(polynomial.polyval(u, coefficients) - mixture.value(u)).max())
 

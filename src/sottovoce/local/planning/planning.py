@@ -44,11 +44,9 @@ class CollectionPlan:
 
     @property
     def is_lost_in_noise(self) -> bool:
-        """Whether so few reports say too little of the second moment to use it."""
         return self.accuracy.edge > EDGE_OF_DEGREE_0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
         protocol = self.protocol
         return {
             "epsilon": protocol.epsilon,

@@ -92,12 +92,10 @@ class AccuracyRange:
 
     @property
     def low(self) -> float:
-        """The least mean accuracy."""
         return min(row.accuracy for row in self.rows)
 
     @property
     def high(self) -> float:
-        """The largest mean accuracy."""
         return max(row.accuracy for row in self.rows)
 
 
@@ -163,7 +161,6 @@ def people_needed(
 
 
 def _protocol_for(n: int, d: int | None, epsilon: float | None, protocol: Protocol | None) -> Protocol:
-    """Return the default protocol for rows of d numbers, or the given one for as many numbers as it has columns."""
     if protocol is None:
         if d is None or epsilon is None:
             raise ParameterError("give d and epsilon, or a protocol.")
@@ -210,7 +207,6 @@ def _one_population(protocol: Protocol, n: int, spread: float, draws: int) -> Pr
 
 @lru_cache(maxsize=2)
 def _features(d: int) -> tuple[Array, Array]:
-    """Return features of the population and the direction that the labels follow."""
     rng = np.random.default_rng(_SEED)
     sizes = 1.0 / np.arange(1, d + 1)
     sizes *= 0.5 / sizes.sum()

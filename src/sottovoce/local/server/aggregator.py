@@ -18,17 +18,18 @@ from scipy.special import chdtrc
 
 from sottovoce._files import whole_file
 from sottovoce._validation import whole_number
+from sottovoce.central.parallel import team
 from sottovoce.exceptions import MessageError, ParameterError
 from sottovoce.local.cap import CapConstants
 from sottovoce.local.fits.fitting import FitRequest, fit_model
+from sottovoce.local.fits.kernels import fill
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Moments
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.server.sums import add_reports
 from sottovoce.local.stored import Sealed, named_errors
 from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
 
-__all__ = ["Aggregator", "Health"]
+__all__ = ["Aggregator", "Health", "add_reports", "fold_of"]
 
 _FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")
 _AT_ONCE: Final = 1 << 18  # reports parsed at a time: memory does not grow with what is given
@@ -322,3 +323,54 @@ class Aggregator:
     def _reject(self, counts: dict[str, int]) -> None:
         for why, count in counts.items():
             self.rejected_[why] = self.rejected_.get(why, 0) + count
+
+
+_BLOCK_ENTRIES: Final = 1 << 18  # 2 MB of candidates a thread at a time
+_FOLD_MIX: Final = np.uint64(0xD6E8FEB86659FD93)  # an odd number that the candidates' stream does not use
+
+
+def fold_of(seeds: NDArray[np.uint64], n_folds: int) -> NDArray[np.int64]:
+    """Return the fold of each report: a hash of its seed, whatever order the reports come in."""
+    mixed = np.asarray(seeds, np.uint64) * _FOLD_MIX
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= _FOLD_MIX
+    return ((mixed >> np.uint64(40)) % np.uint64(n_folds)).astype(np.int64)
+
+
+def add_reports(
+    moments: Moments, seeds: NDArray[np.uint64], indices: NDArray[np.uint16], n_threads: int | None = None
+) -> None:
+    """Add the candidates of reports to the sums of their folds.
+
+    ``seeds``, ``indices``: arrays of shape (n,).
+    ``n_threads``: by default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
+    """
+    d, n_folds = moments.d, moments.n_folds
+    folds = fold_of(seeds, n_folds)
+    order = np.argsort(folds, kind="stable")
+    starts, places = np.asarray(seeds, np.uint64)[order], np.asarray(indices, np.uint64)[order]
+    ends = np.cumsum(np.bincount(folds, minlength=n_folds))
+    rows = max(1, _BLOCK_ENTRIES // d)
+    with team(n_threads) as threads:
+        ranges = threads.split(len(starts), float(len(starts)) * d)
+        parts = [Moments(d, n_folds) for _ in ranges]
+
+        def add(part: int, low: int, high: int) -> None:
+            block = np.empty((min(rows, high - low), d))
+            for start in range(low, high, rows):
+                stop = min(start + rows, high)
+                G = block[: stop - start]
+                fill(starts[start:stop], places[start:stop], G)
+                first = start
+                while first < stop:
+                    fold = int(np.searchsorted(ends, first, side="right"))
+                    last = min(int(ends[fold]), stop)
+                    some = G[first - start : last - start]
+                    parts[part].add_sums(fold, len(some), some.sum(axis=0), some.T @ some)
+                    first = last
+
+        threads.run(add, ranges)
+    for part in parts:  # in order: the number of threads changes the last bits only
+        moments.count += part.count
+        moments.first += part.first
+        moments.second += part.second

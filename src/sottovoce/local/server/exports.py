@@ -26,20 +26,11 @@ _AT_ONCE: Final = 100_000
 def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> int:
     """Write reports to a file, whole or not at all, and return how many.
 
-    Parameters
-    ----------
-    path : Path
-        Its suffix says how: ``.reports`` or ``.parquet``. A Parquet file carries the text of the protocol.
-    pieces : iterable of bytes
-        Each of them whole reports, one after the other.
-    protocol : Protocol
+    ``path``: its suffix says how: ``.reports`` or ``.parquet``. A Parquet file carries the text of the protocol.
+    ``pieces``: each of them whole reports, one after the other.
 
-    Raises
-    ------
-    ParameterError
-        If the suffix is another.
-    DataError
-        If something is not a report of the protocol.
+    Raises ParameterError if the suffix is another.
+    Raises DataError if something is not a report of the protocol.
     """
     _check_suffix(path)
     count = 0
@@ -62,12 +53,8 @@ def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> in
 def read_reports(path: Path, protocol: Protocol) -> Iterator[bytes]:
     """Yield the reports of a file by the thousands.
 
-    Raises
-    ------
-    ParameterError
-        If the suffix is neither ``.reports`` nor ``.parquet``.
-    TableError
-        If the file cannot be read, is a table of something else, or was made for another protocol.
+    Raises ParameterError if the suffix is neither ``.reports`` nor ``.parquet``.
+    Raises TableError if the file cannot be read, is a table of something else, or was made for another protocol.
     """
     _check_suffix(path)
     try:
@@ -79,10 +66,7 @@ def read_reports(path: Path, protocol: Protocol) -> Iterator[bytes]:
 def refuse_repeated(pieces: Iterable[bytes], protocol: Protocol) -> None:
     """Refuse reports with a seed that came before: a device's seed follows from its token, and a token has one report.
 
-    Raises
-    ------
-    DataError
-        If there are any.
+    Raises DataError if there are any.
     """
     seeds = [parse_many(piece, protocol)[0] for piece in pieces]
     every: NDArray[np.uint64] = np.concatenate(seeds) if seeds else np.zeros(0, np.uint64)

@@ -23,11 +23,11 @@ import scipy.sparse as sp
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.data.rows import Rows, norm_bounds
-from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solver import Solver
+from sottovoce.central.stepped_plan import FirstOrderPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose

@@ -13,11 +13,9 @@ from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.papers.frank_wolfe.noise import Sketch, column_release, published_event
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Step, Training, within
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of
 from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
-from sottovoce.vertical.protocols.frank_wolfe.places import place_of
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
-from sottovoce.vertical.protocols.frank_wolfe.worker import cut
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
 from sottovoce.vertical.wire import Vector as Numbers
 

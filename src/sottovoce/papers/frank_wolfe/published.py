@@ -123,11 +123,6 @@ class PublishedBallPlan(PrivateBallPlan):
             )
         self.public_sketch  # noqa: B018  refuses a wrong size before anything is spent
 
-    @property
-    def most_steps(self) -> int:
-        """No cap."""
-        return self.n_steps
-
     @cached_property
     def n_steps(self) -> int:
         """T of Theorem 3."""

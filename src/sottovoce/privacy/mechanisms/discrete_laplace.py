@@ -77,7 +77,6 @@ class DiscreteLaplace:
 
     @property
     def event(self) -> PureEvent:
-        """What one release costs."""
         return PureEvent(self.l1_sensitivity / self.scale)
 
     def release(self, ticks: NDArray[np.int64], noise: np.random.Generator) -> tuple[NDArray[np.float64], PureEvent]:

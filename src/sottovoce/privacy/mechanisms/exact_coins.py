@@ -62,11 +62,7 @@ def whole_gaussian(scale: int, size: int, noise: np.random.Generator) -> Whole:
 
     Two-sided geometric draws x of the same scale are kept with probability exp(-D^2 / (2 scale^2)), D = |x| - scale.
 
-    Parameters
-    ----------
-    scale : int, in [1, 2**50]
-    size : int
-    noise : numpy.random.Generator
+    ``scale``: in [1, 2**50].
     """
     drawn = np.zeros(size, np.int64)
     left = np.arange(size)

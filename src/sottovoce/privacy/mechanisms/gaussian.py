@@ -81,7 +81,6 @@ class GridGaussian:
 
     @property
     def event(self) -> GaussianEvent:
-        """What one release costs."""
         return GaussianEvent(self.noise_multiplier)
 
     def release(
@@ -98,12 +97,7 @@ class GridGaussian:
 def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
     """Return the mechanism that releases ``size`` counts of rows with a Gaussian of mean shift ``mu``.
 
-    Parameters
-    ----------
-    size : int
-    sensitivity : float, > 0
-        How far (L2) the counts move between neighbours.
-    mu : float, > 0
+    ``sensitivity``: > 0; how far (L2) the counts move between neighbours.
     """
     noise = sensitivity / mu
     # counts are whole ticks, but for noise so large that ticks of 1 would be absurdly fine

@@ -66,7 +66,6 @@ class ExponentialMechanism:
 
     @property
     def event(self) -> BoundedRangeEvent:
-        """What one release costs."""
         return BoundedRangeEvent(self.epsilon)
 
     @property

@@ -51,16 +51,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BoundedRangeProfile:
-    """Upper bounds on the divergence at the orders exp(``step`` i), i = -size..size; convex between them.
-
-    Attributes
-    ----------
-    step : float
-    values : ndarray of shape (2 size + 1,)
-    """
+    """Upper bounds on the divergence at the orders exp(``step`` i), i = -size..size; convex between them."""
 
     step: float
-    values: Array
+    values: Array  # of shape (2 size + 1,)
 
     def delta(self, epsilon: float) -> float:
         """Return delta at ``epsilon`` >= 0: the chord in exp(epsilon) between two points lies above a convex curve."""
@@ -93,7 +87,6 @@ def is_affordable(event: BoundedRangeEvent, times: int) -> bool:
 
 
 def bounded_range_profile(event: BoundedRangeEvent, times: int) -> BoundedRangeProfile:
-    """Return the profile of ``times`` adaptively chosen mechanisms of the range of ``event``."""
     return _profile(event.epsilon, times)
 
 

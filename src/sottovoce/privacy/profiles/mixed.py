@@ -32,15 +32,10 @@ Array = NDArray[np.float64]
 def mixed_delta(profile: BoundedRangeProfile, mu: float, losses: Array, shares: Array, epsilon: float) -> float:
     """Return an upper bound on delta at ``epsilon``.
 
-    Parameters
-    ----------
-    profile : BoundedRangeProfile
-        Of the selections.
-    mu : float, >= 0
-        Mean shift of all Gaussian releases together.
-    losses, shares : ndarray
-        Values of the privacy loss of all responses together and their probabilities; ``[0.]`` and ``[1.]`` for none.
-    epsilon : float, >= 0
+    ``profile``: of the selections.
+    ``mu``: >= 0; mean shift of all Gaussian releases together.
+    ``losses``, ``shares``: values of the privacy loss of all responses together and their probabilities; ``[0.]`` and
+        ``[1.]`` for none.
     """
     terms = (
         share * (_at(profile, epsilon - loss) if mu == 0.0 else _beside_gaussian(profile, mu, epsilon - loss))

@@ -35,12 +35,7 @@ def count_of_losses(responses: Mapping[RandomizedResponseEvent, int]) -> int:
 def response_losses(responses: Mapping[RandomizedResponseEvent, int]) -> tuple[Array, Array]:
     """Return the values of the composed privacy loss and their probabilities, both rounded up.
 
-    The loss of one response by itself is exact.
-
-    Raises
-    ------
-    AccountingError
-        If there are more than 1,024 values.
+    The loss of one response by itself is exact. Raises AccountingError if there are more than 1,024 values.
     """
     if count_of_losses(responses) > MOST_LOSSES:
         raise AccountingError(

@@ -63,7 +63,6 @@ def section(name: str, heading: str, *content: str) -> Markup:
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
-    """Return a drawing with its caption."""
     return element("figure", drawing, element("figcaption", caption))
 
 

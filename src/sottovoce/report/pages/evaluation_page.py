@@ -41,18 +41,7 @@ _TICKS: Final = [(value / 4, f"{25 * value} %") for value in range(5)]
 
 
 def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
-    """Return an evaluation as one self-contained HTML file.
-
-    Parameters
-    ----------
-    found : Evaluation
-    title : str or None, default=None
-
-    Returns
-    -------
-    str
-        As `receipt_page`: without scripts and without anything from elsewhere. Its data block holds the evaluation.
-    """
+    """Return an evaluation as one HTML file like that of `receipt_page`; its data block holds the evaluation."""
     heading = f"Evaluation of {found.guarantee_.parameters['model that was evaluated']}"
     heading = heading if title is None else filled_text("title", title)
     binary = found.plan.task.startswith("binary")

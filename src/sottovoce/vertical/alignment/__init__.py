@@ -1,4 +1,4 @@
-"""The same person in the same row everywhere: matching identifiers, in the clear or by private set intersection."""
+"""The same person in the same row everywhere: identifiers compared in one place, or by private set intersection."""
 
 from typing import TYPE_CHECKING
 

@@ -5,7 +5,7 @@ vertical training take the number of aligned people and their identifiers as pub
 party enters nowhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,13 +15,12 @@ import numpy.typing as npt
 from sottovoce._optional import pa
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment.asking import held_by_all
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.protocols.alignment.psi import PsiServer, announce
 
-__all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "common_rows"]
+__all__ = ["AlignedParties", "Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "align", "common_rows"]
 
-METHODS: Final = ("exact", "psi")
 DUPLICATES: Final = ("error", "drop")
 
 
@@ -130,8 +129,64 @@ class Alignment:
     report: AlignmentReport
 
 
-def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplicates: str = "error") -> Alignment:
-    r"""Find the people that all parties hold, and their rows in a common order.
+class AlignedParties(InProcessParties):
+    """Parties that hold the same people in the same order.
+
+    Attributes
+    ----------
+    report : AlignmentReport
+        By count only.
+    """
+
+    def __init__(self, parties: Sequence[Party], report: AlignmentReport) -> None:
+        super().__init__(parties)
+        self.report = report
+
+
+def align(parties: Sequence[Party], *, duplicates: str = "error") -> AlignedParties:
+    """Keep, at every party, the rows of the people whom all of them hold, in one common order.
+
+    Whoever calls it has the identifiers of all parties. Between organisations `sottovoce.vertical.alignment.align_over`
+    compares them by private set intersection.
+
+    Parameters
+    ----------
+    parties : sequence of Party
+        Each made with ``ids=...``; a `Helper` has no people and stays as it is.
+    duplicates : {"error", "drop"}, default "error"
+        An identifier that repeats within a party: an error, or all its rows are left out.
+
+    Returns
+    -------
+    AlignedParties
+        Labels that a party was made with are put in order too.
+
+    Raises
+    ------
+    ParameterError, DataError
+        If a party has no identifiers, an identifier repeats, or nobody is in common; errors tell counts, not
+        identifiers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce.vertical import Party, align
+    >>> clinic = Party(np.ones((3, 2)), ids=["c", "a", "b"], name="clinic")
+    >>> bank = Party(np.ones((3, 1)), ids=["b", "d", "c"], name="bank")
+    >>> align([clinic, bank]).report.n_common
+    2
+    """
+    names = [party.name for party in parties]
+    if len(set(names)) != len(names):
+        raise ParameterError(f"the names of the parties must differ; got {names!r}.")
+    aligned = common_rows({party.name: party.ids for party in parties if not party.is_helper}, duplicates=duplicates)
+    return AlignedParties(
+        [party if party.is_helper else party.take(aligned.rows[party.name]) for party in parties], aligned.report
+    )
+
+
+def common_rows(identifiers: Mapping[str, Any], *, duplicates: str = "error") -> Alignment:
+    """Find the people that all parties hold, and their rows in a common order.
 
     Parameters
     ----------
@@ -140,9 +195,6 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
         whole. The canonical form is text, the same for 17, 17.0 and "17"; see
         `sottovoce.vertical.protocols.alignment.identifiers`. None, NaN, NaT, pandas.NA and "" are missing: the row
         is left out. Any order, any length.
-    method : {"exact", "psi"}, default="exact"
-        "exact" compares the identifiers in one place. "psi" runs private set intersection, which needs
-        ``sottovoce[vertical]``; the result is the same.
     duplicates : {"error", "drop"}, default="error"
         What to do when a party has several rows with one identifier. A person has one row: "drop" leaves out every row
         of such an identifier, and so the person.
@@ -154,28 +206,16 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
     Raises
     ------
     ParameterError
-        If an argument is wrong, there are fewer than two parties, or the package for "psi" is missing.
+        If an argument is wrong, or there are fewer than two parties.
     DataError
         If an entry cannot be an identifier, a party repeats some (with ``duplicates="error"``), or nobody is in common.
         No message holds an identifier.
 
     Notes
     -----
-    **Who learns what.** With "exact", whoever runs it sees all identifiers of all parties, and tells each party its
-    rows, in the order of the common identifiers.
-
-    With "psi", let :math:`S_1, \dots, S_M` be the sets of identifiers in the order of the mapping. The first party is
-    the client and asks the others one after the other, each time about those still in common:
-
-    * The first party learns :math:`S_1 \cap S_2`, then :math:`S_1 \cap S_2 \cap S_3`, and so on: also who is dropped at
-      which party. Of the other parties' sets it learns besides only the sizes.
-    * Party m learns the size of the set it is asked about, :math:`|S_1 \cap \dots \cap S_{m-1}|` (party 2:
-      :math:`|S_1|`), and in the end the aligned identifiers. It learns no other identifier of anybody.
-
-    This holds for parties that follow the protocol; `sottovoce.vertical.protocols.alignment.psi` has the assumptions
-    and what is not covered. **This function plays all parties in one process, which sees everything**: it is for
-    simulation and for one owner of several tables. Between organisations, `sottovoce.vertical.alignment.align_over`
-    exchanges the same bytes with the parties where they are.
+    Whoever runs it sees all identifiers of all parties, and tells each party its rows, in the order of the common
+    identifiers. It is for simulation and for one owner of several tables. Between organisations,
+    `sottovoce.vertical.alignment.align_over` finds the same people by private set intersection.
 
     Examples
     --------
@@ -189,12 +229,10 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
     bank: 4 rows, 1 without an identifier, 0 with a repeated one, 1 not in common
     shop: 3 rows, 0 without an identifier, 0 with a repeated one, 1 not in common
     """
-    choice("method", method, METHODS)
     choice("duplicates", duplicates, DUPLICATES)
     _check_parties(identifiers)
     held = {name: _hold(name, given, duplicates) for name, given in identifiers.items()}
-    bytes_sent: dict[tuple[str, str], int] = {}
-    places = _places([*held.values()]) if method == "exact" else _places_by_psi(held, bytes_sent)
+    places = _places([*held.values()])
     n_common = len(places[0])
     if n_common == 0:
         raise _nobody(held)
@@ -203,7 +241,7 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
         for name, party in held.items()
     )
     rows = {name: party.rows[place] for (name, party), place in zip(held.items(), places, strict=True)}
-    return Alignment(rows, AlignmentReport(method, n_common, counts, bytes_sent))
+    return Alignment(rows, AlignmentReport("exact", n_common, counts, {}))
 
 
 def _check_parties(identifiers: object) -> None:
@@ -236,50 +274,6 @@ def _places(held: list[UsableIdentifiers]) -> list[npt.NDArray[np.int64]]:
         common = common.filter(pa.compute.is_in(common, value_set=party.texts))
     common = common.take(pa.compute.sort_indices(common))  # by bytes of UTF-8, which is by code points
     return [pa.compute.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
-
-
-class _Played:
-    """A server that is played here; counts the bytes between it and the client."""
-
-    def __init__(self, name: str, party: UsableIdentifiers) -> None:
-        self.name, self._party, self.most = name, party, party.n_rows
-        self.down = self.up = 0
-
-    def setup(self) -> bytes:
-        """Return its set; only now it is made."""
-        self._server = PsiServer(self._party.texts.to_pylist())
-        return self._sent(self._server.setup())
-
-    def respond(self, request: bytes) -> bytes:
-        """Answer the request."""
-        self.down += len(request)
-        return self._sent(self._server.respond(request))
-
-    def receive(self, announcement: bytes) -> npt.NDArray[np.int64]:
-        """Return the places of the people in common."""
-        self.down += len(announcement)
-        return self._server.receive(announcement)
-
-    def _sent(self, message: bytes) -> bytes:
-        self.up += len(message)
-        return message
-
-
-def _places_by_psi(
-    held: dict[str, UsableIdentifiers], bytes_sent: dict[tuple[str, str], int]
-) -> list[npt.NDArray[np.int64]]:
-    """Return the same by private set intersection, the first party being the client; add up the bytes of messages."""
-    client, *others = held
-    texts = held[client].texts.to_pylist()
-    servers = {name: _Played(name, held[name]) for name in others}
-    common, _ = held_by_all(texts, servers.values())
-    if common.size == 0:
-        return [common]
-    announcement = announce([texts[place] for place in common])
-    places = [common, *(server.receive(announcement) for server in servers.values())]
-    for name, server in servers.items():
-        bytes_sent[name, client], bytes_sent[client, name] = server.up, server.down
-    return places
 
 
 def _nobody(held: dict[str, UsableIdentifiers]) -> DataError:

@@ -1,10 +1,9 @@
 """Alignment of parties in different places: private set intersection over the messages of `protocols.alignment`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment.asking import held_by_all
+from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
@@ -18,7 +17,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
     AllRows,
 )
-from sottovoce.vertical.protocols.alignment.psi import announce
+from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.wire import Done
 
 __all__ = ["align_over", "all_rows_over"]
@@ -69,18 +68,13 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
     assert home.people is not None
     held = home.people.identifiers
     with _lines(parties, others) as lines:
-        texts = held.texts.to_pylist()
-        places, sizes = held_by_all(texts, lines, home.least_people)
-        asked = tuple(AskedParty(name, *size) for name, size in zip(others, sizes, strict=False))
-        if len(places) < home.least_people:
-            raise _too_few(home, len(places), asked)
-        common = [texts[place] for place in places]
+        common, asked = _held_by_all(held.texts.to_pylist(), lines, home.least_people)
+        if len(common) < home.least_people:
+            raise _too_few(home, len(common), asked)
         announcement = announce(common)
         for line in lines:
             line.tell(AlignTo(announcement))
-        home.align(common)
-        counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(common))
-        return AlignmentReport("psi", len(common), (counts,), _bytes(home, lines), asked)
+        return _aligned(home, lines, "psi", common, asked)
 
 
 def all_rows_over(parties: Parties) -> None:
@@ -110,40 +104,25 @@ def _again(parties: Parties, home: Party, others: Mapping[str, int], digest: str
     with _lines(parties, others) as lines:
         for line in lines:
             line.tell(AlignAgain(bytes.fromhex(digest)))
-        home.align(people)
-        held = home.people.identifiers
-        counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(people))
-        return AlignmentReport("kept", len(people), (counts,), _bytes(home, lines))
+        return _aligned(home, lines, "kept", people)
 
 
 class _Line:
-    """One party as a server; counts the bytes of the session with it, frames included.
-
-    Parameters
-    ----------
-    talk : Parties
-        A session.
-    name : str
-    most : int
-        Rows of its whole table, as it said.
-    """
+    """One party as a server, ``most`` rows being its whole table; counts the bytes with it, frames included."""
 
     def __init__(self, talk: Parties, name: str, most: int) -> None:
         self._talk, self.name, self.most = talk, name, most
         self.down = self.up = 0
 
     def setup(self) -> bytes:
-        """Ask for the set."""
         with self._counted():
             return self._talk.ask(self.name, AlignSetup(), AlignSet).points
 
     def respond(self, request: bytes) -> bytes:
-        """Ask about the client's points."""
         with self._counted():
             return self._talk.ask(self.name, AlignRespond(request), AlignResponse).points
 
     def tell(self, whom: AlignTo | AlignAgain) -> None:
-        """Say who the people are."""
         with self._counted():
             self._talk.ask(self.name, whom, Done)
 
@@ -162,11 +141,44 @@ def _lines(parties: Parties, others: Mapping[str, int]) -> Iterator[list[_Line]]
         yield [_Line(talk, name, rows) for name, rows in others.items()]
 
 
-def _bytes(home: Party, lines: list[_Line]) -> dict[tuple[str, str], int]:
-    sent = {}
+def _aligned(
+    home: Party, lines: list[_Line], method: str, people: list[str], asked: Sequence[AskedParty] = ()
+) -> AlignmentReport:
+    """Let the client take the people, last of all, and report."""
+    assert home.people is not None
+    home.align(people)
+    held, sent = home.people.identifiers, dict[tuple[str, str], int]()
     for line in lines:
         sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
-    return sent
+    counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(people))
+    return AlignmentReport(method, len(people), (counts,), sent, tuple(asked))
+
+
+def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple[list[str], list[AskedParty]]:
+    """Return those of the client's identifiers that all servers hold, sorted, and what each server told.
+
+    Each server is asked about those that are left, under new keys; once fewer than ``least`` are left, or a server
+    holds fewer, nobody is asked about them any more.
+
+    Raises
+    ------
+    PartyError
+        If a server does not follow the protocol, as far as that can be seen; it was told of nobody.
+    """
+    asked = []
+    for line in lines:
+        if len(common) < least:
+            break
+        client, setup = PsiClient(common), line.setup()
+        try:
+            client.read_setup(setup, line.most)
+            enough = client.n_server >= least
+            places = client.intersect(setup, line.respond(client.request())) if enough else ()
+        except DataError as error:
+            raise PartyError(f"party {line.name!r} sent what is no part of an intersection: {error}") from None
+        common = [common[place] for place in places]
+        asked.append(AskedParty(line.name, client.n_server, len(common)))
+    return sorted(common), asked
 
 
 def _with_tables(parties: Parties) -> dict[str, int]:
@@ -192,7 +204,7 @@ def _client(parties: Parties, name: str | None) -> Party:
     return here[name]
 
 
-def _too_few(home: Party, n_common: int, asked: tuple[AskedParty, ...]) -> DataError:
+def _too_few(home: Party, n_common: int, asked: Sequence[AskedParty]) -> DataError:
     steps = ", ".join(f"{each.left:,} after {each.name!r} with {each.identifiers:,} identifiers" for each in asked)
     steps = steps or f"{home.name!r} itself has no more that are there and do not repeat, and asked nobody"
     if n_common == 0:

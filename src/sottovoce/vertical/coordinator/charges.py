@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 SMALLEST_MU: Final = 1e-6  # of one party's part: with less its noise says nothing about 10^9 people either
-LARGEST_MU: Final = 1e6
+LARGEST_MU: Final = 1e4  # a larger one protects nobody
 
 # so that the rounding of square roots cannot make the parts cost more than the whole
 _ROOM = 1.0 - 2.0**-40
@@ -87,7 +87,6 @@ def check_affordable(parties: Parties, events: Mapping[str, Event]) -> None:
 
 
 def event_text(event: Event) -> str:
-    """Return an event as it travels in a message."""
     return json.dumps(event.to_dict())
 
 

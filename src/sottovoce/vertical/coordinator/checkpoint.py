@@ -8,21 +8,25 @@ bytes. The coordinator's own party is asked again for every step (see `sottovoce
 
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+import numpy as np
+
 from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
-from sottovoce.vertical.coordinator.run import Run
+from sottovoce.randomness import StoredKey, Streams
 from sottovoce.vertical.frames import SESSION_BYTES, Frame
 from sottovoce.vertical.wire import Refused, decode
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "Run"]
 
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
@@ -30,6 +34,43 @@ _SYNC_EVERY: Final = 1.0  # seconds
 
 _Place = tuple[str, int, str]
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one fit draws once: its model's name, the label holder's streams, the name that its ledger knows it by.
+
+    By default all of it is fresh. A run that may be interrupted has it from a key on disk (`Checkpoint`): the same
+    training on the same labels, executed again, draws the same and finds its own charge. Another training, or other
+    labels, draw something else and are charged for.
+
+    Parameters
+    ----------
+    key : StoredKey or None
+        None draws everything anew.
+    """
+
+    key: StoredKey | None = None
+
+    def of(self, plan: object, labels: Any) -> "Run":
+        """Return the run of this training on these labels: what it draws, no other one draws."""
+        if self.key is None:
+            return self
+        return Run(self.key.within(b"training", repr(plan).encode(), _digest_of_labels(labels)))
+
+    def streams(self, fresh: Streams) -> Streams:
+        """Return the label holder's streams: ``fresh`` ones, unless they must be drawn again; a user's seed stays."""
+        return fresh if self.key is None or fresh.seeded else Streams(self.key.within(b"streams"))
+
+    @property
+    def model(self) -> str:
+        """Name of the model; a new one at each call where nothing is drawn again."""
+        return secrets.token_hex(8) if self.key is None else self.key.within(b"model").name(8).hex()
+
+    @property
+    def charge(self) -> str | None:
+        """What the ledger's record is found by; None where nothing is looked for."""
+        return None if self.key is None else self.key.within(b"charge").name(16).hex()
 
 
 class Checkpoint:
@@ -98,7 +139,6 @@ class Checkpoint:
 
     @property
     def n_kept(self) -> int:
-        """Exchanges that are on disk."""
         return len(self._places)
 
     def new_session(self) -> bytes:
@@ -224,7 +264,6 @@ class Checkpoint:
         return exchange
 
     def _kept(self, at: int) -> dict[str, bytes]:
-        """Return the answers of an exchange."""
         exchange = self._read(at)
         every, answers, end = self._exchanges.read(exchange["at"])[1], {}, 0
         for name, n_bytes in exchange["answers"].items():
@@ -239,7 +278,6 @@ def _place(frame: Frame) -> _Place:
 
 
 def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
-    """Return a digest of all requests of an exchange."""
     return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
 
 
@@ -249,3 +287,9 @@ def _is_refusal(answer: bytes) -> bool:
     except MessageError:
         return False
     return True
+
+
+def _digest_of_labels(labels: Any) -> bytes:
+    values = np.asarray(labels)
+    raw = values.tobytes() if values.dtype.kind in "biuf" else repr(values.tolist()).encode()
+    return hashlib.sha256(f"{values.dtype.str} {values.shape} ".encode() + raw).digest()

@@ -31,7 +31,6 @@ class History:
     converged: bool = False
 
     def add(self, parties: Parties, objective: float, stationarity: float) -> None:
-        """Add a round, with what has crossed by now."""
         self.objective.append(objective)
         self.stationarity.append(stationarity)
         self.uplink_bytes.append(parties.uplink_bytes)

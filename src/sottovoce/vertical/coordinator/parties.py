@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
-from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.coordinator.run import Run
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
@@ -37,13 +36,9 @@ class Answering(Protocol):
     """Who answers requests, bytes for bytes."""
 
     @property
-    def name(self) -> str:
-        """Name of the organisation."""
-        ...
+    def name(self) -> str: ...
 
-    def handle(self, raw: bytes) -> bytes:
-        """Answer one request."""
-        ...
+    def handle(self, raw: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -105,13 +100,10 @@ class Parties(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        self.session_name, self._process = self._new_session(), os.getpid()
+        name = new_session() if self.checkpoint is None else self.checkpoint.new_session()
+        self.session_name, self._process = name, os.getpid()
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
-
-    def _new_session(self) -> bytes:
-        """Return the name of a new session; a run that is resumed names them as it did before."""
-        return new_session() if self.checkpoint is None else self.checkpoint.new_session()
 
     def new_run(self) -> Run:
         """Return what the next fit over these parties draws; a run that is resumed draws as it did before."""
@@ -134,12 +126,6 @@ class Parties(ABC):
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one framed request to each named party and return its answers; one that fails is a `PartyError`."""
 
-    def _ask(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the answers, from the checkpoint where it has them."""
-        if self.checkpoint is None:
-            return self._send(requests)
-        return self.checkpoint.answered(requests, self._send, self.here)
-
     def exchange(self, request: Message | Mapping[str, Message], expected: type[Reply]) -> dict[str, Reply]:
         """Send one request to all parties, or to each the one of its name, and return their replies, by name.
 
@@ -161,7 +147,6 @@ class Parties(ABC):
         return replies
 
     def _framed(self, name: str, request: Message) -> bytes:
-        """Return a request as the next step of the session."""
         self._steps[name] += 1
         return Frame(self.session_name, self._steps[name], request.encode()).encode()
 
@@ -176,9 +161,12 @@ class Parties(ABC):
                     self._holding.add(name)
                 sent[name] = self._framed(name, request)
                 seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
-                self._count(Crossing(name, False, seen, len(sent[name])))
+                self._count(name, False, seen, len(sent[name]))
             try:
-                answers = self._ask(sent)
+                if self.checkpoint is None:
+                    answers = self._send(sent)
+                else:
+                    answers = self.checkpoint.answered(sent, self._send, self.here)
             except BaseException:
                 self._lost()
                 raise
@@ -188,12 +176,12 @@ class Parties(ABC):
             try:
                 reply = decode(answers[name], (expected, Refused))
             except MessageError as error:
-                self._count_unread(len(answers[name]))
+                self._count(name, True, None, len(answers[name]))
                 asked = type(requests[name]).__name__
                 fault = fault or PartyError(f"party {name!r} answered {asked} with no {expected.__name__}: {error}")
                 continue
             came.append((name, reply))
-            self._count(Crossing(name, True, reply, len(answers[name])))
+            self._count(name, True, reply, len(answers[name]))
         if fault is not None:
             raise fault
         return came
@@ -202,18 +190,16 @@ class Parties(ABC):
     def _is_recorded(self) -> bool:
         return bool(self._records)
 
-    def _count(self, crossing: Crossing) -> None:
+    def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
+        """Count what crossed, and record it where it could be read."""
         with self._counting.lock:
-            if crossing.uplink:
-                self.uplink_bytes += crossing.n_bytes
+            if uplink:
+                self.uplink_bytes += n_bytes
             else:
-                self.downlink_bytes += crossing.n_bytes
-            for record in self._records:
-                record.append(crossing)
-
-    def _count_unread(self, n_bytes: int) -> None:
-        with self._counting.lock:
-            self.uplink_bytes += n_bytes
+                self.downlink_bytes += n_bytes
+            if message is not None:
+                for record in self._records:
+                    record.append(Crossing(party, uplink, message, n_bytes))
 
     @contextmanager
     def session(self) -> Iterator["Parties"]:
@@ -225,14 +211,10 @@ class Parties(ABC):
         try:
             yield talk
         except BaseException:
-            if not self._is_resumable:
+            if self.checkpoint is None:
                 talk.close()
             raise
         talk.close()
-
-    @property
-    def _is_resumable(self) -> bool:
-        return self.checkpoint is not None
 
     def leave_out(self, names: Collection[str]) -> None:
         """Go on without some parties, which were asked for their facts alone."""
@@ -250,7 +232,6 @@ class Parties(ABC):
         self._begin()
 
     def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:
-        """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
     def inside(self, name: str) -> AbstractContextManager["Parties"]:
@@ -275,31 +256,14 @@ class Parties(ABC):
 
 
 class _Conversation(Parties):
-    """One more session with the parties of a carrier.
-
-    Parameters
-    ----------
-    carrier : Parties
-    """
+    """One more session with the parties of a carrier."""
 
     def __init__(self, carrier: Parties) -> None:
-        self._carrier = carrier
+        self._carrier, self.here, self.checkpoint = carrier, carrier.here, carrier.checkpoint
         super().__init__(carrier.names)
-        self.here = carrier.here
-
-    def _new_session(self) -> bytes:
-        return self._carrier._new_session()  # its other half
-
-    def new_run(self) -> Run:
-        """Return what the carrier's next fit draws."""
-        return self._carrier.new_run()
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        return self._carrier._ask(requests)
-
-    @property
-    def _is_resumable(self) -> bool:
-        return self._carrier._is_resumable
+        return self._carrier._send(requests)
 
     def _lost(self) -> None:
         """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
@@ -308,16 +272,11 @@ class _Conversation(Parties):
     def _is_recorded(self) -> bool:
         return super()._is_recorded or self._carrier._is_recorded
 
-    def _count(self, crossing: Crossing) -> None:
-        super()._count(crossing)
-        self._carrier._count(crossing)
-
-    def _count_unread(self, n_bytes: int) -> None:
-        super()._count_unread(n_bytes)
-        self._carrier._count_unread(n_bytes)
+    def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
+        super()._count(party, uplink, message, n_bytes)
+        self._carrier._count(party, uplink, message, n_bytes)
 
     def inside(self, name: str) -> AbstractContextManager[Parties]:
-        """Talk to a party within its own walls, as the carrier does."""
         return self._carrier.inside(name)
 
 

@@ -8,17 +8,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce._shown import quoted
+from sottovoce._validation import LARGEST, SMALLEST, number
 from sottovoce._version import RELEASE, release_name
 from sottovoce.exceptions import DataError, PartyError
 from sottovoce.losses import SmoothLoss
-from sottovoce.privacy.events import Event
-from sottovoce.randomness import Streams
+from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
+from sottovoce.privacy.events import Event, NothingReleased, compose
+from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import checked
@@ -26,8 +30,9 @@ from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
 __all__ = [
+    "SCORED",
+    "LabelsOncePlan",
     "PublicFacts",
-    "Scorer",
     "SumOfScores",
     "Term",
     "VerticalPlan",
@@ -37,6 +42,8 @@ __all__ = [
     "read_public_facts",
 ]
 
+SCORED: Final = "the people who are scored, those of the training included: each party sends one exact score for each"
+"""What no statement covers of a model that is split, for the receipt."""
 
 _MOST_FEATURES: Final = 10**8
 
@@ -78,6 +85,15 @@ class PublicFacts:
     def others(self) -> tuple[str, ...]:
         """All parties but the label holder."""
         return tuple(name for name in self.descriptions if name != self.label_holder)
+
+    def norms_in_words(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return what these parties declare of their rows, for a receipt."""
+        declared = ((name, self.descriptions[name]) for name in names)
+        return tuple(
+            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
+            + (", entries non-negative" if facts.nonnegative else "")
+            for name, facts in declared
+        )
 
 
 def read_public_facts(parties: Parties) -> dict[str, Description]:
@@ -127,19 +143,6 @@ def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, 
     return {name: checked(name, replies[name].scores, lengths[name]) for name in names}
 
 
-class Scorer(ABC):
-    """How a fitted model scores records that several parties hold; kept by the coordinator, without coefficients."""
-
-    @abstractmethod
-    def scores(self, parties: Parties, model: str) -> Vector:
-        """Return one number a record, from the parties' parts of the model named ``model``."""
-
-    @property
-    @abstractmethod
-    def needed(self) -> tuple[str, ...]:
-        """Parties without which nothing can be scored."""
-
-
 @dataclass(frozen=True)
 class Term:
     """One party's share of a score: weight * (its own score - centre)."""
@@ -149,8 +152,10 @@ class Term:
 
 
 @dataclass(frozen=True)
-class SumOfScores(Scorer):
-    """The sum of the parties' own scores, weighted.
+class SumOfScores:
+    """How a fitted model scores records that several parties hold: the sum of the parties' own scores, weighted.
+
+    The coordinator keeps it, without coefficients.
 
     Attributes
     ----------
@@ -167,7 +172,7 @@ class SumOfScores(Scorer):
     constant: float = 0.0
 
     def scores(self, parties: Parties, model: str) -> Vector:
-        """Return the weighted sum, in the order of the terms."""
+        """Return one number a record, from the parties' parts of the model named ``model``."""
         present = [name for name in self.terms if name in parties.names]
         each = ask_scores(parties, present, model)
         return sum(
@@ -177,6 +182,7 @@ class SumOfScores(Scorer):
 
     @property
     def needed(self) -> tuple[str, ...]:
+        """Parties without which nothing can be scored."""
         return tuple(name for name in self.terms if name not in self.optional)
 
 
@@ -186,7 +192,7 @@ class VerticalSolution:
 
     Attributes
     ----------
-    scorer : Scorer
+    scorer : SumOfScores
     event : Event
         What was spent about one person, at all parties together.
     party_events : dict
@@ -201,7 +207,7 @@ class VerticalSolution:
         Coefficients and intercept by party, of a model that is made of released values only.
     """
 
-    scorer: Scorer
+    scorer: SumOfScores
     event: Event
     party_events: Mapping[str, Event]
     n_rounds: int
@@ -318,3 +324,60 @@ class VerticalPlan(ABC):
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
         return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsOncePlan(VerticalPlan):
+    """A training before which the labels are released once, where they are secret.
+
+    Attributes
+    ----------
+    label_share : float, in (0, 1)
+        Share of epsilon for secret labels.
+    """
+
+    label_share: float = 0.75
+
+    def check_label_share(self, name: str) -> None:
+        """Refuse a share out of range; ``name`` is what users call it."""
+        number(name, self.label_share, above=0.0, below=1.0)
+
+    @cached_property
+    def response(self) -> RandomizedResponse | None:
+        """Randomised response of the labels; None where they are public."""
+        return None if self.labels_public else RandomizedResponse(self.label_share * self.epsilon)
+
+    @property
+    def label_event(self) -> Event:
+        return NothingReleased() if self.response is None else self.response.event
+
+    @cached_property
+    def mu_beside_labels(self) -> float:
+        """Mean shift of a Gaussian release that the budget has room for beside the labels."""
+        if self.response is None:
+            return gaussian_mu(self.epsilon, self.delta)
+        return gaussian_mu_beside(self.epsilon, self.delta, self.response.event)
+
+    def with_labels(self, events: Mapping[str, Event]) -> dict[str, Event]:
+        """Return what each party gives away, the label holder also the labels."""
+        holder = self.facts.label_holder
+        return {**events, holder: compose(self.label_event, events[holder])}
+
+    def rounded(self, y: Vector, streams: Streams) -> Vector:
+        """Return -1 or +1 for labels in [-1, 1], at random and without bias: the response protects whichever it is."""
+        coins = streams.generator(Purpose.SAMPLING).random(len(y))
+        return np.where(coins < 0.5 * (1.0 + y), 1.0, -1.0)
+
+    @property
+    def label_release(self) -> tuple[str, ...]:
+        """What is released of the labels before the training, in words for the receipt; empty where they stay."""
+        return () if self.response is None else ("to the other parties: every label, by randomised response",)
+
+    def label_details(self) -> dict[str, object]:
+        """Return the parameters of that release, for the receipt."""
+        if self.response is None:
+            return {}
+        return {
+            "epsilon of the labels": self.response.event.epsilon,
+            "probability that a label is flipped": self.response.flip_probability,
+        }

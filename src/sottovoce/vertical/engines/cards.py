@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, TypeVar
 
-from sottovoce.vertical.engines.available import IN_PROCESS
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate
-from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite
 
 __all__ = ["SessionCard", "canonical", "check_cards", "on_this_machine", "read_canonical"]
 
@@ -61,19 +60,16 @@ class SessionCard:
 
     @property
     def text(self) -> str:
-        """The card as JSON: keys sorted, no spaces."""
         return canonical(asdict(self))
 
     @property
     def signed_bytes(self) -> bytes:
-        """All of it but the signature."""
         content = asdict(self)
         del content["signature"]
         return canonical(content).encode()
 
     @property
     def address(self) -> str:
-        """As engines take it."""
         return f"{self.host}:{self.port}"
 
     @classmethod

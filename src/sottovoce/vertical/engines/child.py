@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.guarded import Guarded
-from sottovoce.vertical.engines.pipe import receive, send
+from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
+from sottovoce.vertical.engines.process import receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
-from sottovoce.vertical.engines.self_check import CHECKED, self_check
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["main"]
 
@@ -62,7 +61,6 @@ def main() -> None:
 
 
 def _start(task: dict[str, Any]) -> Engine:
-    """Connect, and check the session."""
     tls = task["tls"] and TlsFiles(*(Path(name) for name in task["tls"]))
     arguments = task["rank"], task["addresses"], task["listen"], tls, task["timeout"]
     made: Engine
@@ -83,7 +81,6 @@ def _start(task: dict[str, Any]) -> Engine:
 
 
 def _do(engine: Engine, command: dict[str, Any], arrays: list[Whole]) -> Sequence[Whole]:
-    """Obey one command."""
     match command["do"]:
         case "put":
             value = arrays.pop() if arrays else None

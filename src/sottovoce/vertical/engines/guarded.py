@@ -1,91 +1,180 @@
-"""An engine between processes behind the checks that all of them share."""
+"""What every engine checks: the commands that it is given, which parties compare, and what a session computes.
+
+A wrong setting of an engine, a partner with other software, a fault in its arithmetic: `self_check` sees all of them
+before any data are shared, by every kind of program on numbers that all know, bit for bit.
+"""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Protocol, cast
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Protocol, cast
 
 import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.programs import Program
-from sottovoce.vertical.engines.variables import Variables
+from sottovoce.vertical.engines.programs import (
+    Add,
+    AddScores,
+    AddSlopes,
+    ChooseColumn,
+    CrossProduct,
+    Mask,
+    MoveDuals,
+    Program,
+    digest_of,
+)
 
-__all__ = ["Exchanges", "Guarded"]
+__all__ = ["CHECKED", "Checked", "Exchanges", "Guarded", "self_check"]
+
+
+class Checked(Engine):
+    """An engine that knows names and shapes of a session's secret variables, and which of them may be opened.
+
+    What is checked, and what `digest` tells, are public at all parties. A subclass does what has passed.
+    """
+
+    def __init__(self, rank: int, n_parties: int) -> None:
+        self.rank, self.n_parties = rank, n_parties
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._opens: set[str] = set()
+        self._told = hashlib.sha256(f"{n_parties} parties".encode())
+
+    @property
+    def digest(self) -> bytes:
+        """Of all commands so far: what parties compare before anything runs or is opened."""
+        return self._told.digest()
+
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        with self._command():
+            if not 0 <= owner < self.n_parties:
+                raise EngineError(f"owner must be below the number of parties, {self.n_parties}, but is {owner}")
+            if not shape or any(size < 1 for size in shape):
+                raise EngineError(f"a secret variable needs at least one axis and none empty, but {name!r} has {shape}")
+            if (value is not None) != (owner == self.rank):
+                raise EngineError(f"the owner of {name!r}, and nobody else, gives its value")
+            if value is not None and (value.dtype != np.int64 or value.shape != shape):
+                raise EngineError(f"{name!r} must be of 64-bit whole numbers and of shape {shape}")
+            self._shapes[name] = shape
+            self._opens.discard(name)
+            self._tell("put", name, owner, list(shape))
+            self._put(name, owner, shape, value)
+
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        kind = type(program).__name__
+        with self._command():
+            try:
+                shapes = program.shapes(*(self._shape(name) for name in inputs))
+            except ValueError as error:
+                raise EngineError(f"{kind} cannot run on these variables: {error}") from None
+            if len(shapes) != len(outputs) or len(set(outputs)) != len(outputs):
+                listed = ", ".join(outputs) or "none"
+                raise EngineError(f"{kind} makes {len(shapes)} variables, but outputs names {listed}")
+            for name, shape in zip(outputs, shapes, strict=True):
+                self._shapes[name] = shape
+                (self._opens.add if program.opens else self._opens.discard)(name)
+            self._tell("run", digest_of([program]), list(inputs), list(outputs))
+            self._run(program, inputs, outputs)
+
+    def reveal(self, name: str) -> Whole:
+        with self._command():
+            shape = self._shape(name)
+            if name not in self._opens:
+                raise EngineError(f"only what the program Mask or ChooseColumn has made is opened, and {name!r} is not")
+            self._tell("reveal", name)
+            return self._reveal(name, shape)
+
+    def drop(self, *names: str) -> None:
+        with self._command():
+            for name in names:
+                self._shape(name)
+                del self._shapes[name]
+                self._opens.discard(name)
+            self._tell("drop", list(names))
+            self._drop(names)
+
+    @abstractmethod
+    def _command(self) -> AbstractContextManager[None]:
+        """Refuse a command after the session's end; end the session where the command inside fails."""
+
+    @abstractmethod
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None: ...
+
+    @abstractmethod
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def _reveal(self, name: str, shape: tuple[int, ...]) -> Whole: ...
+
+    @abstractmethod
+    def _drop(self, names: Sequence[str]) -> None: ...
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        if name not in self._shapes:
+            raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
+        return self._shapes[name]
+
+    def _tell(self, *command: object) -> None:
+        self._told.update(hashlib.sha256(json.dumps(command).encode()).digest())
 
 
 class Exchanges(Protocol):
-    """What an engine offers besides its commands so that parties can compare them."""
+    """What an engine between processes offers besides its commands so that parties can compare them."""
 
     def exchange(self, message: bytes) -> list[bytes]:
         """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
 
 
-class Guarded(Engine):
-    """An engine whose commands are checked here and compared with the partners' before anything runs or is opened.
+class Guarded(Checked):
+    """An engine between processes; its commands are compared with the partners' before anything runs or is opened.
 
     An error ends the session: parties that have failed in different places cannot go on together.
     """
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.rank, engine.n_parties)
         self._engine = engine
         self.name, self.bound = engine.name, engine.bound  # type: ignore[misc]
-        self.rank, self.n_parties = engine.rank, engine.n_parties
-        self._variables = Variables(engine.n_parties)
         self._over = False
 
     def start(self) -> None:
-        """Connect; see `sottovoce.vertical.engines.self_check` for what is checked then."""
+        """Connect; what is checked then: `self_check`."""
         self._engine.start()
 
-    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        """Make a secret variable of what party ``owner`` knows."""
-        self._go_on()
-        self._variables.put(name, owner, shape)
-        if (value is not None) != (owner == self.rank):
-            raise EngineError(f"the owner of {name!r}, and nobody else, gives its value")
-        if value is not None and (value.dtype != np.int64 or value.shape != shape):
-            raise EngineError(f"{name!r} must be of 64-bit whole numbers and of shape {shape}")
-        self._engine.put(name, owner, shape, value)
+    def close(self) -> None:
+        self._over = True
+        self._engine.close()
+
+    @contextmanager
+    def _command(self) -> Iterator[None]:
+        if self._over:
+            raise EngineError("this joint computation is over; begin a new one")
+        self._over = True  # unless the command ends well
+        yield
         self._over = False
 
-    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._go_on()
-        self._variables.run(program, inputs, outputs)
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        self._engine.put(name, owner, shape, value)
+
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._compare()
         self._engine.run(program, inputs, outputs)
-        self._over = False
 
-    def reveal(self, name: str) -> Whole:
-        """Open what `Mask` has made."""
-        self._go_on()
-        shape = self._variables.reveal(name)
+    def _reveal(self, name: str, shape: tuple[int, ...]) -> Whole:
         self._compare()
         opened = self._engine.reveal(name)
         if opened.shape != shape or opened.dtype != np.int64:
             raise EngineError("what was opened has another shape than the plan's; a party computes something else")
         # all have what they waited for before any of them may leave, and all the same
         self._compare_with(hashlib.sha256(opened.tobytes()).digest(), "has opened other numbers; use none of them")
-        self._over = False
         return opened
 
-    def drop(self, *names: str) -> None:
-        self._go_on()
-        self._variables.drop(names)
+    def _drop(self, names: Sequence[str]) -> None:
         self._engine.drop(*names)
-        self._over = False
-
-    def close(self) -> None:
-        self._over = True
-        self._engine.close()
-
-    def _go_on(self) -> None:
-        """Refuse commands after an error; the flag stays up unless the command ends well."""
-        if self._over:
-            raise EngineError("this joint computation is over; begin a new one")
-        self._over = True
 
     def _compare(self) -> None:
-        self._compare_with(self._variables.digest, "has been given other commands; nothing was computed from them")
+        self._compare_with(self.digest, "has been given other commands; nothing was computed from them")
 
     def _compare_with(self, own: bytes, otherwise: str) -> None:
         told = cast(Exchanges, self._engine).exchange(own)
@@ -94,3 +183,76 @@ class Guarded(Engine):
                 raise EngineError(f"party {rank} {otherwise}")
         if len(told) != self.n_parties:
             raise EngineError("not all parties have answered")
+
+
+_ROWS, _COLUMNS = 11, 8
+
+CHECKED: Final[tuple[Program, ...]] = (
+    Add(),
+    CrossProduct(),
+    MoveDuals(clip=900, offset=1500, factors=(3, 2), bounds=(200, 700)),
+    MoveDuals(clip=900, offset=1500, factors=(2,), bounds=(3000,), by_label=True),
+    AddSlopes(coefficients=(-500, 7, 3, 2)),
+    AddScores(offset=1500, factors=(3, 2), bounds=(200, 700)),
+    AddScores(offset=0, factors=(1,), bounds=(900,), residual=True),
+    ChooseColumn(constant=1 << 14, n_data_parties=2),
+)
+"""One of each kind with constants of the same order as the numbers, so that every branch is taken."""
+
+
+def self_check(engine: Engine, seed: int, programs: Sequence[Program] = CHECKED) -> None:
+    """Run programs on numbers that follow from the seed, and compare what is opened with what it is in clear.
+
+    Raises
+    ------
+    EngineError
+        One number differs, or a partner fails.
+    """
+    numbers = np.random.default_rng(seed)
+    for place, program in enumerate(programs):
+        inputs = _inputs(program, engine, numbers)
+        names = [f"check {place} {k}" for k in range(len(inputs))]
+        for k, (name, value) in enumerate(zip(names, inputs, strict=True)):
+            owner = k % engine.n_parties
+            engine.put(name, owner, value.shape, value if owner == engine.rank else None)
+        expected = program.in_clear(*inputs)
+        results = [f"check {place} result {k}" for k in range(len(expected))]
+        engine.run(program, names, results)
+        for result, value in zip(results, expected, strict=True):
+            noise = [numbers.integers(-(1 << 40), 1 << 40, value.shape) for _ in range(engine.n_parties)]
+            shares = [f"check noise {rank}" for rank in range(engine.n_parties)]
+            for rank, (name, share) in enumerate(zip(shares, noise, strict=True)):
+                engine.put(name, rank, share.shape, share if rank == engine.rank else None)
+            engine.run(Mask(), [result, *shares], ["check opened"])
+            if not np.array_equal(engine.reveal("check opened"), value + np.sum(noise, axis=0)):
+                raise EngineError(
+                    f"the self-test failed: {type(program).__name__} gives other numbers here than in clear, so the "
+                    "parties' engines do not work together; no data were shared"
+                )
+            engine.drop(*shares, "check opened")
+        engine.drop(*sorted({*names, *results}))
+
+
+def _inputs(program: Program, engine: Engine, numbers: np.random.Generator) -> list[Whole]:
+    """Return inputs of a program; of two blocks with as many columns as exceed what an engine may compute at once."""
+    whole = numbers.integers
+    if isinstance(program, Add):
+        large = engine.bound // 4
+        return [whole(-large, large, (_ROWS, 2)) for _ in range(3)]
+    if isinstance(program, CrossProduct):
+        shapes = ((_COLUMNS, _COLUMNS + 1), (_ROWS, _COLUMNS), (_ROWS, _COLUMNS + 1))
+        return [whole(-(1 << 14), 1 << 14, shape) for shape in shapes]
+    widths = (_COLUMNS, 1)
+    if isinstance(program, ChooseColumn):
+        large = engine.bound // 16
+        scores: list[Whole] = [whole(-large, large, width) for width in widths]
+        total: Whole = whole(-1000, 1000, 1)
+        noise: list[Whole] = [whole(-large, large, 2 * (sum(widths) + 1)) for _ in range(3)]
+        return [*scores, total, *noise]
+    rows: list[Whole] = [2 * whole(0, 2, _ROWS) - 1]
+    if isinstance(program, MoveDuals):
+        rows.insert(0, whole(-1000, 1000, _ROWS))
+    sums: list[Whole] = [whole(-1000, 1000, width) for width in (*widths, 1)]
+    margins: list[Whole] = [whole(-1000, 1000, _ROWS) for _ in widths]
+    tables: list[Whole] = [whole(-(1 << 14), 1 << 14, (_ROWS, width)) for width in widths]
+    return [*rows, *sums, *margins, *tables]

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 from sottovoce.vertical.engines.engine import EngineError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.padding import AsymmetricPadding
     from cryptography.x509 import Certificate
 
 __all__ = ["CARD", "Identity", "session_certificate", "check_session_certificate"]
 
 CARD: Final = "card of a joint computation"
-_LEAST_BITS: Final = 2048  # of an RSA key
 _BEFORE, _AFTER = datetime.timedelta(hours=1), datetime.timedelta(days=2)
 
 
@@ -32,7 +30,7 @@ class Identity:
 
     def __init__(self, folder: Path) -> None:
         _library()
-        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         self.certificate = _read(folder, "certificate.pem").decode("ascii", "replace")
@@ -43,20 +41,17 @@ class Identity:
             key = load_pem_private_key(_read(folder, "key.pem"), password=None)
         except (ValueError, TypeError):  # TypeError: it is encrypted
             raise EngineError("key.pem of this party's identity is no private key in PEM without password.") from None
-        if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
-            raise EngineError("key.pem of this party's identity is neither an RSA nor an elliptic-curve key.")
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise EngineError("key.pem of this party's identity is no key of an elliptic curve.")
         if key.public_key() != own.public_key():
             raise EngineError("key.pem of this party's identity does not belong to its certificate.pem.")
         self._key = key
 
     def sign(self, content: bytes, what: str = CARD) -> str:
         """Return the signature of ``content``, in hexadecimal digits; as ``what`` it is signed, and as nothing else."""
-        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.hashes import SHA256
 
-        if isinstance(self._key, rsa.RSAPrivateKey):
-            return self._key.sign(_purpose(what) + content, _padding(), SHA256()).hex()
-        assert isinstance(self._key, ec.EllipticCurvePrivateKey)
         return self._key.sign(_purpose(what) + content, ec.ECDSA(SHA256())).hex()
 
     def check(
@@ -83,7 +78,7 @@ class Identity:
         EngineError
         """
         from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.x509.oid import NameOID
 
@@ -102,14 +97,10 @@ class Identity:
                     "another way than this one, for the right one."
                 )
         key = shown.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise EngineError(f"the key of {whose} must be of an elliptic curve.")
         try:
-            made = bytes.fromhex(signature)
-            if isinstance(key, rsa.RSAPublicKey) and key.key_size >= _LEAST_BITS:
-                key.verify(made, _purpose(what) + content, _padding(), SHA256())
-            elif isinstance(key, ec.EllipticCurvePublicKey):
-                key.verify(made, _purpose(what) + content, ec.ECDSA(SHA256()))
-            else:
-                raise EngineError(f"the key of {whose} must be RSA of 2048 bits or more, or of an elliptic curve.")
+            key.verify(bytes.fromhex(signature), _purpose(what) + content, ec.ECDSA(SHA256()))
         except (InvalidSignature, ValueError):
             raise EngineError(
                 f"the {what.split()[0]} of {whose} was not signed with its key: it was changed on its way, or is "
@@ -185,13 +176,6 @@ def check_session_certificate(whose: str, certificate: str) -> None:
 
 def _purpose(what: str) -> bytes:
     return f"sottovoce: {what}\n".encode()  # a key that signs other things signs nothing of ours by that
-
-
-def _padding() -> AsymmetricPadding:
-    from cryptography.hazmat.primitives.asymmetric import padding
-    from cryptography.hazmat.primitives.hashes import SHA256
-
-    return padding.PSS(padding.MGF1(SHA256()), padding.PSS.DIGEST_LENGTH)
 
 
 def _library() -> None:

@@ -4,22 +4,23 @@ Nothing is secret from a process. What the engine keeps is the rest: parties mee
 must agree, and only masked results come out.
 """
 
-import json
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
-import numpy as np
-
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.programs import Program, digest_of
-from sottovoce.vertical.engines.variables import Variables
+from sottovoce.vertical.engines.engine import EngineError, Whole
+from sottovoce.vertical.engines.guarded import Checked
+from sottovoce.vertical.engines.programs import Program
 
 __all__ = ["InProcessEngine"]
 
 _OVER: Final = "this joint computation has not been started, or is over; begin a new one"
+
+
+_Act = Callable[[dict[str, Whole]], None]
 
 
 class _Room:
@@ -31,11 +32,11 @@ class _Room:
         self.values: dict[str, Whole] = {}
         self.seats: dict[int, weakref.ref[InProcessEngine]] = {}
         self.broken: str | None = None
-        self._told: dict[int, str] = {}
-        self._acts: list[Callable[[], None]] = []
+        self._told: dict[int, bytes] = {}
+        self._acts: list[_Act] = []
         self._round = 0
 
-    def meet(self, rank: int, told: str, act: Callable[[], None] | None, timeout: float) -> None:
+    def meet(self, rank: int, told: bytes, act: _Act | None, timeout: float) -> None:
         """Wait until all parties have told the same; the last to come acts for all, or tells all that it cannot."""
         with self.meeting:
             self._stop_if_broken()
@@ -71,7 +72,7 @@ class _Room:
             return
         try:
             for act in self._acts:
-                act()
+                act(self.values)
         except Exception as error:
             self.fail(f"the program failed with {type(error).__name__}")
             return
@@ -88,7 +89,7 @@ _rooms: "weakref.WeakValueDictionary[bytes, _Room]" = weakref.WeakValueDictionar
 _rooms_lock = threading.Lock()
 
 
-class InProcessEngine(Engine):
+class InProcessEngine(Checked):
     """A party whose partners are threads of the same process, found by the session's name.
 
     Parameters
@@ -102,14 +103,13 @@ class InProcessEngine(Engine):
     """
 
     name = "in-process"
+    bound = 1 << 63
 
     def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float = 600) -> None:
-        self.bound = 1 << 63
-        self.rank, self.n_parties = rank, n_parties
+        super().__init__(rank, n_parties)
         self._session, self._timeout = session, timeout
         self._room: _Room | None = None
         self._is_over = False
-        self._variables = Variables(n_parties)
 
     def start(self) -> None:
         with _rooms_lock:
@@ -124,45 +124,7 @@ class InProcessEngine(Engine):
             else:
                 room.seats[self.rank] = weakref.ref(self)
             self._room = room
-        room.meet(self.rank, "start", None, self._timeout)
-
-    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        """Make a variable of what party ``owner`` knows."""
-        room = self._entered()
-        self._checked(lambda: self._variables.put(name, owner, shape))
-        if (value is not None) != (owner == self.rank):
-            self._refuse(f"the owner of {name!r}, and nobody else, gives its value")
-        if value is not None and (value.dtype != np.int64 or value.shape != shape):
-            self._refuse(f"{name!r} must be of 64-bit whole numbers and of shape {shape}")
-        act = None if value is None else lambda: room.values.__setitem__(name, value.copy())
-        self._meet(["put", name, owner, shape], act)
-
-    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        room = self._entered()
-        self._checked(lambda: self._variables.run(program, inputs, outputs))
-
-        def act() -> None:
-            room.values.update(zip(outputs, program.in_clear(*(room.values[name] for name in inputs)), strict=True))
-
-        self._meet(["run", digest_of([program]), inputs, outputs], act if self.rank == 0 else None)
-
-    def reveal(self, name: str) -> Whole:
-        """Give what `Mask` has made."""
-        room = self._entered()
-        self._checked(lambda: self._variables.reveal(name))
-        taken: list[Whole] = []
-        self._meet(["reveal", name], lambda: taken.append(room.values[name].copy()))
-        return taken[0]
-
-    def drop(self, *names: str) -> None:
-        room = self._entered()
-        self._checked(lambda: self._variables.drop(names))
-
-        def act() -> None:
-            for name in names:
-                del room.values[name]
-
-        self._meet(["drop", names], act if self.rank == 0 else None)
+        self._meet(None)
 
     def close(self) -> None:
         """Leave; partners that wait are told."""
@@ -171,21 +133,40 @@ class InProcessEngine(Engine):
         if room is not None:
             room.fail(f"party {self.rank} has left the joint computation")
 
+    @contextmanager
+    def _command(self) -> Iterator[None]:
+        room = self._entered()
+        try:
+            yield
+        except EngineError as error:  # this party cannot go on
+            room.fail(f"party {self.rank} was given a command that is refused: {error}")
+            raise
+
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        self._meet(None if value is None else lambda values: values.update({name: value.copy()}))
+
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        def act(values: dict[str, Whole]) -> None:
+            values.update(zip(outputs, program.in_clear(*(values[name] for name in inputs)), strict=True))
+
+        self._meet(act if self.rank == 0 else None)
+
+    def _reveal(self, name: str, shape: tuple[int, ...]) -> Whole:
+        taken: list[Whole] = []
+        self._meet(lambda values: taken.append(values[name].copy()))
+        return taken[0]
+
+    def _drop(self, names: Sequence[str]) -> None:
+        def act(values: dict[str, Whole]) -> None:
+            for name in names:
+                del values[name]
+
+        self._meet(act if self.rank == 0 else None)
+
     def _entered(self) -> _Room:
         if self._room is None:
             raise EngineError(_OVER)
         return self._room
 
-    def _meet(self, command: Sequence[object], act: Callable[[], None] | None) -> None:
-        self._entered().meet(self.rank, json.dumps(command), act, self._timeout)
-
-    def _checked(self, check: Callable[[], object]) -> None:
-        try:
-            check()
-        except EngineError as error:
-            self._refuse(str(error))
-
-    def _refuse(self, why: str) -> None:
-        """Free the others: this party cannot go on."""
-        self._entered().fail(f"party {self.rank} was given a command that is refused: {why}")
-        raise EngineError(why)
+    def _meet(self, act: _Act | None) -> None:
+        self._entered().meet(self.rank, self.digest, act, self._timeout)

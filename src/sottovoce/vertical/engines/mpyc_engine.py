@@ -34,7 +34,7 @@ from sottovoce.vertical.engines.shamir import (
 )
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.engines.tls import TlsFiles
+    from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["MpycEngine"]
 
@@ -105,7 +105,6 @@ class MpycEngine(Engine):
         self._links.open()
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
         (step,) = self._links.steps()
         found = self._links.swap(step, dict.fromkeys(self._others, message), self._others)
         return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
@@ -132,7 +131,10 @@ class MpycEngine(Engine):
             if isinstance(program, Mask):  # what is opened must look like a fresh split
                 made = (_Shared(self._once(made[0])),)
         elif isinstance(program, CrossProduct):
-            made = (self._cross_product(*found),)
+            sum_, left, right = found
+            first = self._once(left)
+            second = first if right is left else self._once(right)
+            made = (_Shared(add(sum_.share, matmul(first, second)), twice=True),)
         elif isinstance(program, AddSlopes):
             made = self._add_slopes(program, found)
         else:
@@ -202,16 +204,10 @@ class MpycEngine(Engine):
     def _product(self, left: Share, right: Share) -> Share:
         return self._once(_Shared(mul(left, right), twice=True))
 
-    def _cross_product(self, total_: _Shared, left: _Shared, right: _Shared) -> _Shared:
-        first = self._once(left)
-        second = first if right is left else self._once(right)
-        return _Shared(add(total_.share, matmul(first, second)), twice=True)
-
     def _add_slopes(self, program: AddSlopes, found: Sequence[_Shared]) -> tuple[_Shared, ...]:
-        n_parties = (len(found) - 2) // 3
-        labels, sums, all_ = self._once(found[0]), found[1 : 1 + n_parties], found[1 + n_parties]
-        z = self._once(self._sum(found[2 + n_parties : 2 + 2 * n_parties]))
-        tables = [self._once(each) for each in found[2 + 2 * n_parties :]]
+        rows, sums, all_, margins, shared = program.parts(found)
+        labels, z = self._once(rows[0]), self._once(self._sum(margins))
+        tables = [self._once(each) for each in shared]
         free, linear, quadratic, cubic = (coefficient % MODULUS for coefficient in program.coefficients)
         slope = mul(z, linear)
         if cubic or quadratic:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce.vertical.engines.engine import EngineError
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.engines.tls import TlsFiles
+    from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["Links"]
 
@@ -74,7 +74,6 @@ class Links:
         return sum(link.nbytes_sent for link in self._links.values())
 
     def open(self) -> None:
-        """Connect to all partners."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="links", daemon=True)
         self._thread.start()
@@ -111,14 +110,16 @@ class Links:
             return False
         if rank in self._links and self._links[rank].lost is None:
             return False
-        return self._tls is None or self._tls.shown_by(transport) == self._tls.certificates[rank]
+        if self._tls is None:
+            return True
+        shown: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return shown == self._tls.certificates[rank]
 
     def made(self, link: Any) -> None:
         """Note a link, whoever is at its other end: it is cut at the end."""
         self._made.append(link)
 
     def joined(self, rank: int, link: Any) -> None:
-        """Note a partner."""
         self._links[rank] = link
         if len(self._links) == len(self._places) - 1:
             self._complete.set()
@@ -278,28 +279,23 @@ def _link_class(base: Any, links: Links) -> Any:
             super().data_received(data)
 
         def give(self, label: int, message: bytes | memoryview) -> None:
-            """Send, as far as the network takes it at once."""
             if self.lost is not None:
                 raise self.lost
             self.send(label, message)
 
         async def take(self, label: int) -> bytes:
-            """Receive."""
             if self.lost is not None and label not in self.buffers:
                 raise self.lost
             got = self.receive(label)
             return bytes(await got if isinstance(got, asyncio.Future) else got)
 
         def pause_writing(self) -> None:
-            """Let the sender wait."""
             self.writable.clear()
 
         def resume_writing(self) -> None:
-            """Let it go on."""
             self.writable.set()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            """Tell all that wait."""
             self.lost = EngineError(f"party {self.peer_pid} has left the joint computation, or the network cut it off")
             self.refused = isinstance(exc, ssl.SSLError)
             self.writable.set()
@@ -333,12 +329,6 @@ class _Tls:
             raise EngineError(f"{len(shown)} certificates came for {n_parties - 1} partners; begin again")
         partners = (other for other in range(n_parties) if other != rank)
         self.certificates = dict(zip(partners, shown, strict=True))
-
-    @staticmethod
-    def shown_by(transport: Any) -> bytes | None:
-        """Return the certificate of the other end."""
-        shown: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return shown
 
 
 def _parties(ranks: Iterable[int]) -> str:

@@ -1,11 +1,14 @@
 """An engine in a process of its own: what it prints, aborts or leaves behind does not reach the party's process."""
 
 import contextlib
+import json
+import math
 import os
 import queue
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,15 +17,15 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.pipe import receive, send
 from sottovoce.vertical.engines.programs import Program, program_text
-from sottovoce.vertical.engines.site import ENGINES
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import ENGINES, TlsFiles
 
-__all__ = ["EngineProcess", "TlsFiles"]
+__all__ = ["EndedError", "EngineProcess", "TlsFiles", "receive", "send"]
 
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
 _PATIENCE = 10.0
@@ -102,14 +105,12 @@ class EngineProcess(Engine):
         return None if self._child is None else self._child.pid
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        """Make a secret variable of what party ``owner`` knows."""
         self._do({"do": "put", "name": name, "owner": owner, "shape": shape}, () if value is None else (value,))
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._do({"do": "run", "program": program_text(program), "inputs": list(inputs), "outputs": list(outputs)})
 
     def reveal(self, name: str) -> Whole:
-        """Open what `Mask` has made."""
         return self._do({"do": "reveal", "name": name})[0]
 
     def drop(self, *names: str) -> None:
@@ -251,3 +252,67 @@ class _Child:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         # MPyC's products of limbs are small: threads of BLAS only wait for each other
         return {"OPENBLAS_NUM_THREADS": "1", **kept, **own, "JAX_PLATFORMS": "cpu"}
+
+
+# --- how a party and its engine's process talk: a header in JSON, then whole numbers as they lie in memory
+
+_LENGTH: Final = struct.Struct("<I")
+_HEADER: Final = 1 << 24
+_PIECE: Final = 1 << 26
+
+
+class EndedError(OSError):
+    """The other end is gone, or has sent something else."""
+
+
+def send(
+    end: socket.socket, header: Mapping[str, Any], arrays: Sequence[Whole] = (), until: float | None = None
+) -> None:
+    """Send a frame; ``until`` is a time of `time.monotonic`, after which TimeoutError is raised."""
+    text = json.dumps({**header, "shapes": [array.shape for array in arrays]}).encode()
+    _limit(end, until)
+    end.sendall(_LENGTH.pack(len(text)) + text)
+    for array in arrays:
+        _limit(end, until)
+        end.sendall(_bytes(np.ascontiguousarray(array, np.int64)))  # no copy where the numbers already lie in order
+
+
+def receive(end: socket.socket, until: float | None = None) -> tuple[dict[str, Any], list[Whole]]:
+    prefix = bytearray(_LENGTH.size)
+    _receive(end, memoryview(prefix), until)
+    (length,) = _LENGTH.unpack(prefix)
+    if length > _HEADER:
+        raise EndedError("no frame")
+    text = bytearray(length)
+    _receive(end, memoryview(text), until)
+    header = json.loads(bytes(text))
+    arrays = []
+    for shape in header["shapes"]:
+        array = np.empty(shape, np.int64)
+        if math.prod(shape):
+            _receive(end, _bytes(array), until)
+        arrays.append(array)
+    return header, arrays
+
+
+def _bytes(array: Whole) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _receive(end: socket.socket, into: memoryview, until: float | None) -> None:
+    done = 0
+    while done < len(into):
+        _limit(end, until)
+        count = end.recv_into(into[done : done + _PIECE])
+        if not count:
+            raise EndedError("the other end is gone")
+        done += count
+
+
+def _limit(end: socket.socket, until: float | None) -> None:
+    if until is None:
+        return
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    end.settimeout(left)

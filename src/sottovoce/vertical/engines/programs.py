@@ -7,9 +7,9 @@ any of them shares data.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = [
     "CrossProduct",
     "Mask",
     "MoveDuals",
+    "OverRows",
     "Program",
     "digest_of",
     "product",
@@ -65,7 +66,6 @@ class Add(Program):
     """The sum of arrays of one shape."""
 
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return (sum,)."""
         return (np.sum(inputs, axis=0, dtype=np.int64),)
 
     def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
@@ -85,32 +85,80 @@ class CrossProduct(Program):
     """Add A'B to a sum: inputs are the sum (a, b), A (n, a) and B (n, b)."""
 
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return (sum + A'B,)."""
         total, left, right = inputs
         return (total + product(left.T, right),)
 
     def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return (a, b)."""
         fits = len(inputs) == 3 and all(len(shape) == 2 for shape in inputs)
         fits = fits and inputs[1][0] == inputs[2][0] and inputs[0] == (inputs[1][1], inputs[2][1])
         _fits(fits, "a sum (a, b), A (n, a) and B (n, b)", inputs)
         return (inputs[0],)
 
 
-@dataclass(frozen=True)
-class MoveDuals(Program):
-    r"""Move dual variables toward what the rows ask for, by at most ``clip``, and add up by how much.
+Clip = Callable[[Sequence[Any], Sequence[int], Sequence[int]], Any]
 
-    Inputs: dual variables a (n), labels y of -1 and +1 (n), the sums for each data party's columns (d_m), that of all
-    moves (1), and for each data party its margins z_m (n) and its rows X_m (n, d_m), in the order: a, y, sums_1, ...,
-    sums_M, moves, z_1, ..., z_M, X_1, ..., X_M. With z = z_1 + ... + z_M the target is
+
+@dataclass(frozen=True)
+class OverRows(Program):
+    """A program that makes one number of every row, and adds up these numbers and their products with the rows.
+
+    Inputs, n rows of M data parties: what rows keep (n), labels y of -1 and +1 (n), the sums for each data party's
+    columns (d_m), that of all numbers (1), and for each data party its margins z_m (n) and its rows X_m (n, d_m), in
+    the order: kept, y, sums_1, ..., sums_M, total, z_1, ..., z_M, X_1, ..., X_M. Results: what is kept, moved by the
+    number, sums_1, ..., sums_M and the total. Rows of zeros that fill up a piece have y = 0 and z = 0: their number
+    is 0.
+    """
+
+    n_kept: ClassVar[int] = 0
+
+    @abstractmethod
+    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+        """Return the number of every row, for z = z_1 + ... + z_M, what is kept, and labels.
+
+        ``clip`` cuts several arrays at once, each to bounds of its own: engines have their own way.
+        """
+
+    def parts(self, inputs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Any, Sequence[Any], Sequence[Any]]:
+        """Return what is kept with the labels, sums by party, the total, margins and tables by party."""
+        own = self.n_kept + 1
+        n_parties = (len(inputs) - own - 1) // 3
+        total, tables = own + n_parties, own + 1 + 2 * n_parties
+        return inputs[:own], inputs[own:total], inputs[total], inputs[total + 1 : tables], inputs[tables:]
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        rows, sums, total, margins, tables = self.parts(inputs)
+        number = self.number(sum(margins[1:], start=margins[0]), *rows, clip=_clipped)
+        added = (each + product(number, table) for each, table in zip(sums, tables, strict=True))
+        return (*(each + number for each in rows[:-1]), *added, total + np.sum(number, dtype=np.int64))
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        own = self.n_kept + 1
+        n_parties = (len(inputs) - own - 1) // 3
+        fits = n_parties >= 1 and len(inputs) == own + 1 + 3 * n_parties and len(inputs[0]) == 1
+        sums: Sequence[_Shape] = ()
+        if fits:
+            (n, *_), sums, total, margins, tables = self.parts(inputs)
+            fits = {*inputs[:own], *margins} == {n} and total == (1,)
+            fits = fits and all(
+                len(each) == 1 and table == (*n, *each) for each, table in zip(sums, tables, strict=True)
+            )
+        _fits(fits, f"{own} of rows (n), sums (d) by party, a sum (1), margins (n) and tables (n, d) by party", inputs)
+        return (*inputs[: self.n_kept], *sums, (1,))
+
+
+@dataclass(frozen=True)
+class MoveDuals(OverRows):
+    r"""Move dual variables a, which rows keep, toward what the rows ask for; the number is by how much.
+
+    The target is
 
     - ``by_label`` False: y ``offset`` - sum_k ``factors[k]`` clip(z, -``bounds[k]``, ``bounds[k]``), and
     - ``by_label`` True: y clip(``offset`` - ``factors[0]`` y z, 0, ``bounds[0]``),
 
-    and every row moves by clip(target - a, -``clip``, ``clip``). Rows of zeros that fill up a piece have y = 0 and z =
-    0, so they do not move.
+    and every row moves by clip(target - a, -``clip``, ``clip``).
     """
+
+    n_kept: ClassVar[int] = 1
 
     clip: int
     offset: int
@@ -118,69 +166,42 @@ class MoveDuals(Program):
     bounds: tuple[int, ...]
     by_label: bool = False
 
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return (a', sums_1', ..., sums_M', moves')."""
-        n_parties = (len(inputs) - 3) // 3
-        duals, labels = inputs[:2]
-        sums, moves = inputs[2 : 2 + n_parties], inputs[2 + n_parties]
-        margins, tables = inputs[3 + n_parties : 3 + 2 * n_parties], inputs[3 + 2 * n_parties :]
-        z = np.sum(margins, axis=0, dtype=np.int64)
+    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+        duals, labels = rows
         if self.by_label:
-            target = labels * np.clip(self.offset - self.factors[0] * labels * z, 0, self.bounds[0])
+            asked = clip([self.offset - self.factors[0] * (labels * z)], [0], self.bounds[:1])
+            target = labels * asked[0]
         else:
-            target = labels * self.offset
-            for factor, bound in zip(self.factors, self.bounds, strict=True):
-                target = target - factor * np.clip(z, -bound, bound)
-        move = np.clip(target - duals, -self.clip, self.clip)
-        added = tuple(each + product(move, table) for each, table in zip(sums, tables, strict=True))
-        return (duals + move, *added, moves + np.sum(move, dtype=np.int64))
-
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return (n,), those of the sums, and (1,)."""
-        sums = _sums_of(inputs, own=2)
-        return (inputs[0], *sums, (1,))
+            target = labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, clip)
+        return clip([target - duals], [-self.clip], [self.clip])[0]
 
 
 @dataclass(frozen=True)
-class AddSlopes(Program):
-    r"""Add slopes that are a polynomial of margins, times rows: for engines that cannot compare.
+class AddSlopes(OverRows):
+    r"""Slopes that are a polynomial of margins: for engines that cannot compare.
 
-    Inputs: labels y (n), the sums for each data party's columns (d_m), that of all slopes (1), and for each data party
-    z_m (n) and X_m (n, d_m), in the order of `MoveDuals`. The slope of a row is, with coefficients c_0, ..., c_3 in
-    ``coefficients``, c_1 z + c_3 z^3 + y (c_0 + c_2 z^2); rows that fill up have z = 0 and y = 0, so their slope is 0.
+    The number of a row is, with coefficients c_0, ..., c_3 in ``coefficients``, c_1 z + c_3 z^3 + y (c_0 + c_2 z^2).
     """
 
     coefficients: tuple[int, int, int, int]
 
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return (sums_1', ..., sums_M', all')."""
-        n_parties = (len(inputs) - 2) // 3
-        labels = inputs[0]
-        sums, total = inputs[1 : 1 + n_parties], inputs[1 + n_parties]
-        margins, tables = inputs[2 + n_parties : 2 + 2 * n_parties], inputs[2 + 2 * n_parties :]
-        z = np.sum(margins, axis=0, dtype=np.int64)
+    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+        (labels,) = rows
         square = z * z
         free, linear, quadratic, cubic = self.coefficients
-        slope = linear * z + cubic * (square * z) + labels * (free + quadratic * square)
-        added = tuple(each + product(slope, table) for each, table in zip(sums, tables, strict=True))
-        return (*added, total + np.sum(slope, dtype=np.int64))
-
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return those of the sums, and (1,)."""
-        return (*_sums_of(inputs, own=1), (1,))
+        return linear * z + cubic * (square * z) + labels * (free + quadratic * square)
 
 
 @dataclass(frozen=True)
-class AddScores(Program):
-    r"""Add slopes that are made of clips, times rows: how fast the loss falls along every column.
+class AddScores(OverRows):
+    r"""Slopes that are made of clips: how fast the loss falls along every column.
 
-    Inputs: labels y (n), the sums for each data party's columns (d_m), that of all slopes (1), and for each data party
-    z_m (n) and X_m (n, d_m), in the order of `MoveDuals`. With z = z_1 + ... + z_M the slope of a row is
+    The number of a row is
 
     - ``residual`` False: y ``offset`` - sum_k ``factors[k]`` clip(z, -``bounds[k]``, ``bounds[k]``), and
     - ``residual`` True: the same of z - y in place of z.
 
-    For |y| <= 1 (``residual`` False, or ``offset`` 0) no slope is beyond `largest`; rows that fill up are zeros.
+    For |y| <= 1 (``residual`` False, or ``offset`` 0) no slope is beyond `largest`.
     """
 
     offset: int
@@ -193,24 +214,10 @@ class AddScores(Program):
         """Bound on a slope, whatever the margins are."""
         return self.offset + sum(factor * bound for factor, bound in zip(self.factors, self.bounds, strict=True))
 
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return (sums_1', ..., sums_M', all')."""
-        n_parties = (len(inputs) - 2) // 3
-        labels = inputs[0]
-        sums, total = inputs[1 : 1 + n_parties], inputs[1 + n_parties]
-        margins, tables = inputs[2 + n_parties : 2 + 2 * n_parties], inputs[2 + 2 * n_parties :]
-        z = np.sum(margins, axis=0, dtype=np.int64)
-        if self.residual:
-            z = z - labels
-        slope = labels * self.offset
-        for factor, bound in zip(self.factors, self.bounds, strict=True):
-            slope = slope - factor * np.clip(z, -bound, bound)
-        added = tuple(each + product(slope, table) for each, table in zip(sums, tables, strict=True))
-        return (*added, total + np.sum(slope, dtype=np.int64))
-
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return those of the sums, and (1,)."""
-        return (*_sums_of(inputs, own=1), (1,))
+    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+        (labels,) = rows
+        z = z - labels if self.residual else z
+        return labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, clip)
 
 
 @dataclass(frozen=True)
@@ -229,7 +236,6 @@ class ChooseColumn(Program):
     opens: ClassVar[bool] = True
 
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return (place,), an array of one number."""
         scores = list(inputs[: self.n_data_parties])
         if self.constant:
             scores.append(self.constant * inputs[self.n_data_parties])
@@ -238,7 +244,6 @@ class ChooseColumn(Program):
         return (np.array([np.argmax(noisy)], dtype=np.int64),)
 
     def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return (1,)."""
         sums, total = inputs[: self.n_data_parties], inputs[self.n_data_parties : self.n_data_parties + 1]
         noise = inputs[self.n_data_parties + 1 :]
         fits = self.n_data_parties >= 1 and tuple(total) == ((1,),) and all(len(each) == 1 for each in sums)
@@ -282,16 +287,12 @@ def _fits(fits: bool, wanted: str, shapes: Sequence[_Shape]) -> None:
         raise ValueError(f"inputs must be {wanted}, but are of the shapes {', '.join(map(str, shapes)) or 'none'}")
 
 
-def _sums_of(inputs: Sequence[_Shape], own: int) -> Sequence[_Shape]:
-    """Return the shapes of the parties' sums, of inputs in the order of `MoveDuals` with ``own`` arrays of its own."""
-    n_parties = (len(inputs) - own - 1) // 3
-    sums, total = inputs[own : own + n_parties], inputs[own + n_parties : own + n_parties + 1]
-    rows = inputs[own + n_parties + 1 :]
-    n = inputs[0] if inputs else ()
-    fits = n_parties >= 1 and len(inputs) == own + 1 + 3 * n_parties and len(n) == 1
-    fits = fits and set(inputs[:own]) == {n} and tuple(total) == ((1,),) and set(rows[:n_parties]) == {n}
-    fits = fits and all(
-        len(each) == 1 and table == (*n, *each) for each, table in zip(sums, rows[n_parties:], strict=True)
-    )
-    _fits(fits, f"{own} of rows (n), sums (d) by party, a sum (1), margins (n) and tables (n, d) by party", inputs)
-    return sums
+def _clipped(values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> list[Any]:
+    return [np.clip(each, low, high) for each, low, high in zip(values, lows, highs, strict=True)]
+
+
+def _sum_of_clips(z: Any, factors: Sequence[int], bounds: Sequence[int], clip: Clip) -> Any:
+    """Return sum_k factors[k] clip(z, -bounds[k], bounds[k])."""
+    cut = clip([z] * len(bounds), [-bound for bound in bounds], bounds)
+    terms = [factor * each for factor, each in zip(factors, cut, strict=True)]
+    return sum(terms[1:], start=terms[0])

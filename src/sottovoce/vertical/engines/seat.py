@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce._version import __version__
-from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
 from sottovoce.vertical.engines.cards import SessionCard, check_cards, on_this_machine
 from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, session_certificate
-from sottovoce.vertical.engines.site import ENGINES, ComputeSite
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, ComputeSite, available_engines
 
 __all__ = ["Seat"]
 
@@ -79,7 +78,8 @@ class Seat:
                 "computations (ComputeSite)."
             )
         if engine not in site.engines:
-            raise EngineError(f"{name!r} does not agree to engine {engine!r}; it agrees to: {_list(site.engines)}.")
+            agreed = ", ".join(sorted(map(str, site.engines))) or "none"
+            raise EngineError(f"{name!r} does not agree to engine {engine!r}; it agrees to: {agreed}.")
         if engine not in versions:
             raise EngineError(f"engine {engine!r} is not installed at {name!r}: pip install 'sottovoce[secure]'.")
         if site.identity is None and not on_this_machine(site.host):
@@ -110,7 +110,6 @@ class Seat:
 
     @property
     def card(self) -> str:
-        """What partners check before they share data, as JSON."""
         return self._card.text
 
     def sit(self, cards: Sequence[str], names: Sequence[str]) -> Engine:
@@ -187,7 +186,6 @@ class _Port:
         return f"{self._here}:{self.number}"
 
     def release(self) -> None:
-        """Free it for everybody."""
         self.let_go()
         with _taken_lock:
             _taken.discard(self.number)
@@ -225,7 +223,3 @@ def _write(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-def _list(names: object) -> str:
-    return ", ".join(sorted(map(str, names))) or "none"  # type: ignore[call-overload]

@@ -46,7 +46,6 @@ _SUMS: Final = 2048  # that many such sums add up to less than 2^64
 
 
 def to_field(values: Whole) -> Share:
-    """Return whole numbers modulo the prime."""
     return np.remainder(values, MODULUS).astype(np.uint64)
 
 
@@ -66,7 +65,6 @@ def _fold(values: Share) -> Share:
 
 
 def add(*terms: Share) -> Share:
-    """Return the sum."""
     total = terms[0].copy()
     for term in terms[1:]:
         total += term

@@ -1,11 +1,15 @@
-"""What the owner of a party says about joint computations: with whom, by which engine, and where it is reached."""
+"""Where a party computes jointly: what its owner says of it, the engines that are installed, the files of its TLS."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ENGINES", "ComputeSite"]
+from sottovoce._version import __version__
+
+__all__ = ["ENGINES", "IN_PROCESS", "ComputeSite", "TlsFiles", "available_engines"]
 
 ENGINES: Final = ("spu", "mpyc")
 """Engines between processes; "in-process" is the third, for parties that share a process."""
@@ -41,3 +45,40 @@ class ComputeSite:
     identity: Path | None = None
     fingerprints: dict[str, str] | None = None
     timeout: float = 600.0
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """A party's certificate of one session and what it trusts in that session.
+
+    Parameters
+    ----------
+    certificate, key : Path
+        The own session certificate, which signs itself, and its key (PEM).
+    partners : Path
+        The session certificates of exactly the partners (PEM): nobody else gets a connection.
+    """
+
+    certificate: Path
+    key: Path
+    partners: Path
+
+
+IN_PROCESS: Final = "in-process"
+"""The engine of parties that share a process; it is always there."""
+
+_MADE_OF: Final = {"spu": ("spu", "jax", "jaxlib"), "mpyc": ("mpyc",)}
+"""Packages of each engine. jax compiles the programs that SPU runs, so its version matters as much."""
+
+
+def available_engines() -> dict[str, str]:
+    """Return the engines that this site can use, by name, with their versions; partners need the same versions."""
+    found = {}
+    for name, packages in _MADE_OF.items():
+        try:
+            if all(find_spec(package) is not None for package in packages):
+                found[name] = ", ".join(f"{package} {version(package)}" for package in packages)
+        except PackageNotFoundError:
+            continue  # a folder of that name, not the package
+    found[IN_PROCESS] = f"sottovoce {__version__}"
+    return found

@@ -19,16 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.programs import (
-    Add,
-    AddScores,
-    AddSlopes,
-    ChooseColumn,
-    CrossProduct,
-    MoveDuals,
-    Program,
-)
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.programs import Add, ChooseColumn, CrossProduct, OverRows, Program
+from sottovoce.vertical.engines.site import TlsFiles
 
 __all__ = ["SpuEngine"]
 
@@ -107,7 +99,6 @@ class SpuEngine(Engine):
         self._execute("sum", lambda a, b: (a + b,), [f"{_ZERO} 0", f"{_ZERO} 1"], [_ZERO])
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all, and return those of all."""
         others = [rank for rank in range(self.n_parties) if rank != self.rank]
         # each send ends when its partner has the message: whoever leaves afterwards leaves nobody waiting
         with ThreadPoolExecutor(len(others)) as pool:
@@ -205,50 +196,12 @@ class SpuEngine(Engine):
                 return (total + product(right.T, left).T,)
             return (total + product(left.T, right),)
 
-        def move(*inputs: Any) -> Any:
-            assert isinstance(program, MoveDuals)
-            n_parties = (len(inputs) - 3) // 3
-            duals, labels, *rest = inputs
-            sums, moves, margins, tables = _parts(rest, n_parties)
-            z = sum(margins[1:], start=margins[0])
-            if program.by_label:
-                asked = clipped([program.offset - program.factors[0] * (labels * z)], [0], program.bounds[:1])
-                target = labels * asked[0]
-            else:
-                low = [-bound for bound in program.bounds]
-                target = labels * program.offset
-                for factor, each in zip(program.factors, clipped([z] * len(low), low, program.bounds), strict=True):
-                    target = target - factor * each
-            step = clipped([target - duals], [-program.clip], [program.clip])[0]
-            added = [each + step @ table for each, table in zip(sums, tables, strict=True)]
-            return (duals + step, *added, moves + numpy.sum(step))
-
-        def slopes(*inputs: Any) -> Any:
-            assert isinstance(program, AddSlopes)
-            n_parties = (len(inputs) - 2) // 3
-            labels, *rest = inputs
-            sums, total, margins, tables = _parts(rest, n_parties)
-            z = sum(margins[1:], start=margins[0])
-            free, linear, quadratic, cubic = program.coefficients
-            square = z * z
-            slope = linear * z + cubic * (square * z) + labels * (free + quadratic * square)
-            added = [each + slope @ table for each, table in zip(sums, tables, strict=True)]
-            return (*added, total + numpy.sum(slope))
-
-        def scores(*inputs: Any) -> Any:
-            assert isinstance(program, AddScores)
-            n_parties = (len(inputs) - 2) // 3
-            labels, *rest = inputs
-            sums, total, margins, tables = _parts(rest, n_parties)
-            z = sum(margins[1:], start=margins[0])
-            if program.residual:
-                z = z - labels
-            low = [-bound for bound in program.bounds]
-            slope = labels * program.offset
-            for factor, each in zip(program.factors, clipped([z] * len(low), low, program.bounds), strict=True):
-                slope = slope - factor * each
-            added = [each + slope @ table for each, table in zip(sums, tables, strict=True)]
-            return (*added, total + numpy.sum(slope))
+        def over_rows(*inputs: Any) -> Any:
+            assert isinstance(program, OverRows)
+            rows, sums, total, margins, tables = program.parts(inputs)
+            number = program.number(sum(margins[1:], start=margins[0]), *rows, clip=clipped)
+            added = [each + number @ table for each, table in zip(sums, tables, strict=True)]
+            return (*(each + number for each in rows[:-1]), *added, total + numpy.sum(number))
 
         def choose(*inputs: Any) -> Any:
             assert isinstance(program, ChooseColumn)
@@ -270,14 +223,13 @@ class SpuEngine(Engine):
                 )
             return (places,)
 
-        listed: dict[type[Program], Callable[..., Any]] = {
+        listed: dict[Any, Callable[..., Any]] = {
+            Add: add,
             CrossProduct: cross,
-            MoveDuals: move,
-            AddSlopes: slopes,
-            AddScores: scores,
+            OverRows: over_rows,
             ChooseColumn: choose,
         }
-        return listed.get(type(program), add) if not isinstance(program, Add) else add
+        return next(function for kind, function in listed.items() if isinstance(program, kind))
 
 
 def _check_port(address: str) -> None:
@@ -291,9 +243,3 @@ def _check_port(address: str) -> None:
             raise EngineError(
                 f"this party cannot listen at {address}: the port is taken, or the address is not of this machine"
             ) from None
-
-
-def _parts(rest: Sequence[Any], n_parties: int) -> tuple[Sequence[Any], Any, Sequence[Any], Sequence[Any]]:
-    """Return sums by party, the sum of all, margins and tables by party."""
-    after = n_parties + 1
-    return rest[:n_parties], rest[n_parties], rest[after : after + n_parties], rest[after + n_parties :]

@@ -16,8 +16,7 @@ from sottovoce.losses import Absolute, Hinge, Huber, SigmoidLoss, SmoothedHinge,
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.choosing import choose_mechanism
-from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, choose_engine, engine_for
+from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, choose_engine, choose_mechanism, engine_for
 from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
 from sottovoce.vertical.estimators.structure import balls_by_party, groups_by_party

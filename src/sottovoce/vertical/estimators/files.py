@@ -6,13 +6,13 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import ModelFormatError
 from sottovoce.vertical.coordinator.history import History
-from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.estimators.base import VerticalEstimator
 
 __all__ = ["COORDINATOR", "GUARANTEE", "HISTORY", "result_names", "result_texts", "scorer_from"]
@@ -61,7 +61,7 @@ def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[s
     return texts
 
 
-def scorer_from(content: Mapping[str, Any]) -> Scorer:
+def scorer_from(content: Mapping[str, Any]) -> SumOfScores:
     """Return the scorer of a `COORDINATOR` file, as it was.
 
     Raises
@@ -75,19 +75,12 @@ def scorer_from(content: Mapping[str, Any]) -> Scorer:
             f"reads {_VERSION}: use the version that trained it."
         )
     try:
-        return _SCORERS[content["scorer"]](content)
+        if content["scorer"] != SumOfScores.__name__:
+            raise ValueError(content["scorer"])
+        terms = {name: Term(float(term["weight"]), float(term["centre"])) for name, term in content["terms"].items()}
+        return SumOfScores(terms, frozenset(content["optional"]), float(content["constant"]))
     except (KeyError, TypeError, ValueError):
         raise ModelFormatError("this is no coordinator's share of a vertical model: damaged file.") from None
-
-
-def _sum_of_scores(content: Mapping[str, Any]) -> Scorer:
-    terms = {name: Term(float(term["weight"]), float(term["centre"])) for name, term in content["terms"].items()}
-    return SumOfScores(terms, frozenset(content["optional"]), float(content["constant"]))
-
-
-_SCORERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Scorer]]] = {
-    SumOfScores.__name__: _sum_of_scores,
-}
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -4,15 +4,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sottovoce._entries import entries
+from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.alignment.aligned import AlignedParties
+from sottovoce.vertical.alignment.matching import AlignedParties
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.party.party import Part, Party
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
-__all__ = ["as_parties", "hand_out", "kept_parts", "owned", "seeded_for_session"]
+__all__ = [
+    "as_parties",
+    "check_length",
+    "hand_out",
+    "kept_parts",
+    "label_holder",
+    "labels_of",
+    "own_labels",
+    "owned",
+    "seeded_for_session",
+]
 
 
 def as_parties(parties: Any) -> Parties:
@@ -83,3 +98,47 @@ def hand_out(parties: Parties, model: str, holder: str, parts: Mapping[str, Part
             party.adopt(model, parts[name])
     if local is not None and holder in here:
         here[holder].adopt(own_model_name(model), local)
+
+
+def label_holder(given: str | None, parties: Parties) -> str:
+    """Return who holds the labels: who is named, else the one party that was made with some, else the first."""
+    if given is not None:
+        return choice("label_holder", given, parties.names)
+    holders = [name for name, party in owned(parties).items() if party.y is not None]
+    if len(holders) > 1:
+        raise ParameterError(
+            f"parties {', '.join(map(repr, holders))} all hold labels: say whose with label_holder=..."
+        )
+    if holders:
+        return holders[0]
+    here = owned(parties)
+    return next((name for name in parties.names if name not in here or not here[name].is_helper), parties.names[0])
+
+
+def own_labels(parties: Parties, holder: str, y: ArrayLike | None) -> Any:
+    """Return the labels that the party itself holds, or None; refuse a training without any. Nothing is read."""
+    party = owned(parties).get(holder)
+    own = None if party is None else party.y
+    if own is None and y is None:
+        raise ParameterError(f"y is missing: give the labels, or make the party {holder!r} with y=...")
+    return own
+
+
+def labels_of(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
+    """Return the labels, given or held; where they are both, they must be the same."""
+    own = own_labels(parties, holder, y)
+    if own is None or y is None:
+        return entries(own if y is None else y)
+    given = entries(y)
+    if not np.array_equal(given, own):
+        raise DataError(
+            f"y is given twice, and is not the same: party {holder!r} was made with y=... too. Give it once; aligned "
+            "parties put their own in order."
+        )
+    return given
+
+
+def check_length(y: ArrayLike, n_rows: int) -> None:
+    """Refuse labels that are not one a row."""
+    if np.shape(y) != (n_rows,):
+        raise DataError(f"y must hold one label for each of {n_rows} rows; got the shape {np.shape(y)}.")

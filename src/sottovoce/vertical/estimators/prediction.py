@@ -1,8 +1,9 @@
 """What a fitted vertical model does: scores of rows at the parties, weights learnt again, a comparison."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +13,42 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term, VerticalPlan, ask_scores
-from sottovoce.vertical.estimators.comparison import Comparison
-from sottovoce.vertical.estimators.labels import check_length, labels_of
-from sottovoce.vertical.estimators.parties import as_parties, hand_out
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, ask_scores
+from sottovoce.vertical.estimators.parties import as_parties, check_length, hand_out, labels_of
 from sottovoce.vertical.party.party import Part
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
-__all__ = ["Predicting", "Vector"]
+__all__ = ["Comparison", "Predicting", "Vector"]
+
+
+_HIGHER_IS_BETTER: Final = ("accuracy", "R^2")  # the others are losses
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measures of the local and of the joint model.
+
+    Attributes
+    ----------
+    n_samples : int
+    local, joint : dict
+        By the name of the measure, such as ``"accuracy"`` or ``"log loss"``.
+    """
+
+    n_samples: int
+    local: Mapping[str, float]
+    joint: Mapping[str, float]
+
+    @property
+    def improved(self) -> tuple[str, ...]:
+        """The measures in which the joint model is better."""
+        signs = {name: 1.0 if name in _HIGHER_IS_BETTER else -1.0 for name in self.local}
+        return tuple(name for name, sign in signs.items() if sign * self.joint[name] > sign * self.local[name])
+
+    def __str__(self) -> str:
+        lines = [f"on {self.n_samples} people           local     joint"]
+        lines += [f"{name:<20} {self.local[name]:>9.4f} {self.joint[name]:>9.4f}" for name in self.local]
+        return "\n".join(lines)
 
 
 class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
@@ -27,7 +56,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
 
     model_: str  # its name at the parties
     plan_: VerticalPlan
-    scorer_: Scorer
+    scorer_: SumOfScores
     parts_: dict[str, Part]
     local_part_: Part | None
 
@@ -71,7 +100,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
         return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), own_model_name(self.model_))
 
     @staticmethod
-    def _scores(parties: Parties, scorer: Scorer, model: str) -> Vector:
+    def _scores(parties: Parties, scorer: SumOfScores, model: str) -> Vector:
         with parties.session() as session:
             return scorer.scores(session, model)
 

@@ -14,18 +14,16 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, engine_for
 from sottovoce.vertical.estimators.options import known_options
 from sottovoce.vertical.estimators.parties import owned
-from sottovoce.vertical.estimators.prediction import Vector
+from sottovoce.vertical.estimators.prediction import Comparison, Vector
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import plan_class
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.joint import JointBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.local import LocalBallPlan
-from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.private import JointBallPlan, LocalBallPlan
+from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
@@ -139,8 +137,9 @@ class _BallEstimator(VerticalEstimator):
         if is_secure:
             return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
         facts["label_share"] = self.label_share
-        if self._form is not None:
-            return self._form(**facts, **self._published())
+        form = plan_class(self.mechanism)
+        if form is not None:
+            return form(**facts, **self._published())
         if self.aggregation == "local":
             return LocalBallPlan(**facts)
         return JointBallPlan(**facts, **self._sharing())
@@ -159,26 +158,20 @@ class _BallEstimator(VerticalEstimator):
             )
         return options
 
-    @property
-    def _form(self) -> type[VerticalPlan] | None:
-        """The form for study that was asked for."""
-        return plan_class(self.mechanism)
-
     def _published(self) -> dict[str, Any]:
         """Return the options of the form for study that was asked for, or refuse what does not go with it."""
-        if self._form is not None:
-            if math.isinf(self.epsilon or 0.0):
-                raise ParameterError(
-                    f"mechanism={self._form.name!r} is about noise: give a finite epsilon, or leave it out."
-                )
-            if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
-                raise ParameterError(
-                    "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe'. Leave them out."
-                )
-        elif self.mechanism_options is not None:
-            raise ParameterError("mechanism_options are for forms for study; there are none for 'frank-wolfe'.")
-        options = () if self._form is None else self._form.options
-        return known_options("mechanism_options", self.mechanism_options, options)
+        form = plan_class(self.mechanism)
+        if form is None:
+            if self.mechanism_options is not None:
+                raise ParameterError("mechanism_options are for forms for study; there are none for 'frank-wolfe'.")
+            return {}
+        if math.isinf(self.epsilon or 0.0):
+            raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
+        if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
+            raise ParameterError(
+                "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe'. Leave them out."
+            )
+        return known_options("mechanism_options", self.mechanism_options, form.options)
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:
         super()._take(plan, solution, model)

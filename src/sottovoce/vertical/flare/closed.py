@@ -7,16 +7,37 @@ shell commands, reads files or logs of a site, restarts it or changes its settin
 
 from __future__ import annotations
 
+import json
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, PARTY_SITE
+from sottovoce.exceptions import ParameterError
 
-__all__ = ["ALLOWED_CLASSES", "AUTHORIZATION", "COMMUNICATION", "LOGGING", "resources"]
+__all__ = [
+    "ALLOWED_CLASSES",
+    "AUTHORIZATION",
+    "COMMUNICATION",
+    "LEAD",
+    "LOGGING",
+    "first_difference",
+    "job_config",
+    "require_engine",
+    "resources",
+    "shown",
+]
+
+PARTY_SITE: Final = "sottovoce.vertical.flare.party.PartySite"
+COORDINATOR_SITE: Final = "sottovoce.vertical.flare.coordinator.CoordinatorSite"
+EXECUTOR: Final = "nvflare.collab.runtime.executor.CollabExecutor"
+CONTROLLER: Final = "nvflare.collab.runtime.controller.CollabController"
+LEAD: Final = "lead@coordinator.invalid"
+"""The only user of a federation, at the coordinator: FLARE wants the shape of an address, nothing is sent there."""
 
 ALLOWED_CLASSES: Final = {"coordinator": [COORDINATOR_SITE, CONTROLLER], "party": [PARTY_SITE, EXECUTOR]}
 """The classes that a job may name, by kind of site."""
 
+_SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _NOTHING: Final = dict.fromkeys(
     ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate", "shell_commands", "byoc",
      "server-predeployed-flwr"), "none",
@@ -62,13 +83,9 @@ COMMUNICATION: Final[dict[str, Any]] = {
 
 
 def resources(kind: str, state: Path) -> dict[str, Any]:
-    """Return the resources of a site.
+    """Return the resources of a site; ``state`` is where the coordinator keeps its jobs, absolute.
 
-    Parameters
-    ----------
-    kind : {"coordinator", "party"}
-    state : Path
-        Absolute: where the coordinator keeps its jobs (FLARE's default is below /tmp, for everybody to read).
+    FLARE's default is below /tmp, for everybody to read.
     """
     closed: dict[str, Any] = {
         "format_version": 2,
@@ -118,3 +135,66 @@ def _of_party() -> dict[str, Any]:
 
 def _component(name: str, path: str, **arguments: Any) -> dict[str, Any]:
     return {"id": name, "path": path, "args": arguments}
+
+
+def job_config(end: str, **arguments: str) -> dict[str, Any]:
+    """Return the configuration of a job at one end, ``server`` or ``client``: two classes, and what ours is told."""
+    if end == "server":
+        asked = {"server_obj_id": "coordinator", "collab_obj_ids": [], "sync_task_timeout": _SYNC_SECONDS}
+        caller = {"workflows": [{"id": "controller", "path": CONTROLLER, "args": asked}]}
+        ours = {"id": "coordinator", "path": COORDINATOR_SITE, "args": arguments}
+    else:
+        served = {"client_obj_id": "party", "collab_obj_ids": []}
+        caller = {"executors": [{"tasks": ["*"], "executor": {"path": EXECUTOR, "args": served}}]}
+        ours = {"id": "party", "path": PARTY_SITE, "args": arguments}
+    return {"format_version": 2, "task_data_filters": [], "task_result_filters": [], **caller, "components": [ours]}
+
+
+# ------------------------------------------------------------------ whether it is still closed
+
+
+_ABSENT: Final = object()
+
+
+def first_difference(found: object, expected: object, entry: str = "") -> tuple[str, object, object] | None:
+    """Return the first entry that differs, with what it is and what it must be; None if none does."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        pairs = [(f"{entry}.{key}" if entry else key, key) for key in [*expected, *(found.keys() - expected.keys())]]
+        parts = ((name, found.get(key, _ABSENT), expected.get(key, _ABSENT)) for name, key in pairs)
+        return next(filter(None, (first_difference(one, other, name) for name, one, other in parts)), None)
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        both = enumerate(zip(found, expected, strict=True))
+        return next(filter(None, (first_difference(one, other, f"{entry}[{i}]") for i, (one, other) in both)), None)
+    return None if found == expected and type(found) is type(expected) else (entry, found, expected)
+
+
+def shown(value: object) -> str:
+    """Return an entry, or as much of it as fits a message."""
+    if value is _ABSENT:
+        return "absent"
+    text = json.dumps(value)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+# ------------------------------------------------------------------ FLARE itself
+
+
+_LEAST: Final = (2, 9)  # before: CVE-2026-24178, CVE-2026-24186
+
+
+def require_engine() -> None:
+    """Refuse to go on where FLARE is missing or has known holes."""
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        raise ParameterError(
+            "Parties at several organisations need Linux or another POSIX system: they lock files and watch processes "
+            "as such systems do. `sottovoce vertical simulate` and training in one process need neither."
+        ) from None
+    remedy = "Install the extra: pip install 'sottovoce[vertical]'."
+    try:
+        found = version("nvflare")
+    except PackageNotFoundError:
+        raise ParameterError(f"Parties at several organisations need NVIDIA FLARE (nvflare>=2.9). {remedy}") from None
+    if tuple(int(part) for part in found.split(".")[:2]) < _LEAST:
+        raise ParameterError(f"nvflare {found} has known holes; 2.9 or later is needed. {remedy}")

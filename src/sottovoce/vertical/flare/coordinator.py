@@ -11,8 +11,8 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
+from sottovoce.vertical.flare.guard import end_with_parent
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.orphan import end_with_parent
 from sottovoce.vertical.flare.parties import Alive, Call, RunStopped
 from sottovoce.vertical.flare.programs import execute
 
@@ -22,13 +22,7 @@ _PROBE_SECONDS: Final = 3.0
 
 
 class CoordinatorSite:
-    """What FLARE makes at the coordinator and calls.
-
-    Parameters
-    ----------
-    run : str
-        Name of a folder among the kit's runs, which says what to do.
-    """
+    """What FLARE makes at the coordinator and calls; ``run`` is a folder among the kit's runs: it says what to do."""
 
     def __init__(self, run: str) -> None:
         self._run = run

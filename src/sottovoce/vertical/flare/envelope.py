@@ -10,26 +10,30 @@ What is inside is another matter: a request may come again, in a new envelope, a
 """
 
 import hashlib
+import json
 import secrets
 import struct
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.exceptions import MessageError, PartyError
+from sottovoce._files import write_whole
+from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.engines.cards import canonical, read_canonical
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.ledger_heads import LedgerHeads
 
-__all__ = ["CoordinatorEnd", "Envelope", "PartyEnd", "seal", "signed", "unseal"]
+__all__ = ["CoordinatorEnd", "Envelope", "LedgerHeads", "PartyEnd", "seal", "signed", "unseal"]
 
 Carry = Callable[[str, bytes, float], object]
 
 REQUEST: Final = "request of a run"
 ANSWER: Final = "answer of a run"
+_HEADS: Final = "ledgers.json"
 _MAGIC: Final = b"SVE1"
 _SIZES: Final = struct.Struct("<4sIH")  # magic, bytes of the head, of the signature
 
@@ -87,10 +91,7 @@ def unseal(
 ) -> tuple[Envelope, bytes]:
     """Return the head and the content of an envelope that ``sender`` has signed for ``receiver`` in this run.
 
-    Raises
-    ------
-    MessageError
-        For anything else.
+    Anything else is a `MessageError`.
     """
     if raw[:4] != _MAGIC:
         raise MessageError(
@@ -148,23 +149,14 @@ class _End:
 
 
 class PartyEnd(_End):
-    """The party's end.
-
-    Attributes
-    ----------
-    strangers : int
-        What was not the coordinator's, and was turned away.
-    """
+    """The party's end; it counts the ``strangers``: what was not the coordinator's, and was turned away."""
 
     strangers = 0
 
     def open(self, raw: object) -> tuple[Envelope, bytes]:
         """Return the head and the content of a request of the coordinator; by any other nothing is changed.
 
-        Raises
-        ------
-        MessageError
-            If it is not one, is for another process, or is not newer than the last one.
+        A `MessageError` says that it is not one, is for another process, or is not newer than the last one.
         """
         with self._lock:
             try:
@@ -196,14 +188,8 @@ class PartyEnd(_End):
 class CoordinatorEnd(_End):
     """The coordinator's end of its line with one party.
 
-    Parameters
-    ----------
-    identity : Identity
-    name, other, run : str
-    known : str
-        The last entry of the party's ledger that the coordinator was told of.
-    told : callable
-        Is told of each later one.
+    ``known`` is the last entry of the party's ledger that the coordinator was told of; ``told`` is told of each later
+    one.
     """
 
     def __init__(
@@ -215,10 +201,8 @@ class CoordinatorEnd(_End):
     def ask(self, content: bytes, seconds: float, carry: Callable[[bytes], object]) -> object:
         """Carry a request and return what the party answered, one request at a time.
 
-        Raises
-        ------
-        PartyError
-            If what came is not the party's answer to it, or the party heard somebody else in the coordinator's name.
+        A `PartyError` says that what came is not the party's answer to it, or that the party heard somebody else in the
+        coordinator's name.
         """
         if not self._lock.acquire(timeout=seconds):
             raise TimeoutError
@@ -263,16 +247,62 @@ class CoordinatorEnd(_End):
         return answer
 
 
+class LedgerHeads:
+    """The last entry of each party's ledger that the coordinator was told of, in a file of its kit's ``state``.
+
+    A ledger is a chain: who names its last entry names all before it. A party is asked in each run whether its ledger
+    still has the entry that it named last; if not, it is a copy or an old state, and charges are missing that somebody
+    was told of.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = Path(state) / _HEADS
+        self._lock = threading.Lock()
+
+    def known(self, party: str) -> str:
+        """Return the hash of the last entry, empty if there is none."""
+        return str(self._read()["last"].get(party, {}).get("entry", ""))
+
+    def told(self, party: str, run: str, entry: str) -> None:
+        with self._lock:
+            content = self._read()
+            content["last"][party] = {"entry": entry, "run": run}
+            self._write(content)
+
+    def forget(self, party: str) -> str:
+        """Take the party's ledger as it is from now on, and keep in the file that it was so; return the last entry."""
+        content = self._read()
+        if party not in content["last"]:
+            raise ParameterError(
+                f"--accept-ledger {party}: nothing is known of a ledger of such a party; known are those of "
+                f"{', '.join(content['last']) or 'nobody'}."
+            )
+        last = content["last"].pop(party)
+        day = datetime.now(UTC).date().isoformat()
+        content["accepted"].append({"party": party, **last, "day": day})
+        self._write(content)
+        return str(last["entry"])
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            return {"last": dict(content["last"]), "accepted": list(content["accepted"])}
+        except FileNotFoundError:
+            return {"last": {}, "accepted": []}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ParameterError(
+                f"{self._path}: cannot be read; it says which entries of the parties' ledgers are known here. Bring it "
+                "back from a copy, or remove it: then the next run believes each party."
+            ) from None
+
+    def _write(self, content: dict[str, Any]) -> None:
+        write_whole(self._path, json.dumps(content, indent=2) + "\n", private=True)
+
+
 def signed(kit: Any, run: str, call: Carry) -> Carry:
     """Return what carries requests to the parties of the coordinator's kit in envelopes, and brings what is inside.
 
-    Parameters
-    ----------
-    kit : Kit
-    run : str
-        Name of the job.
-    call : callable
-        Carries bytes: ``call(party, bytes, seconds)``.
+    ``run`` is the name of the job; ``call(party, bytes, seconds)`` carries bytes.
     """
     identity, heads = Identity(kit.identity), LedgerHeads(kit.state)
     ends = {

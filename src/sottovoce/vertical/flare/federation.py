@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.entries import Section, entries_of
 
 __all__ = ["Federation"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-_HOST: Final = re.compile(
-    r"(?=.{1,64}$)([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
-)
 _RESERVED: Final = ("server", "client", "admin", "all", "authority", "lead")
 _MOST_PARTIES: Final = 99
 
@@ -27,16 +24,12 @@ class Federation:
 
     Attributes
     ----------
-    name : str
-    coordinator : str
-        The name of the label holder's site.
-    host : str
-        The name or IPv4 address at which the parties reach the coordinator.
-    port : int
+    host, port : str, int
+        Where the parties reach the coordinator.
     parties : tuple of str
         The other sites, in the order of the file.
     organisations : dict
-        By site, the words for it in reports; a site without any has its name.
+        By site, the words for it in reports: its name where it has no others.
     helpers : tuple of str
         Those of the parties that have no table: they compute with the others where nobody may see anything.
     """
@@ -70,107 +63,67 @@ class Federation:
 
     @classmethod
     def read(cls, path: str | Path) -> Federation:
-        """Read a federation file.
-
-        Raises
-        ------
-        ParameterError
-            If the file cannot be read or is not a federation; the message names the file, the entry and the remedy.
-        """
-        try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise ParameterError(f"{path}: cannot read the federation: {error.strerror}.") from None
-        except UnicodeDecodeError:
-            raise ParameterError(f"{path}: the federation is not UTF-8 text. Save it as UTF-8.") from None
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ParameterError(f"{path}: not valid TOML: {error}.") from None
-        try:
-            return _federation(content)
-        except ParameterError as error:
-            raise ParameterError(f"{path}: {error}") from None
+        """Read a federation file; an error names the file, the entry and the remedy."""
+        with entries_of(Path(path)) as entries:
+            return _federation(entries)
 
 
-def _federation(content: Mapping[str, Any]) -> Federation:
-    _known("the file", content, ("name", "coordinator", "party"))
-    coordinator = content.get("coordinator")
-    if not isinstance(coordinator, dict):
+def _federation(entries: Mapping[str, Any]) -> Federation:
+    top = Section("the file", entries, ("name", "coordinator", "party"))
+    if not isinstance(entries.get("coordinator"), dict):
         raise ParameterError("[coordinator] is missing: a section with its name, host and port.")
-    _known("[coordinator]", coordinator, ("name", "host", "port", "organisation"))
-    parties = content.get("party")
+    parties = entries.get("party")
     if not isinstance(parties, list) or not parties or not all(isinstance(party, dict) for party in parties):
         raise ParameterError("[[party]] is missing: one such section, with a name, for each other organisation.")
     if len(parties) > _MOST_PARTIES:
         raise ParameterError(f"[[party]]: {len(parties)} parties; at most {_MOST_PARTIES} can take part.")
-    sections = [
-        ("[coordinator]", coordinator),
-        *((f"[[party]] {i}", party) for i, party in enumerate(parties, start=1)),
+    home = Section("[coordinator]", entries["coordinator"], ("name", "host", "port", "organisation"))
+    others = [
+        Section(f"[[party]] {i}", party, ("name", "organisation", "helper")) for i, party in enumerate(parties, start=1)
     ]
     organisations, folded, helpers = {}, dict[str, str](), []
-    for place, section in sections:
-        if place != "[coordinator]":
-            _known(place, section, ("name", "organisation", "helper"))
-        name = _name(f"{place} name", section.get("name"))
+    for section in (home, *others):
+        name = _name(section)
         if name.lower() in folded:
             raise ParameterError(
-                f"{place} name = {name!r}: another site is named {folded[name.lower()]!r}. Each site needs a name of "
-                "its own, whatever the case of its letters: folders have these names."
+                f"{section.place} name = {name!r}: another site is named {folded[name.lower()]!r}. Each site needs a "
+                "name of its own, whatever the case of its letters: folders have these names."
             )
         folded[name.lower()] = name
-        if "organisation" in section:
-            organisations[name] = _words(f"{place} organisation", section["organisation"])
-        if _helps(place, section.get("helper", False)):
+        organisations[name] = section.take("organisation", _is_words, "printable text of 1 to 100 characters", name)
+        if section.take("helper", _is_truth, "true (a party without a table) or false", False):
             helpers.append(name)
     if len(helpers) == len(parties):
         raise ParameterError("[[party]]: all parties are helpers. At least one must have a table: leave out helper.")
-    names, host = tuple(folded.values()), _host(coordinator.get("host"))
+    names = tuple(folded.values())
+    host = home.host("host", "the parties reach the coordinator", most=64)  # as long as a certificate's name may be
     if host in names[1:]:
         raise ParameterError(f"[coordinator] host = {host!r}: a party has this name. Rename the party.")
+    port = home.take("port", _is_port, "a whole number from 1 to 65535, such as 8002")
     return Federation(
-        name=_name("name", content.get("name")), coordinator=names[0], host=host,
-        port=_port(coordinator.get("port")), parties=names[1:], organisations=organisations,
+        name=_name(top), coordinator=names[0], host=host, port=port, parties=names[1:], organisations=organisations,
         helpers=tuple(helpers),
     )  # fmt: skip
 
 
-def _known(place: str, section: Mapping[str, Any], keys: tuple[str, ...]) -> None:
-    for key in section:
-        if key not in keys:
-            raise ParameterError(f"{place} has an unknown entry {key!r}. It can have {', '.join(keys)}.")
+def _name(section: Section) -> str:
+    name: str = section.take(
+        "name",
+        lambda value: isinstance(value, str) and _NAME.fullmatch(value),
+        "a name of at most 40 letters, digits, - and _, the first a letter or digit",
+    )
+    if name.lower() in _RESERVED:
+        raise ParameterError(f"{section.place} name = {name!r}: this name is reserved. Choose another.")
+    return name
 
 
-def _name(entry: str, value: object) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ParameterError(
-            f"{entry} = {value!r}: must be a name of at most 40 letters, digits, - and _, the first a letter or digit."
-        )
-    if value.lower() in _RESERVED:
-        raise ParameterError(f"{entry} = {value!r}: this name is reserved. Choose another.")
-    return value
+def _is_words(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and 1 <= len(value) <= 100
 
 
-def _helps(place: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ParameterError(f"{place} helper = {value!r}: must be true (a party without a table) or false.")
-    return value
+def _is_truth(value: object) -> bool:
+    return isinstance(value, bool)
 
 
-def _words(entry: str, value: object) -> str:
-    if not isinstance(value, str) or not value.isprintable() or not 1 <= len(value) <= 100:
-        raise ParameterError(f"{entry} = {value!r}: must be printable text of 1 to 100 characters, or left out.")
-    return value
-
-
-def _host(value: object) -> str:
-    if not isinstance(value, str) or not _HOST.fullmatch(value):
-        raise ParameterError(
-            f"[coordinator] host = {value!r}: must be the host name (of at most 64 characters) or IPv4 address at "
-            'which the parties reach the coordinator, such as "vertical.insurer.example", without https:// and port.'
-        )
-    return value
-
-
-def _port(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65535:
-        raise ParameterError(f"[coordinator] port = {value!r}: must be a whole number from 1 to 65535, such as 8002.")
-    return value
+def _is_port(value: object) -> bool:
+    return type(value) is int and 1 <= value <= 65535

@@ -11,14 +11,14 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import DataError, MessageError, SottovoceError
 from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.flare.closed import first_difference, job_config, shown
 from sottovoce.vertical.flare.envelope import PartyEnd
-from sottovoce.vertical.flare.leftovers import clear_leftovers
+from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site
 from sottovoce.vertical.frames import Frame
@@ -27,7 +27,7 @@ from sottovoce.vertical.party import Party
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.wire import Refused, decode
+from sottovoce.vertical.wire import Refused, code_of, decode
 
 __all__ = ["Gate", "fault_of_job"]
 
@@ -48,12 +48,7 @@ _MOST_LOGGED: Final = 20  # refusals at the door that one process writes to its 
 class Gate:
     """What stands between a run and a party; it answers every request, and never raises.
 
-    Parameters
-    ----------
-    purpose : str
-        "train" or "score".
-    forbidden : sequence of str
-        Further arguments that the job gave: with one of them nothing is answered.
+    ``forbidden`` are arguments that the job gave beside its purpose: with one of them nothing is answered.
     """
 
     def __init__(self, purpose: object = "train", forbidden: Any = ()) -> None:
@@ -79,15 +74,8 @@ class Gate:
     def open(self, kit: Any, *, run: str, app: Path | None = None, wait: float = 10.0) -> None:
         """Open the site for one run; whatever is wrong with the site or the job is written down, and said when asked.
 
-        Parameters
-        ----------
-        kit : Kit, str or Path
-        run : str
-            Name of the job, for the register.
-        app : Path or None
-            Folder of the job at this site, which is looked at as a whole.
-        wait : float
-            Seconds to wait for the end of another run, which may be under way.
+        ``run`` is the name of the job and ``app`` its folder at this site. Another run may be under way for ``wait``
+        seconds.
         """
         self._run = str(run)
         try:
@@ -107,8 +95,6 @@ class Gate:
 
     def _open(self, kit: Any, app: Path | None, wait: float) -> None:
         if isinstance(kit, (str, Path)):
-            from sottovoce.vertical.flare.kit import Kit
-
             kit = Kit.open(kit)
         state = Path(kit.state)
         self._coordinator = kit.federation.coordinator
@@ -120,7 +106,7 @@ class Gate:
             )
         if not isinstance(self._purpose, str) or self._purpose not in PURPOSES:
             raise _ClosedError(f"a job is to {' or to '.join(PURPOSES)}; this one is to {_quoted(self._purpose)}")
-        fault = "" if app is None else fault_of_job(app)
+        fault = "" if app is None else fault_of_job(app, self._purpose)
         if fault:
             raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
         self._take_turn(state, wait)
@@ -203,23 +189,25 @@ class Gate:
     def _answer(self, raw: bytes, caller: object) -> bytes:
         assert self._register is not None and self._party is not None and self._site is not None
         session, step, kind = _seen(raw)
-        with self._register.entered(
-            caps=self._site.caps, run=self._run, coordinator=self._coordinator, purpose=str(self._purpose),
-            caller=_plain(caller), session=session, step=step, kind=kind, n_bytes=len(raw),
-        ) as line:  # fmt: skip
-            if line.shortage:
-                self._log(line.shortage)
-                return Refused(line.shortage).encode()
-            try:
-                answer = self._party.handle(raw)
-                self._keep_parts()
-            except Exception as error:
-                _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
-                answer = Refused(_FAILED).encode()
-            line.bytes_out, line.reason = len(answer), _reason(answer)
-            if line.reason:
-                self._log(f"{kind}: {line.reason}")
-            return answer
+        facts = {"run": self._run, "purpose": str(self._purpose), "caller": _plain(caller), "kind": kind}
+        number, shortage = self._register.enter(
+            self._site.caps, self._coordinator, len(raw), session=session, step=step, **facts
+        )
+        if shortage:
+            self._log(shortage)
+            self._register.turn_away(shortage, coordinator=self._coordinator, n_bytes=len(raw), **facts)
+            return Refused(shortage).encode()
+        try:
+            answer = self._party.handle(raw)
+            self._keep_parts()
+        except Exception as error:
+            _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
+            answer = Refused(_FAILED).encode()
+        reason = _reason(answer)
+        self._register.answered(number, self._coordinator, len(answer), reason)
+        if reason:
+            self._log(f"{kind}: {reason}")
+        return answer
 
     def _keep_parts(self) -> None:
         """Write down the parts of models that are new or another one, before anybody is told that they are kept."""
@@ -260,23 +248,16 @@ class _ClosedError(Exception):
 def _seen(raw: bytes) -> tuple[str, int, str]:
     """Return session, step and kind of a request, as far as it has them; nothing of it is decoded."""
     try:
-        frame = Frame.read(raw[:64])
+        frame = Frame.read(raw)
     except MessageError:
         return "", 0, "malformed"
-    return (
-        frame.session.hex(),
-        min(frame.step, 2**63 - 1),
-        _KINDS.get(int.from_bytes(frame.body[4:6], "little"), "unknown"),
-    )
+    return frame.session.hex(), min(frame.step, 2**63 - 1), _KINDS.get(code_of(frame.body), "unknown")
 
 
 def _reason(answer: bytes) -> str:
     """Return why a request was refused, empty where it was answered."""
-    if int.from_bytes(answer[4:6], "little") != Refused.code:
-        return ""
-    refused = decode(answer, (Refused,))
-    assert isinstance(refused, Refused)
-    return refused.reason
+    refused = decode(answer, (Refused,)) if code_of(answer) == Refused.code else None
+    return refused.reason if isinstance(refused, Refused) else ""
 
 
 def _plain(value: object) -> str:
@@ -294,21 +275,14 @@ def _places(error: BaseException) -> str:
 
 # ------------------------------------------------------------------ the job as a whole
 
-_EXECUTOR: Final = "nvflare.collab.runtime.executor.CollabExecutor"
-_COMPONENT: Final = "sottovoce.vertical.flare.party.PartySite"
-_THREADS: Final = ("max_call_threads", "max_inbound_call_threads", "max_outbound_call_threads")
 _CONFIG: Final = "config_fed_client.json"
 
 
-def fault_of_job(app: Path) -> str:
-    """Return what a job has that no job of ours has, empty if nothing.
+def fault_of_job(app: Path, purpose: str) -> str:
+    """Return what a job has that no job of ours to this purpose has, empty if nothing.
 
-    FLARE's own list of classes has refused most of it before; this looks at the job once more, as a whole.
-
-    Parameters
-    ----------
-    app : Path
-        Its folder at this site.
+    FLARE's own list of classes has refused most of it before; this looks at the job's folder at this site once more, as
+    a whole.
     """
     folders = sorted(path.name for path in app.iterdir() if path.is_dir() and path.name != "config")
     if folders:
@@ -323,34 +297,9 @@ def fault_of_job(app: Path) -> str:
         config = json.loads((app / "config" / _CONFIG).read_bytes())
     except (OSError, ValueError):
         return f"{_CONFIG} cannot be read"
-    return _fault_of_config(config)
-
-
-def _fault_of_config(config: Any) -> str:
-    known = {"format_version", "executors", "components", "task_data_filters", "task_result_filters"}
-    if not isinstance(config, Mapping) or set(config) - known:
-        return "its configuration has entries beside executors and components"
-    if config.get("task_data_filters") or config.get("task_result_filters"):
-        return "it has filters"
-    executors, components = config.get("executors"), config.get("components")
-    match executors:
-        case [{"tasks": ["*"], "executor": {"path": path, **rest}, **more}] if not more and not set(rest) - {"args"}:
-            served: Any = rest.get("args", {})
-        case _:
-            return "it has not exactly one executor of all tasks"
-    if path != _EXECUTOR:
-        return f"it has the executor {_quoted(path)}"
-    if not isinstance(served, Mapping) or served.get("collab_obj_ids"):
-        return "its executor serves further objects"
-    if set(served) - {"collab_obj_ids", "client_obj_id", *_THREADS}:
-        return "its executor has arguments of its own"
-    match components:
-        case [{"id": name, "path": path, **rest}] if name == served.get("client_obj_id") and not set(rest) - {"args"}:
-            arguments: Any = rest.get("args", {})
-        case _:
-            return "it has not exactly one component"
-    if path != _COMPONENT:
-        return f"it has the component {_quoted(path)}"
-    if not isinstance(arguments, Mapping) or set(arguments) - {"purpose"}:
-        return "its component has arguments beside its purpose"
-    return ""
+    different = first_difference(config, job_config("client", purpose=purpose))
+    if different is None:
+        return ""
+    entry, found, ours = different
+    what = f"the entry {_quoted(entry)} of its configuration" if entry else "its configuration"
+    return f"{what} is {shown(found)}, not {shown(ours)}"

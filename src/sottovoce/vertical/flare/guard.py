@@ -14,17 +14,20 @@ that were refused, and of a party that is there twice.
 from __future__ import annotations
 
 import asyncio.sslproto
+import io
 import logging
+import os
 import re
 import runpy
 import sys
+import threading
+import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.vertical.flare.deployed import why_not_deployed
-
-__all__ = ["TWICE", "guard", "main"]
+__all__ = ["TWICE", "end_with_parent", "guard", "main"]
 
 TWICE: Final = "another process of this site has registered with the coordinator: its kit is in use twice"
 """What a party's process is told, and its owner by its command, where a later process took its place."""
@@ -41,6 +44,7 @@ _REQUESTS: Final = frozenset({
 _JOB_COMMANDS: Final = frozenset({"AbortCommand", "AbortTaskCommand", "ByeCommand", "CheckStatusCommand"})
 """Commands to a run's process."""
 
+_PARENT_SECONDS: Final = 1.0  # between two looks at whether it is still there
 _COORDINATOR: Final = "server"
 _OF_COORDINATOR: Final = (
     "nvflare.private.fed.app.server.server_train", "nvflare.private.fed.app.server.runner_process",
@@ -50,25 +54,47 @@ _DEPLOY: Final = "train.deploy"
 _OF_JOB: Final = "train.notify_job_status"
 _JOB: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+_SIGNATURES: Final = (".__nvfl_sig.json", ".__nvfl_submitter.crt")
+_DEPLOYED: Final = frozenset({
+    "config/config_fed_client.json", "config/config_fed_server.json", *_SIGNATURES,
+    *(f"config/{name}" for name in _SIGNATURES),
+})  # fmt: skip
+_MOST_BYTES: Final = 1_000_000
+
 
 def why_refused(topic: object, origin: object, job: object, site: str) -> str:
     """Return why a request to a site's process is refused before FLARE sees it; empty if it is not.
 
-    Parameters
-    ----------
-    topic : str
-    origin : str
-        Who sent it: ``server``, or a run's process of this site, which tells how its job goes.
-    job : str or None
-        The job that it names: FLARE deletes the folder of that name before it unpacks a job.
-    site : str
-        Name of this site.
+    Its ``origin`` must be ``server``, or a run's process of this site, which tells how its job goes. The ``job`` that
+    it names must be one: FLARE deletes the folder of that name before it unpacks a job.
     """
     if job not in (None, "") and not (isinstance(job, str) and _JOB.fullmatch(job)):
         return "it names a job by what is no name of a job"
     if origin == _COORDINATOR or (topic == _OF_JOB and origin == f"{site}.{job}"):
         return ""
     return "only the coordinator's server may ask"
+
+
+def why_not_deployed(packed: object) -> str:
+    """Return why an app, a zip file that the coordinator sent, is refused; empty if it is not.
+
+    A run brings its two configuration files and their signatures. FLARE refuses code in an app's folder ``custom``. It
+    looks for its own settings anywhere below a site's folder, though, runs included: a ``comm_config.json`` among a
+    run's files could name a folder of the run to load drivers from.
+    """
+    if not isinstance(packed, bytes):
+        return "what it brings is no zip file"
+    try:
+        with zipfile.ZipFile(io.BytesIO(packed)) as app:
+            entries = app.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return "what it brings is no zip file"
+    for entry in entries:
+        if entry.filename not in _DEPLOYED and entry.filename != "config/":
+            return f"it brings the file {entry.filename[:100]!r}; a run brings its configuration and nothing else"
+    if sum(entry.file_size for entry in entries) > _MOST_BYTES:
+        return f"its configuration has more than {_MOST_BYTES:,} bytes"
+    return ""
 
 
 def guard() -> None:
@@ -179,15 +205,10 @@ def _refusal_of_command(refused: Any) -> Any:
 
 
 def read_settings_of_the_kit_alone(kit: Path) -> None:
-    """Let FLARE find its settings where the kit has them.
+    """Let FLARE find its settings where the kit has them, in ``startup`` and ``local``.
 
     It would look in all folders below that of the kit, those of runs included, and where it knows no folder, below the
     current one: a file ``comm_config.json`` there could name code to load. A process that runs FLARE calls this first.
-
-    Parameters
-    ----------
-    kit : Path
-        The folder with ``startup`` and ``local``.
     """
     from nvflare.fuel.utils.config import ConfigFormat
     from nvflare.fuel.utils.config_factory import ConfigFactory
@@ -259,6 +280,22 @@ def tell_second_process() -> None:
         return told
 
     communicator.FLCommunicationError = error
+
+
+def end_with_parent(end: Callable[[int], object] = os._exit) -> None:
+    """End this process, at once and without tidying up, soon after the one that started it is gone.
+
+    FLARE puts each job in a process of its own session, which outlives a site that is killed: it would go on answering
+    the coordinator, and nobody could stop it but by its number.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_SECONDS)
+        end(1)
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
 
 
 def main() -> None:

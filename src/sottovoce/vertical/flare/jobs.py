@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, LEAD, PARTY_SITE, require_engine
+from sottovoce.vertical.flare.closed import LEAD, job_config, require_engine
 from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
@@ -26,7 +26,6 @@ from sottovoce.vertical.flare.runs import RunSpec
 __all__ = ["Office", "follow", "job_files", "open_office"]
 
 _SILENCE_SECONDS: Final = 15.0  # without a word of the coordinator's process, after which it is taken for gone
-_SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _CONNECT_SECONDS: Final = 20.0
 _TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run
 _LOOK_SECONDS: Final = 2.0
@@ -38,27 +37,12 @@ _EVERY: Final = 1.0  # seconds between two lines of progress
 
 def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dict[str, str]:
     """Return the files of the job of a run, by their paths in its folder; ``sites`` are parties, all without any."""
-    common: dict[str, Any] = {"format_version": 2, "task_data_filters": [], "task_result_filters": []}
-    server = {
-        **common,
-        "workflows": [{"id": "controller", "path": CONTROLLER, "args": {
-            "server_obj_id": "coordinator", "collab_obj_ids": [], "sync_task_timeout": _SYNC_SECONDS,
-        }}],
-        "components": [{"id": "coordinator", "path": COORDINATOR_SITE, "args": {"run": spec.run}}],
-    }  # fmt: skip
-    client = {
-        **common,
-        "executors": [{"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {
-            "client_obj_id": "party", "collab_obj_ids": [],
-        }}}],
-        "components": [{"id": "party", "path": PARTY_SITE, "args": {"purpose": spec.purpose}}],
-    }  # fmt: skip
     meta = {"name": _job_name(spec), "resource_spec": {}, "min_clients": n_parties,
             "deploy_map": {"app": ["server", *sites] if sites else ["@ALL"]}}  # fmt: skip
     return {
         "meta.json": json.dumps(meta),
-        "app/config/config_fed_server.json": json.dumps(server),
-        "app/config/config_fed_client.json": json.dumps(client),
+        "app/config/config_fed_server.json": json.dumps(job_config("server", run=spec.run)),
+        "app/config/config_fed_client.json": json.dumps(job_config("client", purpose=spec.purpose)),
     }
 
 
@@ -84,10 +68,7 @@ class Office:
     ) -> None:
         """Return when all parties are connected, or those that are wanted.
 
-        Raises
-        ------
-        PartyError
-            If one is not by then; it names all that are missing. If one was there twice within the last minutes.
+        A `PartyError` names all that are not by then, or one that was there twice within the last minutes.
         """
         self._refuse_twice(wanted or self._kit.federation.parties)
         until, told = time.monotonic() + seconds, ""
@@ -136,10 +117,7 @@ class Office:
     def wait_for_no_job(self, spec: RunSpec, seconds: float) -> None:
         """Return when no job of a run is under way: one that has failed needs a moment to end at all sites.
 
-        Raises
-        ------
-        PartyError
-            If one still is, or the coordinator's process does not say.
+        A `PartyError` says that one still is, or that the coordinator's process does not say.
         """
         until = time.monotonic() + seconds
         while True:
@@ -167,25 +145,17 @@ class Office:
         return str(meta.get("status", "")), meta
 
     def abort(self, job: str) -> None:
-        """End a job at all sites."""
         with suppress(Exception), _silent():
             self._session.abort_job(job)
 
     def close(self) -> None:
-        """Leave."""
         with suppress(Exception), _silent():
             self._session.close()
 
 
 @contextmanager
 def open_office(kit: Kit) -> Iterator[Office]:
-    """Connect the lead with the coordinator's process.
-
-    Raises
-    ------
-    PartyError
-        If that does not run or does not answer.
-    """
+    """Connect the lead with the coordinator's process; a `PartyError` says that it does not run or does not answer."""
     require_engine()
     logging.getLogger().addHandler(logging.NullHandler())  # FLARE's remarks about a line that fails are ours to tell
     from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -218,13 +188,7 @@ def who_is_connected(kit: Kit) -> tuple[str, ...] | None:
 
 
 def follow(
-    kit: Kit,
-    office: Office,
-    spec: RunSpec,
-    job: str,
-    tell: Callable[[Mapping[str, Any]], object],
-    *,
-    every: float = 1.0,
+    kit: Kit, office: Office, spec: RunSpec, job: str, tell: Callable[[Mapping[str, Any]], object]
 ) -> dict[str, Any]:
     """Wait for the end of a run, and return its last progress; ``tell`` gets it as it goes on.
 
@@ -282,15 +246,7 @@ def _failed(kit: Kit, spec: RunSpec, state: dict[str, Any], error: str, phase: s
 def why_ended(parties: tuple[str, ...], status: str, meta: Mapping[str, Any], log: str) -> str:
     """Return in one sentence why FLARE ended a job before the coordinator's program did.
 
-    Parameters
-    ----------
-    parties : tuple of str
-    status : str
-        FLARE's word for it.
-    meta : mapping
-        What FLARE knows of the job.
-    log : str
-        What the coordinator's log has of it.
+    ``status`` is FLARE's word for it, ``meta`` what it knows of the job, ``log`` what the coordinator's log has of it.
     """
     for line in meta.get("job_deploy_detail") or ():
         site, _, said = str(line).partition(":")

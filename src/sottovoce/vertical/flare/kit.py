@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +13,18 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
-from sottovoce.vertical.flare.closed import AUTHORIZATION, COMMUNICATION, LOGGING, resources
-from sottovoce.vertical.flare.engine import LEAD
+from sottovoce.vertical.flare.closed import (
+    AUTHORIZATION,
+    COMMUNICATION,
+    LEAD,
+    LOGGING,
+    first_difference,
+    resources,
+    shown,
+)
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.leftovers import temporary
 
-__all__ = ["Kit", "org_of"]
+__all__ = ["Kit", "clear_leftovers", "org_of", "temporary"]
 
 _STARTUP: Final = {
     "coordinator": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),
@@ -29,16 +36,9 @@ _WARN_DAYS: Final = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kit:
-    """The start-up kit of one site.
+    """The start-up kit of one site; its folder, absolute, is the root of FLARE's workspace.
 
-    Attributes
-    ----------
-    folder : Path
-        Absolute; the root of FLARE's workspace.
-    kind : {"coordinator", "party"}
-    name : str
-        Of the site.
-    federation : Federation
+    The kind is "coordinator" or "party", the name that of the site.
     """
 
     folder: Path
@@ -48,13 +48,7 @@ class Kit:
 
     @classmethod
     def open(cls, folder: str | Path) -> Kit:
-        """Return the kit of a folder that ``sottovoce vertical provision`` made.
-
-        Raises
-        ------
-        ParameterError
-            If the folder is no kit.
-        """
+        """Return the kit of a folder that ``sottovoce vertical provision`` made; any other is a `ParameterError`."""
         path = Path(folder).resolve()
         kind = next((kind for kind, files in _STARTUP.items() if (path / "startup" / files[0]).is_file()), None)
         if kind is None:
@@ -67,7 +61,6 @@ class Kit:
 
     @property
     def org(self) -> str:
-        """The site's name as FLARE writes organisations."""
         return org_of(self.name)
 
     @property
@@ -87,7 +80,6 @@ class Kit:
 
     @property
     def is_helper(self) -> bool:
-        """Whether the site has no table, and computes with the others alone."""
         return self.name in self.federation.helpers
 
     @property
@@ -112,7 +104,6 @@ class Kit:
         return min(certificate.not_valid_after_utc for certificate in [*certificates, authority])
 
     def refuse_kind(self, wanted: str) -> None:
-        """Refuse a kit of another kind than ``wanted``."""
         if self.kind != wanted:
             raise ParameterError(
                 f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Run: sottovoce vertical {self.kind}"
@@ -121,15 +112,7 @@ class Kit:
     def check_closed(self) -> None:
         """Refuse a kit that could do more than it was made for, or whose certificates are not its own or not valid now.
 
-        Raises
-        ------
-        ParameterError
-            It names the file, the entry and the remedy.
-
-        Warns
-        -----
-        SottovoceWarning
-            If a certificate ends within 30 days.
+        The error names the file, the entry and the remedy. A certificate that ends within 30 days is a warning.
         """
         self._check_files()
         for name, expected in _settings(self.kind, self._stores()).items():
@@ -151,7 +134,6 @@ class Kit:
             _write_private(self.folder / "local" / "resources.json", resources(self.kind, self.state))
 
     def write_settings(self) -> None:
-        """Write FLARE's settings, closed."""
         local = self.folder / "local"
         local.mkdir(mode=0o700, exist_ok=True)
         for name, content in _settings(self.kind, self.state).items():
@@ -193,7 +175,6 @@ class Kit:
         return found.parent if found.is_absolute() and found.parent.name == "state" else self.state
 
     def _check_connection(self) -> None:
-        """Refuse a connection without certificates on both sides."""
         name = _STARTUP[self.kind][0]
         path = self.folder / "startup" / name
         content = _read_json(path)
@@ -265,13 +246,23 @@ class Kit:
             )
 
 
+def temporary(state: Path) -> Path:
+    """Return the folder for the temporary files of a site's processes: what a killed one left is found there."""
+    return state / "tmp"
+
+
+def clear_leftovers(state: Path) -> None:
+    """Remove what joint computations of earlier runs left: keys of their sessions. No other run is under way here."""
+    for folder in temporary(state).glob("sottovoce-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def org_of(name: str) -> str:
     """Return the name of a site as FLARE writes organisations: each site is one."""
     return name.replace("-", "_")
 
 
 def _settings(kind: str, state: Path) -> dict[str, dict[str, Any]]:
-    """Return the files of ``local/``."""
     return {
         "authorization.json": AUTHORIZATION, "comm_config.json": COMMUNICATION, "log_config.json": LOGGING,
         "resources.json": resources(kind, state),
@@ -303,9 +294,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_private(path: Path, content: Mapping[str, Any]) -> None:
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    write_whole(path, json.dumps(content, indent=2) + "\n")
+    write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
 
 
 def _below(folder: Path, places: list[str]) -> Iterator[Path]:
@@ -315,32 +304,10 @@ def _below(folder: Path, places: list[str]) -> Iterator[Path]:
 
 
 def _check_same(path: Path, expected: object) -> None:
-    entry = _first_difference(_read_json(path), expected)
+    entry = first_difference(_read_json(path), expected)
     if entry is not None:
         name, found, closed = entry
         raise ParameterError(
-            f"{path}: {name} is {_shown(found)} and must be {_shown(closed)}: it closes what is unsafe. Take the file "
+            f"{path}: {name} is {shown(found)} and must be {shown(closed)}: it closes what is unsafe. Take the file "
             "from the kit that you were given."
         )
-
-
-_ABSENT: Final = object()
-
-
-def _first_difference(found: object, expected: object, entry: str = "") -> tuple[str, object, object] | None:
-    """Return the first entry that differs, with what it is and what it must be."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        pairs = [(f"{entry}.{key}" if entry else key, key) for key in [*expected, *(found.keys() - expected.keys())]]
-        parts = ((name, found.get(key, _ABSENT), expected.get(key, _ABSENT)) for name, key in pairs)
-        return next(filter(None, (_first_difference(one, other, name) for name, one, other in parts)), None)
-    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        both = enumerate(zip(found, expected, strict=True))
-        return next(filter(None, (_first_difference(one, other, f"{entry}[{i}]") for i, (one, other) in both)), None)
-    return None if found == expected and type(found) is type(expected) else (entry, found, expected)
-
-
-def _shown(value: object) -> str:
-    if value is _ABSENT:
-        return "absent"
-    text = json.dumps(value)
-    return text if len(text) <= 100 else text[:97] + "..."

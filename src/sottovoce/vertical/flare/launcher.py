@@ -14,7 +14,6 @@ class GuardedLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
     """At a party; see `sottovoce.vertical.flare.guard`."""
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
-        """Return FLARE's command line with the guard before FLARE's module."""
         return _guarded(super().get_command(job_meta, fl_ctx))
 
 
@@ -22,7 +21,6 @@ class GuardedServerLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
     """At the coordinator."""
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
-        """Return FLARE's command line with the guard before FLARE's module."""
         return _guarded(super().get_command(job_meta, fl_ctx))
 
 

@@ -1,16 +1,16 @@
 """What a site will do and what it will not, and what it was asked so far: for the eyes of its owner."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.ledger import ChargeRecord, Ledger
 from sottovoce.privacy.events import describe
 from sottovoce.privacy.filters import PrivacyFilter, Release
-from sottovoce.vertical.engines.available import available_engines
-from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site import Site, TableFacts
+from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS
 
 __all__ = ["budget_of", "NEVER", "site_facts", "site_history"]
@@ -27,44 +27,26 @@ NEVER: Final = (
 
 
 def site_facts(site: Site) -> dict[str, Any]:
-    """Return everything that the owner should know before the site is connected; the tables are read.
+    """Return everything that the owner should know before the site is connected, in plain numbers and texts.
 
-    Parameters
-    ----------
-    site : Site
-
-    Returns
-    -------
-    dict
-        Plain numbers and texts.
-
-    Raises
-    ------
-    SottovoceError
-        If a table, schema or ledger cannot be used.
+    The tables are read; a table, schema or ledger that cannot be used is an error.
     """
     kit = site.kit
     train = site.allowed("train")
     score = site.allowed("score") if site.scoring_table is not None else frozenset()
     return {
-        "site": kit.name,
-        "kind": kit.kind,
-        "federation": kit.federation.name,
-        "coordinator": kit.federation.coordinator,
+        **_who(site),
         "host": kit.federation.host,
         "port": kit.federation.port,
-        "helper": site.is_helper,
-        "table": None if site.table is None else _table(site.table, site.id_column, site.table_facts("train")),
-        "scoring": None
-        if site.scoring_table is None
-        else _table(site.scoring_table, site.scoring_id, site.table_facts("score")),
+        "table": None if site.table is None else site.table_facts("train"),
+        "scoring": None if site.scoring_table is None else site.table_facts("score"),
         "told": None if site.is_helper else _told(site),
         "computing": None if site.computing is None else _computing(site.computing),
         "answers": _answers(train),
         "answers_in_scoring": _answers(score),
         "refuses": _answers(set(ANSWERS) - train - score),
         "budget": budget_of(site),
-        "caps": _caps(site),
+        "caps": _asked(site)["caps"],
         "seeded": site.random_state is not None,
         "never": list(NEVER),
         "files": {
@@ -76,39 +58,40 @@ def site_facts(site: Site) -> dict[str, Any]:
 
 
 def site_history(site: Site) -> dict[str, Any]:
-    """Return what a site was asked, what that cost, and what is left; no table is read.
-
-    Raises
-    ------
-    SottovoceError
-        If the register or the ledger cannot be used.
-    """
-    runs: list[dict[str, Any]] = []
-    refusals: list[dict[str, Any]] = []
-    if _register_of(site).exists():
-        register = Register(_register_of(site), read_only=True)
-        try:
-            runs = [vars(run) for run in register.runs() if run.run]
-            refusals = [vars(refused) for refused in register.refusals()]
-        finally:
-            register.close()
+    """Return what a site was asked, what that cost, and what is left; no table is read."""
     return {
-        "site": site.kit.name,
-        "kind": site.kit.kind,
-        "federation": site.kit.federation.name,
-        "coordinator": site.kit.federation.coordinator,
-        "helper": site.is_helper,
-        "runs": runs,
-        "refusals": refusals,
-        "caps": _caps(site),
+        **_who(site),
+        **_asked(site),
         "budget": budget_of(site),
         "charges": [] if site.budget is None else [_charge(charge) for charge in _history(site)],
         "models": sorted(site.parts()),
     }
 
 
+def _who(site: Site) -> dict[str, Any]:
+    kit = site.kit
+    return {
+        "site": kit.name,
+        "kind": kit.kind,
+        "federation": kit.federation.name,
+        "coordinator": kit.federation.coordinator,
+        "helper": site.is_helper,
+    }
+
+
 def _register_of(site: Site) -> Path:
     return Path(site.kit.state) / "register.db"
+
+
+def _asked(site: Site) -> dict[str, Any]:
+    """Return what the register has of runs and refusals, and what of the caps is used."""
+    runs, refusals, (rounds, n_bytes) = list[Any](), list[Any](), (0, 0)
+    if _register_of(site).exists():
+        with closing(Register(_register_of(site), read_only=True)) as register:
+            runs, refusals = [run for run in register.runs() if run["run"]], register.refusals()
+            rounds, n_bytes = register.used(site.kit.federation.coordinator)
+    caps = {**vars(site.caps), "used_rounds": rounds, "used_bytes": n_bytes}
+    return {"runs": runs, "refusals": refusals, "caps": caps}
 
 
 def _told(site: Site) -> dict[str, Any]:
@@ -133,33 +116,8 @@ def _computing(computing: ComputeSite) -> dict[str, Any]:
     }
 
 
-def _table(path: Path, id_column: str | None, facts: TableFacts) -> dict[str, Any]:
-    return {
-        "file": str(path),
-        "id": id_column,
-        "rows": facts.rows,
-        "columns": facts.columns,
-        "usable": facts.usable,
-        "remarks": list(facts.remarks),
-        "unused": list(facts.unused),
-        "labels": facts.has_labels,
-    }
-
-
 def _answers(names: Any) -> dict[str, str]:
     return {name: ANSWERS[name].about for name in sorted(names)}
-
-
-def _caps(site: Site) -> dict[str, Any]:
-    used_rounds = used_bytes = 0
-    if _register_of(site).exists():
-        register = Register(_register_of(site), read_only=True)
-        try:
-            used = register.used(site.kit.federation.coordinator)
-        finally:
-            register.close()
-        used_rounds, used_bytes = used.rounds, used.bytes
-    return {**vars(site.caps), "used_rounds": used_rounds, "used_bytes": used_bytes}
 
 
 def _history(site: Site) -> list[ChargeRecord]:

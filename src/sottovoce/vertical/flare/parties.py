@@ -12,17 +12,27 @@ from time import monotonic, sleep
 from typing import Final
 
 from sottovoce._validation import number
-from sottovoce.exceptions import PartyError
+from sottovoce.exceptions import MessageError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, InProcessParties, Parties
-from sottovoce.vertical.flare.joint_notes import JointNotes
 from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.frames import FRAME_BYTES
+from sottovoce.vertical.frames import FRAME_BYTES, Frame
 from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.protocols.general.messages import Close
-from sottovoce.vertical.wire import code_of
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.protocols.secure.messages import (
+    AskConnected,
+    Connect,
+    Invite,
+    Join,
+    KeepJoint,
+    StepJointly,
+    TakeOpened,
+)
+from sottovoce.vertical.protocols.secure.plans import plan_from_text
+from sottovoce.vertical.wire import code_of, decode
 
-__all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "RunStopped"]
+__all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "JointNotes", "RunStopped"]
 
 Call = Callable[[str, bytes, float], object]
 """``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
@@ -38,12 +48,48 @@ _LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
 _FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
 _PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
+_JOINT: Final = (Invite, Connect, AskConnected, Join, StepJointly, TakeOpened, KeepJoint)
 _NAMES: Final = {kind.code: kind.__name__ for kind in HANDLERS}
 _RESUME: Final = "then resume this run: no answer is paid for twice."
 
 
 class RunStopped(Exception):  # noqa: N818  # nobody's mistake
     """The run was aborted: by its owner, or by the engine because a party is gone."""
+
+
+class JointNotes:
+    """Says where a joint computation is, from the requests of the coordinator: its steps take longer than others.
+
+    The ``note`` is None where it is no joint computation.
+    """
+
+    def __init__(self) -> None:
+        self.note: str | None = None
+        self._n_steps, self._first = 0, ""
+
+    def asked(self, raw: bytes) -> None:
+        try:
+            request = decode(Frame.read(raw).body, _JOINT)
+        except MessageError:  # of another protocol
+            self.note = None
+            return
+        match request:
+            case Invite(plan=text):
+                plan = plan_from_text(text)
+                self._n_steps = plan.n_steps
+                self._first = "the first column" if isinstance(plan, ColumnPlan) else "second moments"
+                self._say("sites are invited")
+            case Connect() | AskConnected():
+                self._say("the sites' engines meet")
+            case Join() | TakeOpened(step=0):
+                self._say(self._first)
+            case StepJointly(step=step) | TakeOpened(step=step):
+                self._say(f"pass {step} of {self._n_steps}")
+            case _:
+                self._say("the model is kept")
+
+    def _say(self, what: str) -> None:
+        self.note = f"joint computation: {what}"
 
 
 class FlareParties(Parties):
@@ -105,7 +151,6 @@ class FlareParties(Parties):
             yield own
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Ask all at the same time."""
         self._check_running()
         began = monotonic()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))

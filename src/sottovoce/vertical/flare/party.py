@@ -5,7 +5,7 @@ from pathlib import Path
 from nvflare.collab import collab
 
 from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.orphan import end_with_parent
+from sottovoce.vertical.flare.guard import end_with_parent
 
 __all__ = ["PartySite"]
 
@@ -13,11 +13,7 @@ __all__ = ["PartySite"]
 class PartySite:
     """What FLARE makes at a party and calls; it needs the extra ``[vertical]``.
 
-    Parameters
-    ----------
-    purpose : {"train", "score"}, default="train"
-    **forbidden
-        A job that gives anything else is refused, at the site and in words.
+    The purpose is "train" or "score". A job that gives anything else is refused, at the site and in words.
     """
 
     def __init__(self, purpose: object = "train", **forbidden: object) -> None:

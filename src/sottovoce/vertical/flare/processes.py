@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -15,13 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.connection import why_not_connected
-from sottovoce.vertical.flare.engine import require_engine
+from sottovoce.vertical.flare.closed import require_engine
 from sottovoce.vertical.flare.guard import TWICE
-from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.leftovers import temporary
+from sottovoce.vertical.flare.kit import Kit, temporary
 
-__all__ = ["check_site", "run_site"]
+__all__ = ["check_site", "run_site", "why_not_connected"]
 
 _MAIN: Final = {
     "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
@@ -31,6 +30,8 @@ _UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully reg
 _GRACE_SECONDS: Final = 5.0
 _FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
 _TRY_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 5.0
+_REFUSAL_SECONDS: Final = 1.0
 _LOG_BYTES: Final = 20_000_000
 _KEPT_VARIABLES: Final = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
@@ -42,23 +43,12 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     """Run a site until it is stopped by SIGTERM or SIGINT, or ends by itself.
 
     The log goes to ``state/log.txt``. It is not started again when it ends: leave that to the system, such as systemd.
+    It is not started at all if something unsafe in the kit was opened, another process uses the kit, or the
+    coordinator's port is taken: a `ParameterError`. ``say`` gets a line when the site is started, and when it is
+    connected (a party) or listening (the coordinator).
 
-    Parameters
-    ----------
-    kit : Kit
-        Checked here: it is not started if something unsafe in it was opened.
-    say : callable
-        Gets a line when the site is started, and when it is connected (a party) or listening (the coordinator).
-
-    Returns
-    -------
-    int
-        0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone on.
-
-    Raises
-    ------
-    ParameterError
-        If the kit is not closed, or used by another process, or if the coordinator's port is taken.
+    Returns 0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone
+    on.
     """
     with _alone(kit):
         check_site(kit)
@@ -155,6 +145,53 @@ def _up(kit: Kit) -> str:
     return f"{kit.name}: connected to {facts.coordinator} at {facts.host}, port {facts.port}"
 
 
+def why_not_connected(kit: Kit) -> str:
+    """Try a connection with the coordinator, and return what is wrong with it; empty if nothing is.
+
+    FLARE tries again for ever and says nothing.
+    """
+    facts = kit.federation
+    place = f"{facts.host}, port {facts.port}"
+    try:
+        with socket.create_connection((facts.host, facts.port), timeout=_CONNECT_SECONDS) as plain:
+            return _why_refused(kit, plain, place)
+    except socket.gaierror as error:
+        return f"the host {facts.host!r} is not known here ({error.strerror})"
+    except OSError as error:
+        return f"nobody answers at {place} ({error.strerror or 'time is over'})"
+
+
+def _why_refused(kit: Kit, plain: socket.socket, place: str) -> str:
+    facts, startup = kit.federation, kit.folder / "startup"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # the name is compared below: certificates of FLARE have it in their subject
+    context.load_verify_locations(startup / "rootCA.pem")
+    context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    try:
+        with context.wrap_socket(plain) as line:
+            subject = dict(pair for part in line.getpeercert()["subject"] for pair in part)  # type: ignore[index,misc]
+            shown = subject.get("commonName")
+            if shown != facts.host:
+                return f"refused: what answers at {place} shows the certificate of {shown!r}, not the coordinator's"
+            line.settimeout(_REFUSAL_SECONDS)
+            try:
+                ended = line.recv(1) == b""  # an accepted connection is silent until something is asked
+            except TimeoutError:
+                return ""
+            except OSError:
+                ended = True
+            return f"{facts.coordinator} at {place} refuses this site's certificate" if ended else ""
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"refused: what answers at {place} shows a certificate that the authority of federation {facts.name} has "
+            f"not signed, or that has ended ({error.verify_message})"
+        )
+    except ssl.SSLError:
+        return f"refused: what answers at {place} does not speak TLS"
+    except OSError as error:
+        return f"the connection with {place} was closed ({error.strerror or 'time is over'})"
+
+
 def _command(kit: Kit) -> list[str]:
     module, startup = _MAIN[kit.kind]
     name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
@@ -226,7 +263,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _alone(kit: Kit) -> Iterator[None]:
-    """Hold the kit for this process."""
     import fcntl
 
     kit.state.mkdir(mode=0o700, exist_ok=True)

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import expit
 
+from sottovoce._files import write_whole
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import DataError, MessageError, ParameterError, SottovoceError
 from sottovoce.ledger import Ledger
@@ -28,14 +29,14 @@ from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
+from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
 from sottovoce.vertical.flare.envelope import signed
-from sottovoce.vertical.flare.leftovers import clear_leftovers
+from sottovoce.vertical.flare.kit import clear_leftovers
 from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress, read_progress
-from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, write_private
+from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
@@ -57,27 +58,18 @@ PartiesOf = Callable[..., Parties]
 def execute(
     kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None
 ) -> str:
-    """Do a run with the parties of the kit's federation and say how it ended; it never raises.
+    """Do a run with the parties of the kit's federation and return its last phase; it never raises.
 
     Parameters
     ----------
     kit : Kit
         The coordinator's.
-    run : str
-        Name of a folder among the kit's runs.
-    job : str
-        What the engine calls this execution of it.
+    run, job : str
+        A folder among the kit's runs, and what the engine calls this execution of it.
     call : callable
         Carries bytes to the other parties, which take none but those that are signed here.
-    stopped : callable
-        Tells whether the run was aborted.
-    alive : callable or None
-        Tells whether a party can be reached.
-
-    Returns
-    -------
-    str
-        The last phase: "done", "failed" or "stopped".
+    stopped, alive : callable
+        Tell whether the run was aborted, and whether a party can be reached.
     """
     folder = Path(kit.runs) / run
     if (read_progress(folder) or {}).get("phase") == "done":  # a second job of it, which waited behind the first
@@ -121,24 +113,7 @@ def execute(
 
 
 def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, progress: Progress) -> VerticalEstimator:
-    """Align and train, and write the results.
-
-    Parameters
-    ----------
-    spec : RunSpec
-    site : Site
-        The coordinator's.
-    parties_of : callable
-        See `PartiesOf`.
-    folder : Path
-        Of the run.
-    progress : Progress
-
-    Returns
-    -------
-    VerticalEstimator
-        Fitted.
-    """
+    """Align and train at the coordinator's site, write the results into the run's folder, and return the estimator."""
     clear_leftovers(Path(site.kit.state))
     with (
         closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal,
@@ -172,7 +147,7 @@ def _train(
         features = {home.name: home.feature_names or tuple(map(str, range(home.n_features)))}
         for name, text in result_texts(estimator, features).items():
             if not (folder / name).exists():  # else it was written just before the run was cut off, of the same model
-                write_private(folder / name, text)
+                write_whole(folder / name, text, private=True)
         progress.phase("done", **_told(estimator))
         checkpoint.end()
     return estimator
@@ -203,12 +178,7 @@ def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
 
 
 def refuse_exact(site: Site) -> None:
-    """Refuse a training without noise where the coordinator's own account covers none.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Refuse a training without noise where the coordinator's own account covers none."""
     if site.budget is None:
         return
     known = Ledger(site.budget.ledger).datasets().get(site.budget.dataset)
@@ -239,17 +209,7 @@ def _told(estimator: VerticalEstimator) -> dict[str, Any]:
 def open_home(site: Site, purpose: str, **more: Any) -> Party:
     """Return the coordinator's own party: its account is charged by the estimator, for all parties together.
 
-    Parameters
-    ----------
-    site : Site
-    purpose : {"train", "score"}
-    **more
-        As for `Site.open_party`.
-
-    Raises
-    ------
-    ParameterError, DataError
-        If its table is not there, or not what its schema says.
+    A table that is not there, or not what its schema says, is an error.
     """
     return replace(site, budget=None).open_party(purpose, **more)
 
@@ -269,7 +229,7 @@ def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, prog
     if digest is None:
         sent = [{"from": one, "to": other, "bytes": count} for (one, other), count in report.bytes_sent.items()]
         content = {"digest": home.alignment, **plain(replace(report, bytes_sent={})), "bytes_sent": sent}
-        write_private(path, json.dumps(content, indent=2) + "\n")
+        write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
 
 
 # ------------------------------------------------------------------ scoring
@@ -298,8 +258,8 @@ def score_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
     comparison = None
     if spec.labels:
         comparison = _comparison(estimator, home, parties, content, scores)
-        write_private(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n")
-    write_private(folder / PREDICTIONS, _predictions_text(estimator, home, scores))
+        write_whole(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n", private=True)
+    write_whole(folder / PREDICTIONS, _predictions_text(estimator, home, scores), private=True)
     progress.phase("done", people=len(scores), comparison=plain(comparison))
 
 

@@ -29,16 +29,9 @@ _JOINT: Final = {"Invite": INVITED, "Join": JOINED}
 
 
 class Progress:
-    """What a run has done so far.
+    """What a run has done so far, in its folder, or in memory without one.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Of the run; None keeps it in memory.
-    names : iterable of str
-        The parties, in order.
-    facts : mapping
-        What stays the same: run, purpose, model.
+    The names are those of the parties, in order. The facts stay the same: run, purpose, model.
     """
 
     def __init__(self, folder: Path | None, names: Iterable[str], facts: Mapping[str, object] | None = None) -> None:
@@ -66,12 +59,8 @@ class Progress:
     def phase(self, phase: str, **more: object) -> None:
         """Say what the run is doing now, with facts that are known from here on.
 
-        "done" is said once and for all: nobody does the run again.
-
-        Raises
-        ------
-        OSError
-            If that cannot be written: the run has not ended then, and can be resumed.
+        "done" is said once and for all: nobody does the run again. If that cannot be written, an `OSError`, the run has
+        not ended, and can be resumed.
         """
         with self._lock:
             for party in self._state["parties"].values():
@@ -101,7 +90,6 @@ class Progress:
             self._write(always=reached is not None)  # whether it can be resumed hangs on it
 
     def heard(self, name: str, n_bytes: int) -> None:
-        """Count an answer."""
         with self._lock:
             now = time()
             self._state["bytes_up"] += n_bytes
@@ -118,7 +106,6 @@ class Progress:
             self._seconds.append(seconds)
 
     def told(self) -> dict[str, Any]:
-        """Return all of it, as it is in the file."""
         with self._lock:
             return json.loads(json.dumps(self._state))  # type: ignore[no-any-return]
 
@@ -132,8 +119,7 @@ class Progress:
             self._put(self._folder / STATUS)
 
     def _put(self, path: Path) -> None:
-        path.touch(mode=0o600)  # and so it stays
-        write_whole(path, json.dumps(self._state))
+        write_whole(path, json.dumps(self._state), private=True)
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:

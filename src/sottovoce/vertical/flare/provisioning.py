@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError, SottovoceError
-from sottovoce.vertical.flare.engine import LEAD, require_engine
+from sottovoce.vertical.flare.closed import LEAD, require_engine
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.identity import write_identity
 from sottovoce.vertical.flare.kit import Kit, org_of
 
 __all__ = ["add_party", "provision"]
 
 _AUTHORITY: Final = "authority"
 _AUTHORITY_DAYS: Final = 3600
+_IDENTITY_DAYS: Final = 360  # as FLARE's certificates of sites
 _KEPT: Final = ("fed_server.json", "fed_client.json", "fed_admin.json", "rootCA.pem")
 
 
 def provision(federation: str | Path, out: str | Path) -> dict[str, Path]:
-    """Make the start-up kits of a federation.
+    """Make the start-up kits of a federation; return the folder of each site, by name, and of the authority.
 
-    Parameters
-    ----------
-    federation : str or Path
-        The federation's public file.
-    out : str or Path
-        The folder for the kits, one folder a site, and for ``authority/``: the key that certificates are signed with.
-
-    Returns
-    -------
-    dict
-        The folder of each site, by name, and of the authority.
-
-    Raises
-    ------
-    ParameterError
-        If a folder exists: keys are never overwritten.
+    They are made in the folder ``out``, beside ``authority/``: the key that certificates are signed with. A folder that
+    is there is an error: keys are never overwritten.
     """
     require_engine()
     facts = Federation.read(federation)
@@ -65,14 +53,8 @@ def provision(federation: str | Path, out: str | Path) -> dict[str, Path]:
 def add_party(federation: str | Path, out: str | Path, name: str) -> Path:
     """Make the kit of a party that joins later, signed by the same authority; return its folder.
 
-    Parameters
-    ----------
-    federation : str or Path
-        The federation's file, which names the new party already; the other sites replace theirs by it.
-    out : str or Path
-        The folder with ``authority/``.
-    name : str
-        Of the new party.
+    The federation's file names the new party already, and the other sites replace theirs by it; ``authority/`` is in
+    the folder ``out``.
     """
     require_engine()
     facts = Federation.read(federation)
@@ -132,7 +114,6 @@ class _Quiet:
     info = warning = debug
 
     def error(self, message: str) -> None:
-        """Keep."""
         self.errors.append(message)
 
 
@@ -192,18 +173,18 @@ def _fill_kit(made: Path, facts: Federation, name: str, federation: Path, author
         (folder / "runs").mkdir()
         (folder / "lead" / "transfer").mkdir()
         _listen(folder / "startup" / "fed_server.json", facts)
-    write_identity(folder / "identity", name, authority)
+    _write_identity(folder / "identity", name, authority)
     shutil.copyfile(federation, folder / "federation.toml")
-    helps = name in facts.helpers
-    site = _SITE_COORDINATOR if coordinator else _SITE_HELPER if helps else _SITE_PARTY
-    (folder / "site.toml").write_text(site, encoding="utf-8")
-    (folder / "README.txt").write_text(
-        (_README_COORDINATOR if coordinator else _README_HELPER if helps else _README_PARTY).format(
-            site=name, federation=facts.name, host=facts.host, port=facts.port
-        ), encoding="utf-8",
-    )  # fmt: skip
+    kind = "coordinator" if coordinator else "helper" if name in facts.helpers else "party"
+    (folder / "site.toml").write_text(kit_text(f"site_{kind}.toml"), encoding="utf-8")
+    words = kit_text(f"README_{kind}.txt").format(site=name, federation=facts.name, host=facts.host, port=facts.port)
+    (folder / "README.txt").write_text(words, encoding="utf-8")
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def kit_text(name: str) -> str:
+    return (files("sottovoce.vertical.flare") / "kit_files" / name).read_text(encoding="utf-8")
 
 
 def _listen(path: Path, facts: Federation) -> None:
@@ -222,7 +203,7 @@ def _write_authority(state: Path, folder: Path, facts: Federation) -> None:
     folder.mkdir()
     (folder / "rootCA.pem").write_text(content["root_cert"], encoding="ascii")
     (folder / "rootCA.key").write_text(content["root_pri_key"], encoding="ascii")
-    (folder / "README.txt").write_text(_README_AUTHORITY.format(federation=facts.name), encoding="utf-8")
+    (folder / "README.txt").write_text(kit_text("README_authority.txt").format(federation=facts.name), encoding="utf-8")
 
 
 def _read_authority(folder: Path, facts: Federation) -> dict[str, str]:
@@ -246,104 +227,45 @@ def _read_authority(folder: Path, facts: Federation) -> dict[str, str]:
 
 # ------------------------------------------------------------------ texts of a kit
 
-_SITE_TABLE: Final = """\
-# What this site brings to the federation, and what it allows. Private: it is never sent.
-# Paths are relative to this file.
 
-[data]
-table = "people.csv"       # CSV or Parquet, one row a person
-schema = "people.toml"     # public facts about the columns: bounds and categories, not taken from the data
-# id = "person"            # the column that people are matched by; leave out if all sites' rows are in the same order
+# ------------------------------------------------------------------ identities
 
-# [scoring]
-# table = "new_people.csv" # people to be scored, same columns
 
-# [budget]                 # without: whatever `answers` allows is answered, with noise or not
-# ledger = "sqlite:///ledger.db"  # made by: sottovoce ledger create --ledger ... --adjacency replace-one
-# dataset = "people"
+def _write_identity(folder: Path, name: str, authority: Path) -> None:
+    """Make the folder by which a site is known to the others, signed with the key in the folder of the authority.
 
-# [allow]
-# answers = ["local-models", "alignment"]  # default: private ones but noisy-admm, and the alignment
+    FLARE's certificates open TLS connections, and its server's has the name of a host. This one has the name of the
+    site, and signs what the site says of itself (`sottovoce.vertical.engines.cards`): it opens no connection.
+    """
+    root = (authority / "rootCA.pem").read_bytes()
+    certificate, key = _signed(name, root, (authority / "rootCA.key").read_bytes())
+    folder.mkdir(mode=0o700)
+    for file, content in (("authority.pem", root), ("certificate.pem", certificate), ("key.pem", key)):
+        (folder / file).write_bytes(content)
 
-# [caps]                   # for this coordinator, over all runs
-# epsilon = 2.0
-# rounds = 10000
-# bytes = 10_000_000_000
-# people = 100             # an alignment with fewer people in common is refused
-"""
 
-_WHERE: Final = """\
-[secure]                   # joint training inside secure computation: sites connect to each other, beside FLARE
-partners = ["NAME"]        # the sites that this one computes with; it must trust that they do not all work together
-host = "HOST"              # the name or address at which these sites reach this one
-ports = [9100, 9110]       # open to these sites: each run takes one port of this range
-"""
+def _signed(name: str, root: bytes, root_key: bytes) -> tuple[bytes, bytes]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-_MORE: Final = """\
-# engines = ["spu", "mpyc"]
-# timeout = 600            # seconds that another site may take for anything
-# [secure.fingerprints]    # what the owners told each other: openssl x509 -in identity/certificate.pem -fingerprint
-# NAME = "SHA-256"         #   -sha256 -noout. With it not even the authority can put another site in its place
-"""
-
-_SITE_PARTY: Final = _SITE_TABLE + "\n" + "".join(f"# {line}\n" for line in _WHERE.splitlines()) + _MORE
-
-_SITE_HELPER: Final = f"""\
-# What this site allows. It has no table: it computes with the others, where nobody sees anything. Private: it is never
-# sent. Fill in this section before the start.
-
-{_WHERE}{_MORE}
-# [caps]                   # for this coordinator, over all runs
-# rounds = 10000
-# bytes = 10_000_000_000
-"""
-
-_SITE_COORDINATOR: Final = _SITE_PARTY.replace(
-    "bounds and categories, not taken from the data", "bounds and categories; it names the target"
-)
-
-_README_PARTY: Final = """\
-Start-up kit of {site}, a party of federation {federation}.
-
-1. Keep this folder private (mode 0700): startup/client.key is who you are to the others.
-2. Fill in site.toml: your table, your schema, your budget, what you allow.
-3. Start:   sottovoce vertical party {site}
-   It prints what the site will and will not do, connects to {host}, port {port} (outgoing only), and waits for runs.
-
-local/ holds settings that close what is unsafe; the site does not start if they were changed.
-identity/ is who you are to other sites in joint computations: [secure] in site.toml.
-state/ holds what was asked of you, your parts of models, and the log.
-"""
-
-_README_HELPER: Final = """\
-Start-up kit of {site}, a helper of federation {federation}: it has no table, and computes with the others.
-
-1. Keep this folder private (mode 0700): startup/client.key and identity/key.pem are who you are to the others.
-2. Fill in site.toml: whom you compute with, where they reach you.
-3. Start:   sottovoce vertical party {site}
-   It connects to {host}, port {port}, and waits for runs. In a run the other sites connect to the ports of site.toml.
-
-A helper sees random numbers. Together with one other site that computes it could see everything: do not share what you
-are sent with anybody.
-"""
-
-_README_COORDINATOR: Final = """\
-Start-up kit of {site}, the coordinator of federation {federation}.
-
-1. Keep this folder private (mode 0700): startup/server.key and lead/startup/client.key are who you are to the others.
-2. Fill in site.toml: your table with the labels, your schema, your budget.
-3. Start:   sottovoce vertical coordinator {site}
-   It listens on port {port}; the parties reach it as {host}.
-4. Train:   sottovoce vertical train {site} ...      Score:   sottovoce vertical predict {site} ...
-
-local/ holds settings that close what is unsafe; the site does not start if they were changed.
-runs/ holds the results, state/ FLARE's jobs and the log.
-"""
-
-_README_AUTHORITY: Final = """\
-The authority of federation {federation}: rootCA.key signs the certificates of its sites.
-
-Whoever has rootCA.key can join the federation as any site, or pose as the coordinator. It is not needed to run: keep
-it offline, at one organisation that all trust with this (usually the coordinator's), and never in a kit. It is needed
-again to add a party: sottovoce vertical provision federation.toml --out OUT --add NAME.
-"""
+    issuer = x509.load_pem_x509_certificate(root)
+    signer = serialization.load_pem_private_key(root_key, None)
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(min(now + datetime.timedelta(days=_IDENTITY_DAYS), issuer.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ObjectIdentifier("1.3.6.1.5.5.7.3.36")]), critical=False)  # documents
+        .sign(signer, hashes.SHA256())  # type: ignore[arg-type]
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return made.public_bytes(serialization.Encoding.PEM), private

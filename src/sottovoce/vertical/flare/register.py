@@ -8,16 +8,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.site import Caps
+from sottovoce.vertical.flare.site_file import Caps
 
-__all__ = ["Entry", "Register", "Refusals", "RunSummary", "Usage"]
+__all__ = ["Register"]
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -38,6 +35,11 @@ CREATE TABLE IF NOT EXISTS requests (
 );
 CREATE INDEX IF NOT EXISTS by_coordinator ON requests (coordinator);
 """
+_EMPTY: Final[dict[str, str | int]] = {
+    **dict.fromkeys(("run", "coordinator", "purpose", "caller", "session", "kind", "outcome", "reason"), ""),
+    **dict.fromkeys(("step", "bytes_in", "bytes_out"), 0),
+    "times": 1,
+}
 _MOST_TEXT: Final = 1000  # letters of a reason or of a name that somebody else made up
 _MOST_KINDS: Final = 200  # different refusals at the door that one run fills the file with; the rest is one line
 
@@ -45,127 +47,24 @@ _MOST_KINDS: Final = 200  # different refusals at the door that one run fills th
 BEGUN, ANSWERED, REFUSED, TURNED_AWAY = "begun", "answered", "refused", "turned away"
 
 
-@dataclass(frozen=True)
-class Usage:
-    """What a coordinator used in all.
-
-    Attributes
-    ----------
-    rounds : int
-        Requests that reached the party, refused ones too.
-    bytes : int
-        In both directions.
-    """
-
-    rounds: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the register.
-
-    Attributes
-    ----------
-    time : float
-        Seconds since 1970.
-    run, coordinator, purpose, caller : str
-    session : str
-        Hexadecimal.
-    step : int
-    kind : str
-        Of the message.
-    bytes_in, bytes_out : int
-    outcome : {"begun", "answered", "refused", "turned away"}
-        "begun": the process ended before the answer. "turned away": the request did not reach the party.
-    reason : str
-    times : int
-        How often the same was turned away in a row of requests.
-    """
-
-    time: float
-    run: str
-    coordinator: str
-    purpose: str
-    caller: str
-    session: str
-    step: int
-    kind: str
-    bytes_in: int
-    bytes_out: int
-    outcome: str
-    reason: str
-    times: int
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """What one run asked.
-
-    Attributes
-    ----------
-    run, coordinator, purpose : str
-    first, last : float
-        Seconds since 1970.
-    rounds, bytes_in, bytes_out, refusals : int
-    """
-
-    run: str
-    coordinator: str
-    purpose: str
-    first: float
-    last: float
-    rounds: int
-    bytes_in: int
-    bytes_out: int
-    refusals: int
-
-
-@dataclass(frozen=True)
-class Refusals:
-    """One reason for which something was not done.
-
-    Attributes
-    ----------
-    reason : str
-    times : int
-    last : float
-        Seconds since 1970.
-    last_run : str
-    """
-
-    reason: str
-    times: int
-    last: float
-    last_run: str
-
-
 class Register:
-    """The register of a site.
+    """The register of a site: a SQLite file, which is made, readable for its owner only, where it is not there.
 
-    Parameters
-    ----------
-    path : Path
-        A SQLite file; it is made, readable for its owner only, where it is not there.
-    read_only : bool, default=False
-        For looking at it while a run is under way.
-
-    Raises
-    ------
-    ParameterError
-        If the file cannot be opened, or is something else.
+    ``read_only`` is for looking at it while a run is under way. A file that cannot be opened, or is something else, is
+    a `ParameterError`.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
-        self._used: dict[str, Usage] = {}
+        self._used: dict[str, list[int]] = {}  # requests and bytes in both directions, by coordinator
         self._at_the_door: dict[tuple[str, ...], int] = {}
         try:
             if not read_only:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             where = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
             self._file = sqlite3.connect(where, uri=True, check_same_thread=False, isolation_level=None, timeout=10.0)
+            self._file.row_factory = sqlite3.Row
             if not read_only:
                 self._file.execute("PRAGMA journal_mode=WAL")
                 self._file.execute("PRAGMA synchronous=NORMAL")  # a power cut loses the last lines, a crash none
@@ -184,14 +83,18 @@ class Register:
 
     # ------------------------------------------------------------------ caps
 
-    def used(self, coordinator: str) -> Usage:
-        """Return what a coordinator used, over all runs; other processes are not asked again."""
-        with self._lock:
-            return self._usage(coordinator)
+    def used(self, coordinator: str) -> tuple[int, int]:
+        """Return the requests that reached the party, refused ones too, and their bytes in both directions.
 
-    def _usage(self, coordinator: str) -> Usage:
+        Over all runs; other processes are not asked again.
+        """
+        with self._lock:
+            n_requests, n_bytes = self._usage(coordinator)
+            return n_requests, n_bytes
+
+    def _usage(self, coordinator: str) -> list[int]:
         if coordinator not in self._used:
-            self._used[coordinator] = Usage(*self._file.execute(
+            self._used[coordinator] = list(self._file.execute(
                 "SELECT COUNT(*), COALESCE(SUM(bytes_in + bytes_out), 0) FROM requests "
                 "WHERE coordinator = ? AND outcome != ?", (coordinator, TURNED_AWAY),
             ).fetchone())  # fmt: skip
@@ -199,40 +102,28 @@ class Register:
 
     # ------------------------------------------------------------------ writing
 
-    @contextmanager
-    def entered(
-        self, *, caps: Caps, run: str, coordinator: str, purpose: str, caller: str, session: str, step: int, kind: str,
-        n_bytes: int,
-    ) -> Iterator["Line"]:  # fmt: skip
-        """Write a request down before it is answered, and what became of it afterwards.
+    def enter(self, caps: Caps, coordinator: str, n_bytes: int, **facts: str | int) -> tuple[int, str]:
+        """Write a request down before it is answered; return a number for `answered`, and a shortage.
 
-        Yields
-        ------
-        Line
-            Its ``shortage`` says which cap does not allow the request; it is turned away then, and uses nothing.
+        That says in words which cap does not allow it, and then it uses nothing and is to be turned away; it is empty
+        if none. A process that ends before the answer leaves the request "begun".
         """
         with self._lock:
             used = self._usage(coordinator)
-            line = Line(_over(caps, used, n_bytes))
-            if not line.shortage:
-                self._used[coordinator] = Usage(used.rounds + 1, used.bytes + n_bytes)
-                number = self._insert(
-                    run, coordinator, purpose, caller, session, step, kind, n_bytes, 0, BEGUN, ""
-                )  # fmt: skip
-        if line.shortage:
-            self.turn_away(
-                line.shortage, run=run, coordinator=coordinator, purpose=purpose, caller=caller, kind=kind,
-                n_bytes=n_bytes,
-            )  # fmt: skip
-            yield line
-            return
-        yield line
+            shortage = _over(caps, used[0], used[1], n_bytes)
+            if shortage:
+                return 0, shortage
+            used[0] += 1
+            used[1] += n_bytes
+            return self._insert(coordinator=coordinator, bytes_in=n_bytes, outcome=BEGUN, **facts), ""
+
+    def answered(self, number: int, coordinator: str, n_bytes: int, reason: str) -> None:
+        """Write down what became of a request; ``reason`` says why it was refused, empty if it was not."""
         with self._lock:
-            used = self._usage(coordinator)
-            self._used[coordinator] = Usage(used.rounds, used.bytes + line.bytes_out)
+            self._usage(coordinator)[1] += n_bytes
             self._file.execute(
                 "UPDATE requests SET bytes_out = ?, outcome = ?, reason = ? WHERE id = ?",
-                (line.bytes_out, REFUSED if line.reason else ANSWERED, line.reason[:_MOST_TEXT], number),
+                (n_bytes, REFUSED if reason else ANSWERED, reason[:_MOST_TEXT], number),
             )
 
     def turn_away(
@@ -254,73 +145,47 @@ class Register:
                 )
                 return False
             self._at_the_door[same] = self._insert(
-                run, coordinator, purpose, same[2], "", 0, same[3], n_bytes, 0, TURNED_AWAY, same[0]
+                run=run, coordinator=coordinator, purpose=purpose, caller=same[2], kind=same[3], bytes_in=n_bytes,
+                outcome=TURNED_AWAY, reason=same[0],
             )  # fmt: skip
             return True
 
-    def _insert(self, *values: Any) -> int:
+    def _insert(self, **facts: str | int) -> int:
+        values = {**_EMPTY, "time": time.time(), **facts}
         done = self._file.execute(
-            "INSERT INTO requests (time, run, coordinator, purpose, caller, session, step, kind, bytes_in, bytes_out, "
-            "outcome, reason, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-            (time.time(), *(value[:_MOST_TEXT] if isinstance(value, str) else value for value in values)),
+            f"INSERT INTO requests ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+            [value[:_MOST_TEXT] if isinstance(value, str) else value for value in values.values()],
         )
         assert done.lastrowid is not None
         return done.lastrowid
 
     # ------------------------------------------------------------------ reading
 
-    def entries(self) -> list[Entry]:
-        """Return all lines, in order."""
-        rows = self._file.execute(
-            "SELECT time, run, coordinator, purpose, caller, session, step, kind, bytes_in, bytes_out, outcome, "
-            "reason, times FROM requests ORDER BY id"
+    def runs(self) -> list[dict[str, Any]]:
+        """Return what each run asked, in the order in which they began: from when to when, counts, and who."""
+        return self._found(
+            "SELECT run, MAX(coordinator) coordinator, MAX(purpose) purpose, MIN(time) first, MAX(time) last, "
+            "SUM(outcome != :away) rounds, SUM(bytes_in) bytes_in, SUM(bytes_out) bytes_out, "
+            "SUM((outcome = :refused OR outcome = :away) * times) refusals FROM requests GROUP BY run ORDER BY MIN(id)"
         )
-        return [Entry(*row) for row in rows]
 
-    def runs(self) -> list[RunSummary]:
-        """Return what each run asked, in the order in which they began."""
-        rows = self._file.execute(
-            "SELECT run, MAX(coordinator), MAX(purpose), MIN(time), MAX(time), SUM(outcome != :away), "
-            "SUM(bytes_in), SUM(bytes_out), SUM((outcome = :refused OR outcome = :away) * times) "
-            "FROM requests GROUP BY run ORDER BY MIN(id)",
-            {"away": TURNED_AWAY, "refused": REFUSED},
+    def refusals(self) -> list[dict[str, Any]]:
+        """Return for which reasons something was not done, how often, and in which run last; the last ones first."""
+        return self._found(
+            "SELECT reason, SUM(times) times, MAX(time) last, run last_run FROM requests "
+            "WHERE outcome IN (:away, :refused) GROUP BY reason ORDER BY MAX(time) DESC LIMIT 100"
         )
-        return [RunSummary(*row) for row in rows]
 
-    def refusals(self, *, most: int = 100) -> list[Refusals]:
-        """Return why something was not done, the last first."""
-        rows = self._file.execute(
-            "SELECT reason, SUM(times), MAX(time), run FROM requests WHERE outcome IN (?, ?) "
-            "GROUP BY reason ORDER BY MAX(time) DESC LIMIT ?",
-            (TURNED_AWAY, REFUSED, most),
-        )
-        return [Refusals(*row) for row in rows]
+    def _found(self, query: str) -> list[dict[str, Any]]:
+        return [dict(row) for row in self._file.execute(query, {"away": TURNED_AWAY, "refused": REFUSED})]
 
 
-@dataclass
-class Line:
-    """What becomes of one request: fill it in.
-
-    Attributes
-    ----------
-    shortage : str
-        The cap that does not allow it, in words; empty if none.
-    bytes_out : int
-    reason : str
-        Why it was refused; empty if it was not.
-    """
-
-    shortage: str = ""
-    bytes_out: int = 0
-    reason: str = ""
-
-
-def _over(caps: Caps, used: Usage, n_bytes: int) -> str:
+def _over(caps: Caps, n_requests: int, used: int, n_bytes: int) -> str:
     """Return which cap a request would go beyond; from what was asked alone."""
-    if caps.rounds is not None and used.rounds >= caps.rounds:
+    if caps.rounds is not None and n_requests >= caps.rounds:
         return f"its owner allows this coordinator {caps.rounds:,} requests in all, and all of them are used"
-    if caps.bytes is not None and used.bytes + n_bytes > caps.bytes:
-        left = max(caps.bytes - used.bytes, 0)
+    if caps.bytes is not None and used + n_bytes > caps.bytes:
+        left = max(caps.bytes - used, 0)
         return (
             f"its owner allows this coordinator {caps.bytes:,} bytes in all; {left:,} are left, and the request has "
             f"{n_bytes:,}"

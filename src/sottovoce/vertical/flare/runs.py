@@ -31,7 +31,6 @@ __all__ = [
     "new_run_name",
     "run_state",
     "why_not_resumed",
-    "write_private",
 ]
 
 CHECKPOINT: Final = "checkpoint"
@@ -42,16 +41,7 @@ _FILE: Final = "run.json"
 
 
 def new_run_name() -> str:
-    """Return a name that no other run has."""
     return secrets.token_hex(6)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else may read, whole or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    write_whole(path, text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +50,18 @@ class RunSpec:
 
     Attributes
     ----------
-    run : str
-        Its name.
     purpose : {"train", "score"}
     model : str
         A name of `ESTIMATORS`; of the model that scores, too.
-    parameters : dict
-        Of the estimator.
     align : {"auto", "psi", "none"}
         "auto" aligns where the coordinator's table has identifiers.
     timeout : float
         Seconds that a party has for one answer.
-    trained : str or None
-        Of a scoring run: the run that trained the model.
-    labels : bool
-        Of a scoring run: whether predictions are compared with the coordinator's labels.
+    trained, labels : str, bool
+        Of a scoring run: the run that trained the model, and whether predictions are compared with the coordinator's
+        labels.
     with_helpers : bool
         Whether the federation's helpers take part.
-    begun : str
-        When it was first asked for.
     """
 
     run: str
@@ -117,10 +100,7 @@ class RunSpec:
     def begin_again(self, folder: Path) -> None:
         """Write it into its folder once more; the run has not begun, whatever it came to before.
 
-        Raises
-        ------
-        ParameterError
-            If it has ended, or cannot be taken up again.
+        One that has ended, or cannot be taken up again, is refused.
         """
         lost = why_not_resumed(read_progress(folder))
         if lost:
@@ -130,17 +110,10 @@ class RunSpec:
 
     def _write(self, folder: Path) -> None:
         content = {**vars(self), "parameters": encode(dict(self.parameters)), "version": 1}
-        write_private(folder / _FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        write_whole(folder / _FILE, json.dumps(content, indent=2, allow_nan=False) + "\n", private=True)
 
     @classmethod
     def read(cls, folder: Path) -> "RunSpec":
-        """Return what a folder says.
-
-        Raises
-        ------
-        ParameterError
-            If it is not that of a run.
-        """
         path = folder / _FILE
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -157,18 +130,11 @@ class RunSpec:
             raise ParameterError(f"{path}: this is not the description of a run.") from None
 
     def estimator(self, **more: Any) -> VerticalEstimator:
-        """Return the estimator that it asks for; not fitted."""
         return ESTIMATORS[self.model](**self.parameters, **more)
 
 
 def find_run(runs: Path, name: str) -> Path:
-    """Return the folder of a run; the first digits of its name are enough if no other run has them.
-
-    Raises
-    ------
-    ParameterError
-        If there is none, or more than one.
-    """
+    """Return the folder of a run; the first digits of its name are enough if no other run has them."""
     found = [folder for folder in list_runs(runs) if folder.name.startswith(name)] if name else []
     if len(found) != 1:
         what = "no run" if not found else f"{len(found)} runs"

@@ -13,10 +13,9 @@ from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocol import Answer
 from sottovoce.vertical.wire import Message
 
-__all__ = ["PRIVATE", "PUBLIC", "allowed_answers", "why_unanswered"]
+__all__ = ["PRIVATE", "allowed_answers", "why_unanswered"]
 
 PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.private)
-PUBLIC: Final = frozenset(name for name, answer in ANSWERS.items() if answer.public)
 
 
 def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] = ANSWERS) -> frozenset[str]:

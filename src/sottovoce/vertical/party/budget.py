@@ -8,11 +8,11 @@ import copy
 import logging
 import math
 import os
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from sottovoce._validation import MAX_EPSILON, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
@@ -22,6 +22,7 @@ from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.party.sessions import MachineError
 
 __all__ = ["Account", "LedgerBudget", "PartyBudget", "Place"]
@@ -52,46 +53,50 @@ class Place:
     again: bool = False
 
 
-class Account(Protocol):
+class Account(ABC):
     """Who is asked before a party releases anything.
 
     Attributes
     ----------
+    epsilon, delta : float
+        The budget.
     takes_seeds : bool
         Whether it charges noise that can be drawn again.
     """
 
-    takes_seeds: bool
+    epsilon: float
+    delta: float
+    takes_seeds: bool = True
 
     @property
+    @abstractmethod
     def spent(self) -> Event:
-        """Everything that was charged."""
-        ...
+        """Everything that was charged; for the party's own eyes."""
 
     @property
     def is_limited(self) -> bool:
         """False when everything is allowed."""
-        ...
+        return math.isfinite(self.epsilon)
 
     @property
     def limit(self) -> str:
         """The budget in words."""
-        ...
+        return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
 
+    @abstractmethod
     def shortage(self, event: Event) -> str:
-        """Return why ``event`` is not covered on top of what was spent; empty if it is."""
-        ...
+        """Return why ``event`` is not covered on top of what was spent, telling nothing else; empty if it is."""
 
+    @abstractmethod
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
-        """Add ``event`` before anything is computed, or return why not.
+        """Add ``event`` before anything is computed, or return why not; of two requests at once one is first.
 
         ``seeded`` where the noise can be repeated. A release that is made again at its ``place`` is charged once. An
         account that cannot be used now raises `MachineError`: nobody can tell whether it covers the event.
         """
-        ...
 
 
-class PartyBudget:
+class PartyBudget(Account):
     """A party's account: it is charged before anything is computed, and refuses what it does not cover.
 
     The same account goes with every selection of the party's rows, and with every copy. It lives as long as the
@@ -103,8 +108,6 @@ class PartyBudget:
     limit : (epsilon, delta) or None
         None allows everything.
     """
-
-    takes_seeds = True
 
     def __init__(self, limit: Any = None) -> None:
         self.epsilon, self.delta = math.inf, 0.0
@@ -118,27 +121,15 @@ class PartyBudget:
         self._events: list[Event] = []
         self._releases: set[str] = set()
         self._process: int | None = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = OwnLock()
 
     @property
     def spent(self) -> Event:
-        """Everything that was charged; for the party's own eyes."""
         if any(isinstance(event, NonPrivateEvent) for event in self._events):
             return NonPrivateEvent()
         return compose(*self._events)
 
-    @property
-    def is_limited(self) -> bool:
-        """False when everything is allowed."""
-        return math.isfinite(self.epsilon)
-
-    @property
-    def limit(self) -> str:
-        """The budget in words."""
-        return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
-
     def shortage(self, event: Event) -> str:
-        """Return why ``event`` is not covered on top of what was spent, telling nothing else; empty if it is."""
         if not self.is_limited:
             return ""
         if not self._is_original:
@@ -154,13 +145,12 @@ class PartyBudget:
         return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
 
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
-        """Add ``event``, or return why not (see `shortage`); of two requests at once one is first."""
         if not self.is_limited:
             self._add(event, place)
             return ""
         if not self._is_original:  # a fork may have left the lock held
             return self.shortage(event)
-        with self._lock:
+        with self._lock.lock:
             if place is not None and place.again and place.release in self._releases:
                 return ""
             shortage = self.shortage(event)
@@ -194,13 +184,10 @@ class PartyBudget:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_process")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock(), _process=None)
+        return {**vars(self), "_process": None}
 
 
-class LedgerBudget:
+class LedgerBudget(Account):
     """A party's account in a ledger: charged on disk before anything is computed.
 
     The data set stands for the people of this party's table, and its unit is one person's row of these columns; charges
@@ -253,7 +240,7 @@ class LedgerBudget:
                 "charged for 'replace-one': create a data set with adjacency='replace-one'."
             )
         self.epsilon, self.delta = known[dataset].epsilon, known[dataset].delta
-        self.takes_seeds: bool = known[dataset].allow_nonprivate
+        self.takes_seeds = known[dataset].allow_nonprivate
         self.head = self._ledger.head()
         if cap is not None and coordinator is None:
             raise ParameterError(f"cap={cap!r} is for one coordinator: give its name, coordinator=...")
@@ -273,17 +260,11 @@ class LedgerBudget:
         """Always."""
         return True
 
-    @property
-    def limit(self) -> str:
-        """The budget in words."""
-        return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
-
     def holds(self, entry: str) -> bool:
         """Tell whether the ledger still has an entry of this hash."""
         return self._book.holds(entry)
 
     def shortage(self, event: Event) -> str:
-        """Return why ``event`` is not covered on top of what was spent; empty if it is. Nothing is charged."""
         if isinstance(event, NothingReleased):
             return ""
         if NonPrivateEvent() in flatten(event):

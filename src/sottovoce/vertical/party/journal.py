@@ -281,7 +281,6 @@ class SessionLog:
                 raise StorageError(f"what is kept of session {self._name.hex()} does not add up.")
 
     def steps(self) -> Iterator[Kept]:
-        """Return the steps that were answered, one after the other."""
         for asked, answered in self.kept:
             request, answer = self._file.read(asked)[1], self._file.read(answered)[1]
             step, history = _STEP.unpack_from(request)
@@ -310,7 +309,6 @@ class SessionLog:
             self._is_named = True
 
     def close(self) -> None:
-        """Leave it where it is."""
         self._file.close()
         self._journal._open.pop(self._name, None)
 

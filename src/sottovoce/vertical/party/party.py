@@ -384,7 +384,7 @@ class Party:
         if journal is not None and not known and frame.session in journal.names:
             self._take_up(journal, frame.session)
             known = frame.session in self._sessions
-        session = self._sessions.find(frame, at_home=self._is_at_home)
+        session = self._sessions.find(frame, at_home=threading.get_ident() in self._at_home)
         if journal is not None and not known and not session.at_home:
             try:
                 session.log = journal.begin(session.name, self._digest)
@@ -415,7 +415,6 @@ class Party:
         self._sessions.add(session)
 
     def _next(self, session: Session, frame: Frame) -> bytes:
-        """Answer the next request of a session."""
         if session.due:
             try:
                 answer = self._repeat(session, frame, session.due[0])
@@ -448,7 +447,6 @@ class Party:
         return answer
 
     def _repeat(self, session: Session, frame: Frame, kept: Kept) -> bytes:
-        """Answer a request as it was answered before."""
         if session.after(frame) != kept.history:
             raise SessionError(f"step {kept.step} was another request")
         if code_of(frame.body) in _OF_ONE_PROCESS:
@@ -543,7 +541,6 @@ class Party:
 
     @property
     def _open_journal(self) -> Journal | None:
-        """The journal, in the process that has it."""
         if self._journal is None or not self._journal.is_of_this_process:
             return None
         self._journal.check_open()
@@ -579,10 +576,6 @@ class Party:
 
     def _seed(self, session: Session) -> object:
         return self._session_seeds.get(session.name, self._random_state)
-
-    @property
-    def _is_at_home(self) -> bool:
-        return threading.get_ident() in self._at_home
 
 
 class _OverError(SessionError):

@@ -35,10 +35,6 @@ class MachineError(Exception):
 class Session:
     """One conversation.
 
-    Parameters
-    ----------
-    name : bytes
-
     Attributes
     ----------
     at_home : bool
@@ -122,7 +118,6 @@ class Session:
         return Streams() if self._turning is None else self._turning.open()
 
     def settle(self, answer: bytes) -> None:
-        """Keep what the step was answered with."""
         self._answer = answer
 
 
@@ -207,7 +202,6 @@ class Sessions:
         return [session.training.worker for session in self._open.values() if session.training.worker is not None]
 
     def has_ended(self, name: bytes) -> bool:
-        """Tell whether a session is over here."""
         return name in self._ended
 
     def end(self, name: bytes) -> None:

@@ -81,7 +81,6 @@ def _table(X: Any) -> Any:
 
 
 def _places(columns: Any, names: list[Any] | None, width: int) -> dict[str, list[int]]:
-    """Return the numbers of each party's columns."""
     listed = columns.tolist() if isinstance(columns, np.ndarray) else columns
     if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
         raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")

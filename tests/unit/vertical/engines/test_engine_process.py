@@ -11,8 +11,7 @@ import pytest
 
 from sottovoce.vertical.engines import child, process
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.pipe import EndedError, receive, send
-from sottovoce.vertical.engines.process import EngineProcess
+from sottovoce.vertical.engines.process import EndedError, EngineProcess, receive, send
 from sottovoce.vertical.engines.programs import Add
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sottovoce.vertical.engines.guarded import CHECKED
 from sottovoce.vertical.engines.programs import (
     PROGRAMS,
     Add,
@@ -17,7 +18,6 @@ from sottovoce.vertical.engines.programs import (
     program_from,
     program_text,
 )
-from sottovoce.vertical.engines.self_check import CHECKED
 
 MOVES = MoveDuals(clip=900, offset=1500, factors=(3, 2), bounds=(200, 700))
 BY_LABEL = MoveDuals(clip=900, offset=1500, factors=(2,), bounds=(3000,), by_label=True)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.guarded import self_check
 from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask
-from sottovoce.vertical.engines.self_check import self_check
 from support.joint import both, engines_of
 
 

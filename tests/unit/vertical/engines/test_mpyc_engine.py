@@ -19,7 +19,7 @@ from sottovoce.vertical.engines.identity import session_certificate
 from sottovoce.vertical.engines.mpyc_engine import MpycEngine
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.shamir import MODULUS
-from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.engines.site import TlsFiles
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 
 

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("cryptography", reason="certificates need the extra [secure]")
 
 from sottovoce._version import __version__
-from sottovoce.vertical.engines import available, seat
+from sottovoce.vertical.engines import seat
+from sottovoce.vertical.engines import site as installed
 from sottovoce.vertical.engines.cards import SessionCard, on_this_machine
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, session_certificate
@@ -46,9 +47,7 @@ def authority():
 @pytest.fixture(scope="module")
 def folders(authority, tmp_path_factory):
     place = tmp_path_factory.mktemp("identities")
-    return {
-        name: authority.identity(place / name, name, kind="rsa" if name == "bank" else "elliptic") for name in NAMES
-    }
+    return {name: authority.identity(place / name, name) for name in NAMES}
 
 
 @pytest.fixture
@@ -73,6 +72,12 @@ def _changed(card, **changes):
 def _refused(seat, cards, match, names=NAMES):
     with pytest.raises(EngineError, match=match):
         seat.sit(cards, names)
+
+
+def test_keys_are_of_elliptic_curves(authority, take, tmp_path):
+    """One kind of signature is one kind to get right."""
+    with pytest.raises(EngineError, match="is no key of an elliptic curve"):
+        take("bank", identity=authority.identity(tmp_path / "bank", "bank", kind="rsa"))
 
 
 def test_partners_with_identities_sit_down_together(take):
@@ -400,16 +405,16 @@ def test_the_loopback_is_known(host, local):
 
 
 def test_installed_engines_have_versions(monkeypatch):
-    monkeypatch.setattr(available, "find_spec", lambda name: None if name == "jax" else object())
-    monkeypatch.setattr(available, "version", lambda name: "1.2")
-    assert available.available_engines() == {"mpyc": "mpyc 1.2", "in-process": f"sottovoce {__version__}"}
+    monkeypatch.setattr(installed, "find_spec", lambda name: None if name == "jax" else object())
+    monkeypatch.setattr(installed, "version", lambda name: "1.2")
+    assert installed.available_engines() == {"mpyc": "mpyc 1.2", "in-process": f"sottovoce {__version__}"}
 
 
 def test_asking_for_engines_imports_none():
     import subprocess
 
     code = (
-        "import sys; from sottovoce.vertical.engines.available import available_engines; available_engines();"
+        "import sys; from sottovoce.vertical.engines.site import available_engines; available_engines();"
         "import sottovoce.vertical.engines.seat;"
         "sys.exit(any(name in sys.modules for name in ('jax', 'spu', 'mpyc', 'cryptography')))"
     )

@@ -274,10 +274,10 @@ def test_results_that_were_written_before_the_end_stay(tmp_path, site, monkeypat
     with monkeypatch.context() as patch:
         write = progress.write_whole
 
-        def full(path, text):
+        def full(path, text, **how):
             if path.name == progress.ENDED:
                 raise OSError(28, "No space left on device")
-            write(path, text)
+            write(path, text, **how)
 
         patch.setattr(progress, "write_whole", full)
         for step in ("next", "end", "kill"):

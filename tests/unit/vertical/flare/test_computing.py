@@ -5,7 +5,7 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.flare.notice import site_facts, site_history
-from sottovoce.vertical.flare.provisioning import _SITE_COORDINATOR, _SITE_HELPER, _SITE_PARTY
+from sottovoce.vertical.flare.provisioning import kit_text
 from sottovoce.vertical.flare.site import Caps, Site
 from support.site import make_site
 
@@ -43,11 +43,11 @@ def test_fingerprints_as_openssl_prints_them(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('partners = ["insurer", "notary"]', "", "partners must list the sites .* it is missing"),
+        ('partners = ["insurer", "notary"]', "", "partners must be a list of the sites .* it is missing"),
         ('["insurer", "notary"]', "[]", 'out of "insurer", "bank", "notary"'),
-        ('["insurer", "notary"]', '"insurer"', "partners must list"),
-        ('"notary"]', '"notery"]', "'notery', which is no other site .* Did you mean 'notary'"),
-        ('"notary"]', '"north"]', "'north', which is no other site"),
+        ('["insurer", "notary"]', '"insurer"', "partners must be a list"),
+        ('"notary"]', '"notery"]', "'notery', which is none of .* Did you mean 'notary'"),
+        ('"notary"]', '"north"]', "'north', which is none of"),
         ('host = "north.example"', "", "host must be the host name .* it is missing"),
         ("north.example", "https://north.example", "without https"),
         ("north.example", "north.example:9100", "and port"),
@@ -64,7 +64,11 @@ def test_fingerprints_as_openssl_prints_them(tmp_path):
         ("[9100, 9110]", "[9100, 9110]\ntimeout = 0", "timeout must be"),
         ("[9100, 9110]", '[9100, 9110]\ntimeout = "long"', "timeout must be"),
         ("[9100, 9110]", '[9100, 9110]\nfingerprints = "ab"', r"\[secure.fingerprints\]"),
-        ("[9100, 9110]", '[9100, 9110]\nfingerprints = {bank = "ab"}', "'bank', which is none of partners"),
+        (
+            "[9100, 9110]",
+            '[9100, 9110]\nfingerprints = {bank = "ab"}',
+            "the unknown key 'bank'. There are insurer, notary",
+        ),
         ("[9100, 9110]", '[9100, 9110]\nfingerprints = {notary = "ab"}', "64 hexadecimal digits"),
         ("[9100, 9110]", "[9100, 9110]\nfingerprints = {notary = 3}", "64 hexadecimal digits"),
         ("[9100, 9110]", "[9100, 9110]\npartner = 3", "Did you mean 'partners'"),
@@ -112,9 +116,9 @@ def test_what_is_not_for_a_helper_is_refused(tmp_path, text, said):
 
 def test_the_texts_of_kits_say_what_the_section_has(tmp_path):
     """A helper's needs its places filled in; taking the marks away elsewhere gives the same section."""
-    filled = _SITE_HELPER.replace("NAME", "insurer").replace("HOST", "notary.example")
+    filled = kit_text("site_helper.toml").replace("NAME", "insurer").replace("HOST", "notary.example")
     assert read(tmp_path / "notary", filled, name="notary").computing.partners == ("insurer",)
-    for name, text in (("north", _SITE_PARTY), ("insurer", _SITE_COORDINATOR)):
+    for name, text in (("north", kit_text("site_party.toml")), ("insurer", kit_text("site_coordinator.toml"))):
         before, mark, after = text.partition("# [secure]")
         lines = (mark + after).splitlines()[:4]
         section = (

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from sottovoce.vertical.flare import connection, processes
-from sottovoce.vertical.flare.connection import why_not_connected
+from sottovoce.vertical.flare import processes
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.processes import why_not_connected
 from sottovoce.vertical.flare.provisioning import provision
 
 pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
@@ -41,8 +41,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch):
-    monkeypatch.setattr(connection, "_SECONDS", 1.0)
-    monkeypatch.setattr(connection, "_REFUSAL_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "_CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(processes, "_REFUSAL_SECONDS", 0.2)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from sottovoce.vertical.flare.deployed import why_not_deployed
+from sottovoce.vertical.flare.guard import why_not_deployed
 
 CONFIGURATION = ("config/config_fed_client.json", "config/config_fed_server.json")
 SIGNATURES = (".__nvfl_sig.json", ".__nvfl_submitter.crt", "config/.__nvfl_sig.json", "config/.__nvfl_submitter.crt")

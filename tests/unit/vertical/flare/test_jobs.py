@@ -43,7 +43,7 @@ def test_a_job_names_four_classes_and_ships_nothing(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert fault_of_job(tmp_path / "app") == ""
+    assert fault_of_job(tmp_path / "app", "train") == ""
     assert "epsilon" not in "".join(files.values()), "what the run does stays with the coordinator"
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sottovoce.vertical.flare.joint_notes import JointNotes
+from sottovoce.vertical.flare.parties import JointNotes
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 from sottovoce.vertical.frames import Frame, new_session

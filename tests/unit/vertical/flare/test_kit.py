@@ -14,8 +14,7 @@ from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.flare import kit as kit_module
 from sottovoce.vertical.flare import processes
 from sottovoce.vertical.flare.closed import ALLOWED_CLASSES
-from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.leftovers import clear_leftovers
+from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import provision
 

@@ -10,7 +10,6 @@ import pytest
 
 from sottovoce.vertical.flare.envelope import _parts
 from sottovoce.vertical.flare.gate import Gate, fault_of_job
-from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.party import Party
@@ -19,6 +18,7 @@ from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line, decode
+from support.register import entries
 from support.site import Coordinator, make_ledger, make_site, people
 
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
@@ -49,7 +49,7 @@ class Open:
 
     @property
     def entries(self):
-        return Register(self.kit.state / "register.db", read_only=True).entries()
+        return entries(self.kit.state / "register.db")
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_job_that_gives_a_path_is_refused_before_any_table_is_read(tmp_path, m
     reply = decode(Coordinator(gate).handle(b""))
     assert reply.reason == "a job chooses its purpose and nothing else; this one gives 'table'"
     assert reply.reason in caplog.text
-    assert reply.reason in [entry.reason for entry in Register(kit.state / "register.db", read_only=True).entries()]
+    assert reply.reason in [entry.reason for entry in entries(kit.state / "register.db")]
 
 
 def test_without_people_to_score_a_run_of_scores_is_refused_in_words(tmp_path):
@@ -252,7 +252,7 @@ def config(**changes):
         "format_version": 2,
         "executors": [{"tasks": ["*"], "executor": {
             "path": "nvflare.collab.runtime.executor.CollabExecutor",
-            "args": {"client_obj_id": "party", "collab_obj_ids": [], "max_call_threads": 4},
+            "args": {"client_obj_id": "party", "collab_obj_ids": []},
         }}],
         "components": [{
             "id": "party", "path": "sottovoce.vertical.flare.party.PartySite", "args": {"purpose": "train"},
@@ -274,7 +274,7 @@ def app_of(folder, content):
 
 
 def test_a_job_of_ours_is_taken(tmp_path):
-    assert fault_of_job(app_of(tmp_path, config())) == ""
+    assert fault_of_job(app_of(tmp_path, config()), "train") == ""
 
 
 PARTY = config()["components"][0]
@@ -285,31 +285,31 @@ EXECUTOR = config()["executors"][0]
     ("content", "fault"),
     [
         ("{", "cannot be read"),
-        ([], "entries beside"),
-        (config(handlers=[]), "entries beside"),
-        (config(task_result_filters=[{"tasks": ["*"], "filters": []}]), "filters"),
-        (config(executors=[]), "exactly one executor"),
-        (config(executors=[EXECUTOR, EXECUTOR]), "exactly one executor"),
-        (config(executors=[{**EXECUTOR, "tasks": ["train"]}]), "exactly one executor"),
-        (config(executors=[{"tasks": ["*"], "executor": {"path": "os.system", "args": {}}}]), "executor 'os.system'"),
-        (config(executors=[{"tasks": ["*"], "executor": {"class_path": "x"}}]), "exactly one executor"),
+        ([], "its configuration is []"),
+        (config(handlers=[]), "'handlers' of its configuration is [], not absent"),
+        (config(task_result_filters=[{"tasks": ["*"], "filters": []}]), "task_result_filters' of"),
+        (config(executors=[]), "'executors' of its configuration is []"),
+        (config(executors=[EXECUTOR, EXECUTOR]), "'executors' of its configuration is"),
+        (config(executors=[{**EXECUTOR, "tasks": ["train"]}]), "'executors[0].tasks[0]' of its"),
+        (config(executors=[{"tasks": ["*"], "executor": {"path": "os.system", "args": {}}}]), 'is "os.system"'),
+        (config(executors=[{"tasks": ["*"], "executor": {"class_path": "x"}}]), "executor.path' of its"),
         (config(executors=[{"tasks": ["*"], "executor": {
             **EXECUTOR["executor"], "args": {"client_obj_id": "party", "collab_obj_ids": ["other"]},
-        }}]), "further objects"),
+        }}]), "'executors[0].executor.args.collab_obj_ids' of"),
         (config(executors=[{"tasks": ["*"], "executor": {
             **EXECUTOR["executor"], "args": {"client_obj_id": "party", "props": {"a": 1}},
-        }}]), "arguments of its own"),
-        (config(components=[]), "exactly one component"),
-        (config(components=[PARTY, {**PARTY, "id": "other"}]), "exactly one component"),
-        (config(components=[{**PARTY, "id": "other"}]), "exactly one component"),
-        (config(components=[{**PARTY, "path": "subprocess.Popen"}]), "component 'subprocess.Popen'"),
-        (config(components=[{**PARTY, "args": {"purpose": "train", "table": "/etc/passwd"}}]), "beside its purpose"),
-        (config(components=[{**PARTY, "args": {"class_attributes": {"table": "x"}}}]), "beside its purpose"),
+        }}]), "collab_obj_ids' of its configuration is absent"),
+        (config(components=[]), "'components' of its configuration is []"),
+        (config(components=[PARTY, {**PARTY, "id": "other"}]), "'components' of its configuration is"),
+        (config(components=[{**PARTY, "id": "other"}]), "'components[0].id' of its"),
+        (config(components=[{**PARTY, "path": "subprocess.Popen"}]), "[0].path' of its"),
+        (config(components=[{**PARTY, "args": {"purpose": "train", "table": "/etc/passwd"}}]), "args.table' of"),
+        (config(components=[{**PARTY, "args": {"class_attributes": {"table": "x"}}}]), "args.purpose' of"),
     ],
 )  # fmt: skip
 def test_a_job_that_is_not_ours_is_refused(tmp_path, content, fault):
     app = app_of(tmp_path, content)
-    assert fault in fault_of_job(app)
+    assert fault in fault_of_job(app, "train")
     gate = Gate()
     gate.open(make_site(tmp_path / "kit"), run="job1", app=app)
     assert fault in decode(Coordinator(gate).handle(b"")).reason
@@ -318,10 +318,10 @@ def test_a_job_that_is_not_ours_is_refused(tmp_path, content, fault):
 def test_a_job_that_ships_files_is_refused(tmp_path):
     app = app_of(tmp_path, config())
     (app / "custom").mkdir()
-    assert "the folder 'custom'; a job ships no code" in fault_of_job(app)
+    assert "the folder 'custom'; a job ships no code" in fault_of_job(app, "train")
     (app / "custom").rmdir()
     (app / "config" / "config_fed_client.yml").write_text("")
-    assert "the file 'config_fed_client.yml'" in fault_of_job(app)
+    assert "the file 'config_fed_client.yml'" in fault_of_job(app, "train")
 
 
 # ------------------------------------------------------------------ parts of models
@@ -392,7 +392,7 @@ def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
 
 def test_the_component_publishes_one_method_and_takes_what_a_job_may_not_give():
     app = pytest.importorskip("nvflare.collab.api.app", reason="needs nvflare: the extra [vertical]")
-    from sottovoce.vertical.flare.engine import PARTY_SITE
+    from sottovoce.vertical.flare.closed import PARTY_SITE
     from sottovoce.vertical.flare.party import PartySite
 
     assert f"{PartySite.__module__}.{PartySite.__qualname__}" == PARTY_SITE

@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.register import Register, Usage
+from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Caps
+from support.register import entries
 
 FACTS = {"run": "job1", "coordinator": "insurer", "purpose": "train", "caller": "server"}
 NONE = Caps()
@@ -15,18 +16,21 @@ NONE = Caps()
 
 def enter(register, *, caps=NONE, n_bytes=100, answer=50, step=1, reason="", **facts):
     """Write one request down as a site does; return the cap that does not allow it."""
-    with register.entered(
-        caps=caps, session="ab", step=step, kind="Describe", n_bytes=n_bytes, **{**FACTS, **facts}
-    ) as line:
-        line.bytes_out, line.reason = answer, reason
-        return line.shortage
+    facts = {**FACTS, **facts}
+    coordinator = facts.pop("coordinator")
+    number, shortage = register.enter(caps, coordinator, n_bytes, session="ab", step=step, kind="Describe", **facts)
+    if shortage:
+        register.turn_away(shortage, coordinator=coordinator, kind="Describe", n_bytes=n_bytes, **facts)
+    else:
+        register.answered(number, coordinator, answer, reason)
+    return shortage
 
 
 def test_one_line_a_request(tmp_path):
     register = Register(tmp_path / "register.db")
     enter(register)
     enter(register, step=2, reason="no budget")
-    first, second = register.entries()
+    first, second = entries(register.path)
     assert (first.run, first.coordinator, first.purpose, first.session, first.step) == (
         "job1", "insurer", "train", "ab", 1
     )  # fmt: skip
@@ -47,10 +51,10 @@ def test_caps_refuse_in_words_and_what_they_refuse_uses_nothing(tmp_path):
         assert enter(register, caps=caps) == (
             "its owner allows this coordinator 2 requests in all, and all of them are used"
         )
-    assert register.used("insurer") == Usage(2, 300)
-    last = register.entries()[-1]
+    assert register.used("insurer") == (2, 300)
+    last = entries(register.path)[-1]
     assert (last.outcome, last.times, last.bytes_in) == ("turned away", 1000, 100_000)
-    assert len(register.entries()) == 4  # nobody fills the disk with refusals
+    assert len(entries(register.path)) == 4  # nobody fills the disk with refusals
 
 
 def test_each_coordinator_has_caps_of_its_own(tmp_path):
@@ -64,17 +68,12 @@ def test_each_coordinator_has_caps_of_its_own(tmp_path):
 def test_restarts_forget_nothing(tmp_path):
     register = Register(tmp_path / "register.db")
     enter(register)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        register.entered(  # killed in the middle
-            caps=Caps(), session="", step=2, kind="Describe", n_bytes=7, **FACTS
-        ),
-    ):
-        raise KeyboardInterrupt
+    facts = {**FACTS, "kind": "Describe", "step": 2}
+    register.enter(Caps(), facts.pop("coordinator"), 7, **facts)  # killed before the answer
     register.close()
     again = Register(tmp_path / "register.db")
-    assert again.used("insurer") == Usage(2, 157)
-    assert again.entries()[-1].outcome == "begun"
+    assert again.used("insurer") == (2, 157)
+    assert entries(again.path)[-1].outcome == "begun"
     assert enter(again, caps=Caps(rounds=2)) != ""
 
 
@@ -92,7 +91,7 @@ def test_two_threads_do_not_pass_a_cap_together(tmp_path):
     for thread in threads:
         thread.join()
     assert sum(passed) == 60
-    assert register.used("insurer").rounds == 60
+    assert register.used("insurer")[0] == 60
 
 
 def test_runs_and_refusals_added_up(tmp_path):
@@ -104,19 +103,24 @@ def test_runs_and_refusals_added_up(tmp_path):
     register.turn_away("no", **{**FACTS, "run": "job2", "purpose": "score"}, n_bytes=9)
     register.turn_away("closed")
     look = Register(tmp_path / "register.db", read_only=True)
-    found = {run.run: (run.purpose, run.rounds, run.bytes_in, run.bytes_out, run.refusals) for run in look.runs()}
+    columns = ("purpose", "rounds", "bytes_in", "bytes_out", "refusals")
+    found = {run["run"]: tuple(run[name] for name in columns) for run in look.runs()}
     assert found == {"job1": ("train", 2, 200, 100, 1), "job2": ("score", 1, 118, 50, 2), "": ("", 0, 0, 0, 1)}
-    assert {refused.reason: refused.times for refused in look.refusals()} == {"no budget": 1, "no": 2, "closed": 1}
+    assert {refused["reason"]: refused["times"] for refused in look.refusals()} == {
+        "no budget": 1,
+        "no": 2,
+        "closed": 1,
+    }
 
 
 def test_made_up_reasons_and_names_do_not_fill_the_disk(tmp_path):
     register = Register(tmp_path / "register.db")
     for number in range(500):
         register.turn_away(f"{number} {'x' * 10_000}", run="job1", caller="y" * 10_000)
-    entries = register.entries()
-    assert len(entries) == 201
-    assert entries[-1].times == 300
-    assert max(len(entry.reason) for entry in entries) <= 1000
+    lines = entries(register.path)
+    assert len(lines) == 201
+    assert lines[-1].times == 300
+    assert max(len(line.reason) for line in lines) <= 1000
 
 
 def test_a_file_that_is_no_register_is_an_error(tmp_path):

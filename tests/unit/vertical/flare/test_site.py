@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sottovoce.exceptions import DataError, LedgerError, ParameterError, SchemaError, TableError
-from sottovoce.vertical.flare.provisioning import _SITE_COORDINATOR, _SITE_PARTY
+from sottovoce.vertical.flare.provisioning import kit_text
 from sottovoce.vertical.flare.site import MOST_MODELS, Caps, Site
 from sottovoce.vertical.party import Part
 from sottovoce.vertical.party.answers import PRIVATE
@@ -219,11 +219,11 @@ def test_the_owner_is_told_by_count_which_rows_no_alignment_takes(tmp_path):
     table.loc[[1, 2], "person"] = "p000"
     table.loc[5, "person"] = ""
     facts = read(tmp_path, table=table).table_facts()
-    assert (facts.rows, facts.columns, facts.features, facts.usable) == (10, 3, 2, 6)
-    assert len(facts.remarks) == 2
-    assert "p00" not in " ".join(facts.remarks)
+    assert (facts["rows"], facts["columns"], facts["usable"]) == (10, 3, 6)
+    assert len(facts["remarks"]) == 2
+    assert "p00" not in " ".join(facts["remarks"])
     without = read(tmp_path, DATA.replace('id = "person"\n', ""), table=table)
-    assert without.table_facts().usable == 10
+    assert without.table_facts()["usable"] == 10
 
 
 def test_caps(tmp_path):
@@ -269,7 +269,7 @@ def test_errors_name_file_entry_and_remedy(tmp_path, text, message):
 
 @pytest.mark.parametrize("name", ["north", "insurer"])
 def test_every_line_of_the_template_is_understood(tmp_path, name):
-    template = _SITE_COORDINATOR if name == "insurer" else _SITE_PARTY
+    template = kit_text("site_coordinator.toml") if name == "insurer" else kit_text("site_party.toml")
     people(8).to_csv(tmp_path / "new_people.csv", index=False)
     template = template.replace('"NAME"', '"bank"').replace("HOST", "here.example")
     site = read(tmp_path, re.sub(r"(?m)^# (?=[\[a-z])", "", template).replace("# id", "id"), name=name)

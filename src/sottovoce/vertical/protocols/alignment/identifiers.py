@@ -38,27 +38,12 @@ _UNICODE: Final = "is not a valid Unicode text. Decode it before, or give it in 
 
 
 def canonical_identifiers(name: str, identifiers: object) -> Any:
-    """Return the identifiers of one party in canonical form.
+    """Return the identifiers of one party in canonical form: Arrow's large strings, null where one is missing.
 
-    Parameters
-    ----------
-    name : str
-        What the identifiers were given as, for messages: a fault is said to be in ``name[row]``.
-    identifiers : array-like of shape (n_rows,)
-        A list or tuple, a numpy array (masked ones too), a pandas Series, Index or array, an Arrow array, or anything
-        that hands itself over as one Arrow column (a polars Series).
-
-    Returns
-    -------
-    pyarrow.LargeStringArray of length n_rows
-        Null where the identifier is missing.
-
-    Raises
-    ------
-    ParameterError
-        If this is not an array of one dimension.
-    DataError
-        If an entry cannot be an identifier; the message holds its position and its type, never the entry.
+    They are a list or tuple, a numpy array (masked ones too), a pandas Series, Index or array, an Arrow array, or
+    anything that hands itself over as one Arrow column (a polars Series). ``name`` is what they were given as: a
+    `DataError` about an entry that cannot be an identifier names its position, ``name[row]``, and its type, never the
+    entry.
     """
     texts = _texts(name, _column(name, identifiers))
     return pa.compute.if_else(pa.compute.equal(texts, ""), pa.scalar(None, _TEXT), texts)

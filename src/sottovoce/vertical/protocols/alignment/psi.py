@@ -62,17 +62,9 @@ def decoys_for(n_people: int) -> int:
 
 
 class PsiClient:
-    """The party that learns the intersection.
+    """The party that learns the intersection of its own set, in canonical form and without repetitions.
 
-    Parameters
-    ----------
-    identifiers : sequence of str
-        Private. The client's set in canonical form, without repetitions.
-
-    Attributes
-    ----------
-    n_server : int
-        Size of the server's set, once `intersect` has read its setup.
+    ``n_server`` is the size of the server's set, once its setup has been read.
     """
 
     n_server: int = 0
@@ -91,13 +83,7 @@ class PsiClient:
         return bytes(message.SerializeToString())
 
     def read_setup(self, setup: bytes, most: int | None = None) -> Any:
-        """Return the server's set; `n_server` is its size from then on.
-
-        Raises
-        ------
-        DataError
-            If it cannot be read, repeats a point, or has more points than ``most``.
-        """
+        """Return the server's set; a `DataError` if it is none, repeats a point, or has more points than ``most``."""
         if most is not None and len(setup) > most * POINT_BYTES + _HEAD_BYTES:
             raise DataError(f"the setup message has {len(setup):,} bytes, more than {most:,} people need.")
         server_set = _read("setup", setup, self._psi.ServerSetup)
@@ -108,24 +94,10 @@ class PsiClient:
         return server_set
 
     def intersect(self, setup: bytes, response: bytes) -> npt.NDArray[np.int64]:
-        """Return which of the client's identifiers the server holds.
+        """Return which of the client's identifiers the server holds: places in the client's sequence, ascending.
 
-        Parameters
-        ----------
-        setup : bytes
-            What `PsiServer.setup` returned.
-        response : bytes
-            What `PsiServer.respond` returned for this client's request.
-
-        Returns
-        -------
-        ndarray of shape (n_common,), int64
-            Places in the client's sequence, ascending.
-
-        Raises
-        ------
-        DataError
-            If a message cannot be read or is not for this request, or the server says that it holds a decoy.
+        A `DataError` says that a message cannot be read or is not for this request, or that the server says that it
+        holds a decoy.
         """
         server_set = self.read_setup(setup)
         if isinstance(response, bytes) and len(response) > len(self._order) * POINT_BYTES + _HEAD_BYTES:
@@ -151,13 +123,7 @@ class PsiClient:
 
 
 class PsiServer:
-    """The party that answers, and learns only the size of the client's set and what is announced.
-
-    Parameters
-    ----------
-    identifiers : sequence of str
-        Private. The server's set in canonical form, without repetitions.
-    """
+    """The party that answers, and learns only the size of the client's set and what is announced."""
 
     def __init__(self, identifiers: Sequence[str]) -> None:
         self._psi = library()
@@ -171,42 +137,12 @@ class PsiServer:
         return bytes(message.SerializeToString())
 
     def respond(self, request: bytes) -> bytes:
-        """Return the answer to `PsiClient.request`.
-
-        Raises
-        ------
-        DataError
-            If the request cannot be read.
-        """
+        """Return the answer to `PsiClient.request`; a `DataError` if that cannot be read."""
         message = _read("request", request, self._psi.Request)
         try:
             return bytes(self._cipher.ProcessRequest(message).SerializeToString())
         except RuntimeError:
             raise DataError(f"the request is damaged, or asks for a size only. {_REMEDY}") from None
-
-    def receive(self, announcement: bytes) -> npt.NDArray[np.int64]:
-        """Return where the announced identifiers stand in the server's sequence.
-
-        Parameters
-        ----------
-        announcement : bytes
-            What `announce` returned at the client.
-
-        Returns
-        -------
-        ndarray of shape (n_common,), int64
-            Places in the server's sequence, in the order of the announcement.
-
-        Raises
-        ------
-        DataError
-            If the announcement cannot be read, is not sorted, or holds an identifier that the server does not hold.
-        """
-        places = {text: place for place, text in enumerate(self._identifiers)}
-        found = np.array([places.get(text, -1) for text in read_announcement(announcement)], np.int64)
-        if (found < 0).any():
-            raise DataError(f"the announcement holds people whom this party lacks. {_REMEDY}")
-        return found
 
 
 def announce(identifiers: Sequence[str]) -> bytes:
@@ -217,10 +153,7 @@ def announce(identifiers: Sequence[str]) -> bytes:
 def read_announcement(announcement: bytes) -> list[str]:
     """Return the identifiers that `announce` wrote.
 
-    Raises
-    ------
-    DataError
-        If it is no list of texts, or one that is not sorted; it follows from the message alone.
+    A `DataError` says that it is no list of texts, or one that is not sorted; it follows from the message alone.
     """
     try:
         common = json.loads(announcement)
@@ -234,13 +167,7 @@ def read_announcement(announcement: bytes) -> list[str]:
 
 
 def n_asked(request: bytes) -> int:
-    """Return how many points `PsiServer.respond` is asked about; one that repeats counts once.
-
-    Raises
-    ------
-    DataError
-        If the request cannot be read.
-    """
+    """Return how many points `PsiServer.respond` is asked about; one that repeats counts once."""
     return len(set(_read("request", request, library().Request).encrypted_elements))
 
 
@@ -284,7 +211,7 @@ def library() -> Any:
             import private_set_intersection.python as psi
     except ImportError:
         raise ParameterError(
-            'method="psi" needs the package openmined-psi: install sottovoce[vertical]. It exists for Python 3.11 to '
-            "3.13, on Linux (x86_64, glibc 2.35 or newer) and macOS (arm64)."
+            "private set intersection needs the package openmined-psi: install sottovoce[vertical]. It exists for "
+            "Python 3.11 to 3.13, on Linux (x86_64, glibc 2.35 or newer) and macOS (arm64)."
         ) from None
     return psi

@@ -7,7 +7,6 @@ gives party k the radius share_k * radius.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,12 +21,17 @@ from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.coordinator.labels import LabelsOncePlan
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, SumOfScores, Term, VerticalPlan
+from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
-from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
-__all__ = ["BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
+__all__ = ["SCORED_THROUGH", "BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
+
+SCORED_THROUGH = (
+    "the people who are scored through the parties, those of the training included: each party sends one exact number "
+    "for each (whoever computes scores from coef_ needs nothing from them)"
+)
+"""What no statement covers of a model on a ball, for the receipt."""
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
@@ -80,11 +84,9 @@ class BallPlan(VerticalPlan):
         return self.facts.descriptions[name].n_features + self.intercept_at(name)
 
     def data_bound(self, name: str) -> float:
-        """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
-        """Return the column and the sign of a party's choice."""
         column, sign = signed_column(place)
         if column >= self.n_columns(name):
             raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
@@ -92,12 +94,10 @@ class BallPlan(VerticalPlan):
 
     @property
     def scorer(self) -> SumOfScores:
-        """Who adds up what."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property
     def given_away_by_holder(self) -> str:
-        """The label holder's columns are chosen from as all others' are."""
         return "row of its columns" if self.labels_public else "label and row of its columns"
 
 
@@ -113,6 +113,9 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
         Bound on a residual of squared loss, in the unit of the labels; None is half of the width of ``label_bounds``
         (without an intercept the largest label in size).
     """
+
+    # cap of the rule for the number of steps
+    most_steps: ClassVar[int]
 
     n_steps_given: int | None = None
     residual_bound: float | None = None
@@ -143,11 +146,6 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
         """Refuse a range of a choice that no party draws from."""
         remedy = "Give a larger epsilon, or fewer steps."
         number("the bounded range of a choice", selection, at_least=LEAST_EPSILON, at_most=MOST_EPSILON, remedy=remedy)
-
-    @property
-    @abstractmethod
-    def most_steps(self) -> int:
-        """Cap of the rule for the number of steps."""
 
     @cached_property
     def n_steps(self) -> int:
@@ -200,7 +198,6 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public, for the receipt."""
         rows = tuple(
             f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
@@ -209,14 +206,9 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement leaves open, for the receipt."""
-        return (
-            "the people who are scored through the parties, those of the training included: each party sends one exact "
-            "number for each (whoever computes scores from coef_ needs nothing from them)",
-        )
+        return (SCORED_THROUGH,)
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         bounds = {f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names}
         return {
             "radius": self.radius,

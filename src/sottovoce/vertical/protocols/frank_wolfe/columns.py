@@ -1,9 +1,14 @@
-"""How a party shares one column: its entries plus Gaussian noise on a grid.
+"""How a party names columns in few bytes, and how it shares one: its entries plus Gaussian noise on a grid.
 
 For entries within [-1, 1] a replaced person moves one entry by at most 2. The entries are cut toward zero to whole
 ticks. What is sent is the noisy number of ticks, in 2 or 4 bytes each: which of them follows from public facts.
+
+Signed columns travel as whole numbers, and many of them as few bytes. A place is twice the column, plus 1 for a step
+down. Places below a public base are the digits of one number in that base; it takes as many bytes as the largest such
+number needs, so that the length of a message is a public fact.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -16,7 +21,15 @@ from sottovoce.exceptions import MessageError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
-__all__ = ["ColumnRelease", "bounded_column", "coarsest_tick"]
+__all__ = [
+    "ColumnRelease",
+    "bounded_column",
+    "coarsest_tick",
+    "pack_places",
+    "place_of",
+    "signed_column",
+    "unpack_places",
+]
 
 _FINEST: Final = 2.0**-7  # of the largest entry: coarse enough for 2 bytes, fine enough to keep what a column says
 _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut, after the noise
@@ -24,30 +37,21 @@ _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut,
 
 @dataclass(frozen=True)
 class ColumnRelease:
-    """One shared column, in units of the party's public bound on its entries.
-
-    Parameters
-    ----------
-    n_people : int
-    noise_multiplier : float, > 0
-    """
+    """One shared column, in units of the party's public bound on its entries."""
 
     n_people: int
     noise_multiplier: float
 
     @property
     def event(self) -> GaussianEvent:
-        """What it costs."""
         return GaussianEvent(self.noise_multiplier)
 
     @property
     def size(self) -> int:
-        """How many numbers are sent."""
         return self.n_people
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        """The noise; it follows from public facts."""
         exact = 2.0 * ROUNDING_SLACK
         return GridGaussian(exact, self.noise_multiplier, min(coarsest_tick(exact * self.noise_multiplier), _FINEST))
 
@@ -62,7 +66,6 @@ class ColumnRelease:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that are sent."""
         ticks = (self.largest + _REACH * self.mechanism.noise_std) / self.mechanism.tick
         return np.dtype("<i2" if ticks < 2**15 - 1 else "<i4" if ticks < 2**31 - 1 else "<i8")
 
@@ -97,3 +100,45 @@ def bounded_column(table: Any, column: int, data_bound: float) -> Vector:
     sparse = not isinstance(table, np.ndarray)
     entries = table[:, [column]].toarray().ravel() if sparse else table[:, column]
     return np.clip(np.asarray(entries, dtype=np.float64), -data_bound, data_bound) / data_bound
+
+
+def place_of(column: int, sign: int) -> int:
+    """Return the place of a step up (``sign`` 1) or down (-1) along ``column``."""
+    return 2 * column + (sign < 0)
+
+
+def signed_column(place: int) -> tuple[int, int]:
+    return place // 2, -1 if place % 2 else 1
+
+
+def pack_places(places: Sequence[int], n_columns: int) -> bytes:
+    """Return places of ``n_columns`` columns as bytes."""
+    base, value = 2 * n_columns, 0
+    for place in reversed(places):
+        if not 0 <= place < base:
+            raise MessageError(f"a place of {n_columns} columns is below {base}; got {place}.")
+        value = value * base + place
+    return value.to_bytes(_size(len(places), base), "little")
+
+
+def unpack_places(raw: bytes, count: int, n_columns: int) -> list[int]:
+    """Return ``count`` places.
+
+    Raises
+    ------
+    MessageError
+        If the bytes are not what `pack_places` writes for so many places and columns.
+    """
+    base, value = 2 * n_columns, int.from_bytes(raw, "little")
+    if len(raw) != _size(count, base) or value >= base**count:
+        raise MessageError(f"{len(raw)} bytes are not {count} places of {n_columns} columns.")
+    places = []
+    for _ in range(count):
+        value, place = divmod(value, base)
+        places.append(place)
+    return places
+
+
+def _size(count: int, base: int) -> int:
+    largest: int = base**count - 1
+    return (largest.bit_length() + 7) // 8

@@ -47,12 +47,10 @@ class _Model:
     predicted: Vector = field(default_factory=lambda: np.zeros(0))
 
     def shrink(self, step: float) -> None:
-        """Shrink by 1 - ``step``."""
         self.weights = {key: (1.0 - step) * weight for key, weight in self.weights.items()}
         self.predicted = (1.0 - step) * self.predicted
 
     def move(self, step: float, column: int, vertex: float) -> None:
-        """Step to a vertex."""
         self.weights[column] = self.weights.get(column, 0.0) + step * vertex
         self.predicted += step * vertex * self.columns[column]
 
@@ -84,7 +82,6 @@ class ExactBallPlan(BallPlan):
 
     @property
     def event(self) -> Event:
-        """No protection."""
         return NonPrivateEvent()
 
     def constant(self, name: str) -> float:
@@ -97,7 +94,6 @@ class ExactBallPlan(BallPlan):
         return self.radius * (1.0 if self.aggregation == "global" else self.shares[name])
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Train; see `VerticalPlan.solve`."""
         names = self.facts.names
         targets = y - self.middle
         history = History(converged=True)
@@ -161,13 +157,11 @@ class ExactBallPlan(BallPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         ball = "the l1 ball" if self.aggregation == "global" else "a product of l1 balls"
         return f"Frank-Wolfe on {ball} ({self.aggregation}) with exact slopes and columns, without noise"
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             "to every party: the derivative of the loss for each record in every round, from which labels and "
             "predictions can be told",
@@ -175,7 +169,6 @@ class ExactBallPlan(BallPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return the solver's parameters for the receipt."""
         return {
             "aggregation": self.aggregation,
             "radius": self.radius,

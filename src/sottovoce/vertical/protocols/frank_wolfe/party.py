@@ -13,6 +13,7 @@ from sottovoce.vertical.protocol import (
     Desk,
     Handler,
     PartyFacts,
+    Protocol,
     RefusalError,
     Step,
     Training,
@@ -21,21 +22,11 @@ from sottovoce.vertical.protocol import (
     count,
     within,
 )
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    BallVertex,
-    Chosen,
-    KeepWeights,
-    ShareColumn,
-    SharedColumn,
-    TrainOnBall,
-)
-from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.protocols.exact.party import EXACT
+from sottovoce.vertical.protocols.frank_wolfe import messages
+from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places, place_of
 from sottovoce.vertical.protocols.frank_wolfe.worker import (
+    LOSSES,
     BallSteps,
     check_mechanisms,
     choose_alone,
@@ -44,19 +35,7 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import (
 )
 from sottovoce.vertical.wire import Done
 
-__all__ = [
-    "FOREIGN_WEIGHTS",
-    "FRANK_WOLFE",
-    "NOISES",
-    "BallSelectHandler",
-    "BallStartHandler",
-    "BallStepHandler",
-    "BallVertexHandler",
-    "KeepWeightsHandler",
-    "ShareColumnHandler",
-    "TrainOnBallHandler",
-    "check_ball",
-]
+__all__ = ["NOISES", "PROTOCOLS", "TrainOnBallHandler", "check_ball"]
 
 FRANK_WOLFE = Answer("frank-wolfe", "name columns by private selection, and share some with noise", private=True)
 FOREIGN_WEIGHTS = Answer(
@@ -85,30 +64,30 @@ def check_ball(facts: PartyFacts, request: Any) -> float:
     return bound
 
 
-class TrainOnBallHandler(Handler[TrainOnBall]):
+class TrainOnBallHandler(Handler[messages.TrainOnBall]):
     """All steps of one party alone, charged as a whole."""
 
-    request = TrainOnBall
+    request = messages.TrainOnBall
 
-    def plan(self, facts: PartyFacts, training: Training, request: TrainOnBall) -> Event:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.TrainOnBall) -> Event:
         self._bound = check_ball(facts, request)
         within("unit", request.unit)
         check_mechanisms(request, facts.n_rows)
         return train_event(request)
 
-    def run(self, desk: Desk, request: TrainOnBall) -> Chosen:
+    def run(self, desk: Desk, request: messages.TrainOnBall) -> messages.Chosen:
         with team() as threads:
             places, weights = choose_alone(desk.table, self._bound, request, desk.noise(), threads)
         _keep_columns(desk, request.model, request.unit * weights)
-        return Chosen(pack_places(places, len(weights)), request.selection)
+        return messages.Chosen(pack_places(places, len(weights)), request.selection)
 
 
-class BallStartHandler(Handler[BallStart]):
+class BallStartHandler(Handler[messages.BallStart]):
     """Steps that are taken together, charged as a whole."""
 
-    request = BallStart
+    request = messages.BallStart
 
-    def plan(self, facts: PartyFacts, training: Training, request: BallStart) -> Event:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.BallStart) -> Event:
         self._bound = check_ball(facts, request)
         within("score_noise", request.score_noise, *NOISES)
         within("column_noise", request.column_noise, *NOISES)
@@ -117,7 +96,7 @@ class BallStartHandler(Handler[BallStart]):
         check_mechanisms(request, facts.n_rows)
         return start_event(request)
 
-    def run(self, desk: Desk, request: BallStart) -> Done:
+    def run(self, desk: Desk, request: messages.BallStart) -> Done:
         desk.training.worker = BallSteps(desk.table, self._bound, request, desk.noise())
         return Done()
 
@@ -138,18 +117,18 @@ class _BallStep(Step[Any]):
 class BallSelectHandler(_BallStep):
     """A choice."""
 
-    request, by_row = BallSelect, "others"
+    request, by_row = messages.BallSelect, "others"
 
-    def run(self, desk: Desk, request: BallSelect) -> BallChoice:
-        return BallChoice(*desk.training.open(BallSteps, request).select(request.others))
+    def run(self, desk: Desk, request: messages.BallSelect) -> messages.BallChoice:
+        return messages.BallChoice(*desk.training.open(BallSteps, request).select(request.others))
 
 
 class BallStepHandler(_BallStep):
     """A step along a choice."""
 
-    request = BallStep
+    request = messages.BallStep
 
-    def run(self, desk: Desk, request: BallStep) -> Done:
+    def run(self, desk: Desk, request: messages.BallStep) -> Done:
         desk.training.open(BallSteps, request).step(request.place)
         return Done()
 
@@ -157,42 +136,42 @@ class BallStepHandler(_BallStep):
 class ShareColumnHandler(_BallStep):
     """A chosen column, with noise."""
 
-    request = ShareColumn
+    request = messages.ShareColumn
 
-    def run(self, desk: Desk, request: ShareColumn) -> SharedColumn:
+    def run(self, desk: Desk, request: messages.ShareColumn) -> messages.SharedColumn:
         worker = desk.training.open(BallSteps, request)
-        return SharedColumn(worker.share(request.column), worker.column_noise)
+        return messages.SharedColumn(worker.share(request.column), worker.column_noise)
 
 
-class BallVertexHandler(Unprotected[BallVertex]):
+class BallVertexHandler(Unprotected[messages.BallVertex]):
     """The steepest signed column, in a training without noise."""
 
-    request = BallVertex
+    request = messages.BallVertex
 
-    def plan(self, facts: PartyFacts, training: Training, request: BallVertex) -> Event:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.BallVertex) -> Event:
         facts.one_a_row(request, "slopes")
         return super().plan(facts, training, request)
 
-    def run(self, desk: Desk, request: BallVertex) -> BallChoice:
+    def run(self, desk: Desk, request: messages.BallVertex) -> messages.BallChoice:
         gradient = desk.columns(intercept=request.intercept != 0.0).back(request.slopes)
         gradient[desk.facts.n_features :] *= request.intercept
         column = int(np.argmax(np.abs(gradient)))
         steepest = float(gradient[column])
-        return BallChoice(place_of(column, -1 if steepest > 0.0 else 1), abs(steepest))
+        return messages.BallChoice(place_of(column, -1 if steepest > 0.0 else 1), abs(steepest))
 
 
-class KeepWeightsHandler(Uncharged[KeepWeights]):
+class KeepWeightsHandler(Uncharged[messages.KeepWeights]):
     """Weights that are, up to one public factor, those of this session's steps; others where allowed."""
 
-    request = KeepWeights
+    request = messages.KeepWeights
 
-    def needs(self, facts: PartyFacts, training: Training, request: KeepWeights) -> Answer | None:
+    def needs(self, facts: PartyFacts, training: Training, request: messages.KeepWeights) -> Answer | None:
         self._weights, self._own = _checked(facts, request), None
         if isinstance(training.worker, BallSteps):
             self._own = _own_weights(self._weights, training.worker.weights, facts.data_bound)
         return FOREIGN_WEIGHTS if self._own is None else None
 
-    def run(self, desk: Desk, request: KeepWeights) -> Done:
+    def run(self, desk: Desk, request: messages.KeepWeights) -> Done:
         if self._own is not None:
             _keep_columns(desk, request.model, self._own)
         else:
@@ -200,7 +179,7 @@ class KeepWeightsHandler(Uncharged[KeepWeights]):
         return Done()
 
 
-def _checked(facts: PartyFacts, request: KeepWeights) -> NDArray[np.float64]:
+def _checked(facts: PartyFacts, request: messages.KeepWeights) -> NDArray[np.float64]:
     """Return one weight a column, the last one that of a column of ones."""
     columns = request.columns
     if len(columns) != len(request.weights) or not np.array_equal(columns, columns // 1):
@@ -230,3 +209,20 @@ def _keep_columns(desk: Desk, model: str, weights: NDArray[np.float64]) -> None:
     """Keep weights of columns of size 1, the last of which may be that of ones."""
     d = desk.facts.n_features
     desk.keep(model, weights[:d] / desk.facts.entry_bound, float(weights[d:].sum()), released=True)
+
+
+PROTOCOLS: Final = (
+    Protocol(
+        FRANK_WOLFE,
+        handlers=(
+            TrainOnBallHandler,
+            BallStartHandler,
+            BallSelectHandler,
+            BallStepHandler,
+            ShareColumnHandler,
+            KeepWeightsHandler,
+        ),
+    ),
+    Protocol(EXACT, handlers=(BallVertexHandler,)),
+    Protocol(FOREIGN_WEIGHTS, handlers=(KeepWeightsHandler,)),
+)

@@ -5,26 +5,30 @@ released columns of others predict. Sums of slopes are whole ticks, as in `sotto
 scores are used.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.losses import Squared
+from sottovoce.losses._sigmoid import sigmoid
+from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of, signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.places import place_of, signed_column
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
 
 __all__ = [
+    "LOSSES",
     "BallSteps",
+    "SoftLogistic",
     "check_mechanisms",
     "choose_alone",
     "cut",
@@ -58,7 +62,6 @@ def score_mechanism(noise_multiplier: float) -> GridGaussian:
 
 
 def train_event(request: TrainOnBall) -> Event:
-    """Return what `choose_alone` costs."""
     return RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps)
 
 
@@ -134,15 +137,7 @@ class _JointScores(DenseScores):
 
 
 class BallSteps:
-    """Steps that are taken together with other parties.
-
-    Parameters
-    ----------
-    table : ndarray or csr_array
-    data_bound : float
-    start : BallStart
-    noise : numpy.random.Generator
-    """
+    """Steps that are taken together with other parties."""
 
     def __init__(self, table: Any, data_bound: float, start: BallStart, noise: np.random.Generator) -> None:
         self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
@@ -157,7 +152,6 @@ class BallSteps:
 
     @property
     def column_noise(self) -> float:
-        """Noise multiplier of every shared column."""
         return self._start.column_noise
 
     def why_not(self, *, place: int | None = None, column: int | None = None) -> str:
@@ -187,7 +181,6 @@ class BallSteps:
         return self._chosen[-1], score
 
     def step(self, place: int) -> None:
-        """Move along a place."""
         column, sign = signed_column(place)
         self._taken.append(place)
         self._scores.move(column, sign * self._start.vertex / self._start.n_steps)
@@ -198,7 +191,24 @@ class BallSteps:
         return weights_of(self._taken, self._n_columns, self._start.vertex / self._start.n_steps)
 
     def share(self, column: int) -> bytes:
-        """Return a column with noise."""
         assert self._release is not None
         self._shared.add(column)
         return self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)
+
+
+class SoftLogistic(NamedTuple):
+    """log(1 + e^m) - m/2 - t m/2: logistic loss with a soft label t, a released label, corrected for its flips.
+
+    The derivative is linear in t, so that a t whose mean is the true label gives a derivative whose mean is the true
+    one: 1/(1 + e^-m) - 1/2 - t/2, which for t = -1 and +1 is that of logistic loss. Squared loss, m - t, is so anyway.
+    """
+
+
+@provides_slope(SoftLogistic)
+@njit(inline="always")
+def _slope(loss: SoftLogistic, y: float, m: float) -> float:
+    return sigmoid(m) - 0.5 - 0.5 * y
+
+
+# by the name of the loss that users know
+LOSSES: Final[dict[str, Any]] = {"squared": Squared(), "logistic": SoftLogistic()}

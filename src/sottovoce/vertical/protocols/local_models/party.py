@@ -1,29 +1,21 @@
 """The party's side: a private model of its own columns on labels that are not secret."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import team
 from sottovoce.privacy.events import Event
-from sottovoce.vertical.coordinator.charges import event_text
+from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, within
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import LEAST_MU, MOST_MU
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 
 __all__ = ["TrainOnLabelsHandler"]
 
 _LEAST_TRUTH = 1e-10  # 1 - 2 p of labels that are flipped with probability p
-
-
-class _Trained:
-    """A training that took one request; what it left follows from noisy sums."""
-
-    released = True
-
-    def __init__(self, x: np.ndarray) -> None:
-        self.x = x
 
 
 class TrainOnLabelsHandler(Handler[TrainOnLabels]):
@@ -37,7 +29,7 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         if request.loss not in TRAININGS:
             raise RefusalError(f"there is no training on released labels for the loss {request.loss!r}")
         within("alpha", request.alpha)
-        within("mu", request.mu, LEAST_MU, MOST_MU)
+        within("mu", request.mu, SMALLEST_MU, LARGEST_MU)
         within("flip_probability", request.flip_probability, 0.0, 0.5 * (1.0 - _LEAST_TRUTH))
         if request.label_bound != 0.0:
             within("label_bound", request.label_bound)
@@ -61,5 +53,6 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         (weights,) = solution.weights
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
         x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
-        desk.training.worker, desk.training.intercept = _Trained(x), True
+        # it took one request, and what it left follows from noisy sums
+        desk.training.worker, desk.training.intercept = SimpleNamespace(x=x, released=True), True
         return Trained(event_text(solution.event))

@@ -8,7 +8,7 @@ label holder,
 .. math:: s = s_1 + \sum_{m \ne 1} c_m (s_m - \bar s),
 
 with the prior's score in the place of :math:`\bar s`. The weights :math:`c_m` follow from public facts
-(`sottovoce.vertical.protocols.local_models.weights`). No message is needed in training but the labels, there is no
+(`public_weight`). No message is needed in training but the labels, there is no
 round to wait for, and a missing party only drops its term.
 
 Numbers as labels are first rounded to one of their two bounds at random, without bias, and then answered by randomised
@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -33,19 +33,16 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.charges import check_affordable, check_spent, require_row_bounds, split_mu
-from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
+from sottovoce.vertical.coordinator.plan import SCORED, LabelsOncePlan, SumOfScores, Term, VerticalSolution
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
-from sottovoce.vertical.protocols.local_models.squared_on_labels import SquaredOnLabelsPlan
-from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
-from sottovoce.vertical.protocols.local_models.weights import public_weight
+from sottovoce.vertical.protocols.local_models.trainings import TRAININGS, SquaredOnLabelsPlan
 from sottovoce.vertical.wire import Done
 
-__all__ = ["LocalModelsPlan"]
+__all__ = ["MOST_OF_CLASSES", "LocalModelsPlan", "public_weight"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +118,6 @@ class LocalModelsPlan(LabelsOncePlan):
         return compose(*labels, *(plan.event for plan in self.party_plans.values()))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Train; see `VerticalPlan.solve`."""
         planned = {name: plan.event for name, plan in self.party_plans.items()}
         check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
         train_alone(parties, self, y, own_model_name(model), model)
@@ -191,21 +187,15 @@ class LocalModelsPlan(LabelsOncePlan):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        rows = tuple(
-            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
-            + (", entries non-negative" if facts.nonnegative else "")
-            for name, facts in self.facts.descriptions.items()
-            if name in self.facts.others
-        )
+        rows = self.facts.norms_in_words(self.facts.others)
         return (*rows, "the labels themselves") if self.labels_public else rows
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement leaves open, for the receipt."""
         return (
             f"what {quoted(self.facts.label_holder)} knows itself and what it makes of it: its own model, the joint "
             "scores, comparisons and weights learnt from scores are exact, and stay there",
-            "the people who are scored, those of the training included: each party sends one exact score for each",
+            SCORED,
         )
 
     def details(self) -> dict[str, object]:
@@ -214,3 +204,44 @@ class LocalModelsPlan(LabelsOncePlan):
             return {**self.label_details(), **models, "combination": self.combination}
         weights = {f"weight of the score of {name}": weight for name, weight in self.weights.items()}
         return {**self.label_details(), **models, **weights}
+
+
+MOST_OF_CLASSES: Final = 0.7  # c, for classes
+
+_CLASSES: Final = (MOST_OF_CLASSES, 0.4, 0.3)  # c, A, p, for labels -1 and +1 as they are
+_NUMBERS: Final = (1.0, 0.01, 1.0)  # for numbers, which are seldom at the ends of their bounds
+
+
+def public_weight(plan: ReleasedLabelsPlan, *, n_others: int, is_classification: bool) -> float:
+    r"""Return how much the label holder gives for another party's score: from public facts alone.
+
+    A private model is part signal and part noise. What it is made of is the sum of labels times rows. With n people, d
+    columns, labels that weigh b (more where they went through randomised response) and noise of standard deviation s in
+    each entry of a gradient, the squared length of that sum is about
+
+    .. math:: \underbrace{A n^2 / d}_\text{signal} + \underbrace{d s^2}_\text{noise} + \underbrace{b^2 n}_\text{luck},
+
+    the last because a row has norm 1 at most. The score of party m counts by the share of the signal,
+
+    .. math:: \frac{c}{(M - 1)^p} \, \frac{A n^2}{A n^2 + d\,(d s^2 + b^2 n)}:
+
+    most where one party joins and the noise fades, nothing where noise is all there is, and less each where more
+    parties are likely to say the same. Predictions of numbers that are added up can be arbitrarily far off where all
+    say the same, so for them p = 1 and c = 1: together the others count once at most. For classes p = 0.3 and c = 0.7,
+    the smallest whose mean log loss is within 1 % of the best one's: what columns say twice is not public, so that less
+    is safer. The constants were chosen by `benchmarks.vertical.weights`. Nothing in it depends on a row or a label.
+
+    Parameters
+    ----------
+    plan : ReleasedLabelsPlan
+        Of its training.
+    n_others : int
+        Parties beside the label holder.
+    is_classification : bool
+        Whether labels are classes.
+    """
+    n, d = float(plan.n_samples), float(plan.n_features)
+    most, strength, power = _CLASSES if is_classification else _NUMBERS
+    signal = strength * (plan.unit * n) ** 2
+    noise = d * (d * plan.gradient_noise**2 + plan.soft_label_bound**2 * n)
+    return most * signal / (signal + noise) / math.pow(n_others, power)

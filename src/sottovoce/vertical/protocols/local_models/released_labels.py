@@ -47,11 +47,10 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU
 
-__all__ = ["LEAST_MU", "MOST_MU", "SPENT", "ReleasedLabelsPlan", "Vector"]
+__all__ = ["SPENT", "ReleasedLabelsPlan", "Vector"]
 
-LEAST_MU: Final = 1e-6  # with less the noise says nothing about 10^9 people either
-MOST_MU: Final = 1e4
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 SPENT: Final = 1.0 - 2.0**-40  # rounding of shares and square roots must not overspend
 
@@ -99,7 +98,8 @@ class ReleasedLabelsPlan(ABC):
         whole_number("n_samples", self.n_samples, at_least=1)
         whole_number("n_features", self.n_features, at_least=1)
         magnitude("alpha", self.alpha)
-        number("mu", self.mu, at_least=LEAST_MU, at_most=MOST_MU, remedy="A larger mu of Gaussian DP protects nobody.")
+        remedy = "A larger mu of Gaussian DP protects nobody."
+        number("mu", self.mu, at_least=SMALLEST_MU, at_most=LARGEST_MU, remedy=remedy)
         number("intercept", self.intercept, at_least=0.0, at_most=LARGEST)
         if not isinstance(self.nonnegative, bool):
             raise ParameterError(f"nonnegative must be True or False; got {self.nonnegative!r}.")
@@ -212,8 +212,7 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     @abstractmethod
-    def event(self) -> Event:
-        """What the run will cost."""
+    def event(self) -> Event: ...
 
     # The run
 

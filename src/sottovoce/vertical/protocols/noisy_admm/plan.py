@@ -49,9 +49,8 @@ from sottovoce.vertical.coordinator.charges import (
     require_row_bounds,
     split_mu,
 )
-from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, SumOfScores, Term, VerticalSolution
 from sottovoce.vertical.coordinator.replies import total
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem

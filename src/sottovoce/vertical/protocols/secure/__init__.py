@@ -1,16 +1,7 @@
 """Joint training inside secure computation: noisy sums over all parties' columns, and nothing else, are opened."""
 
 from sottovoce.vertical.protocol import Answer, Protocol
-from sottovoce.vertical.protocols.secure.party import (
-    AskConnectedHandler,
-    AskEnginesHandler,
-    ConnectHandler,
-    InviteHandler,
-    JoinHandler,
-    KeepJointHandler,
-    StepJointlyHandler,
-    TakeOpenedHandler,
-)
+from sottovoce.vertical.protocols.secure.party import HANDLERS, AskEnginesHandler
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 __all__ = ["PROTOCOLS"]
@@ -24,15 +15,7 @@ PROTOCOLS = (
             "secure computation, and keep its part of the model that follows from them",
             private=True,
         ),
-        handlers=(
-            InviteHandler,
-            ConnectHandler,
-            AskConnectedHandler,
-            JoinHandler,
-            StepJointlyHandler,
-            TakeOpenedHandler,
-            KeepJointHandler,
-        ),
+        handlers=HANDLERS,
         plan=SecurePlan,
     ),
 )

@@ -11,68 +11,71 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol, Self, get_args, get_origin
+from typing import Any, ClassVar, Final, Self, get_args, get_origin
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import filled_text, privacy_budget, truth, whole_number
+from sottovoce._validation import bounds, filled_text, privacy_budget, truth, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Program, digest_of
 from sottovoce.vertical.protocol import PartyFacts
+from sottovoce.vertical.protocols.secure.scripts import PlannedSteps
 
-__all__ = ["PIECE", "AgreedPlan", "Conclusion", "Held", "Steps"]
+__all__ = ["PIECE", "AgreedPlan", "Conclusion", "Held"]
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
 
 
-@dataclass(frozen=True)
-class Held:
-    """The columns of one party, publicly.
+class _Plain:
+    """Checked numbers become plain, so that equal plans are equal text."""
 
-    Attributes
-    ----------
-    name : str
-    n_features : int
-    """
+    def keep(self, **plain: object) -> None:
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class Held(_Plain):
+    """The columns of one party, publicly."""
+
+    most_features: ClassVar[int]
 
     name: str
     n_features: int
 
-
-class Steps(Protocol):
-    """What a party does, command by command: the same commands at every party, in the same order."""
-
-    def begin(self, rows: Whole | None, labels: Whole | None, shares: tuple[Whole, ...]) -> Vector:
-        """Share the data, and open what step 0 opens; None for what this party does not have."""
-
-    def step(self, step: int, margins: Whole | None, shares: tuple[Whole, ...]) -> Vector:
-        """Do a step, from 1 on, at released weights."""
+    def __post_init__(self) -> None:
+        filled_text("the name of a party", self.name)
+        what = f"n_features of party {self.name!r}"
+        self.keep(n_features=whole_number(what, self.n_features, at_least=1, at_most=self.most_features))
 
 
-class Conclusion(Protocol):
-    """From what was opened to a model: the coordinator's side."""
+class Conclusion(ABC):
+    """From what was opened to a model: post-processing, the same for everybody who sees the openings.
 
-    def moments(self, values: Vector) -> dict[str, Vector] | None:
-        """Take what step 0 opened; return the points of the next step by party, or None after the last."""
+    Attributes
+    ----------
+    chosen : dict
+        Public numbers that the training chose, for the receipt.
+    """
 
-    def step(self, values: Vector) -> dict[str, Vector] | None:
-        """Take what a later step opened."""
+    chosen: Mapping[str, object]
+
+    @abstractmethod
+    def take(self, values: Vector) -> dict[str, Vector] | None:
+        """Take what the next step opened; return the points of the one after it by party, None after the last."""
 
     @property
+    @abstractmethod
     def weights(self) -> dict[str, tuple[Vector, float]]:
         """Coefficients and intercept by party, for its own table."""
 
-    @property
-    def chosen(self) -> dict[str, object]:
-        """Public numbers that the training chose, for the receipt."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class AgreedPlan(ABC):
+class AgreedPlan(_Plain, ABC):
     """What every joint training is planned from.
 
     Attributes
@@ -84,6 +87,9 @@ class AgreedPlan(ABC):
     helpers : tuple of str
         Parties that compute and hold no table.
     label_holder : str
+    loss : str
+    label_bounds : (low, high) or None
+        Of numeric labels.
     fit_intercept : bool
     epsilon, delta : float
     engine : {"spu", "mpyc", "in-process"}
@@ -96,31 +102,29 @@ class AgreedPlan(ABC):
     blocks: tuple[Any, ...]
     helpers: tuple[str, ...] = ()
     label_holder: str
+    loss: str
+    label_bounds: tuple[float, float] | None = None
     fit_intercept: bool = True
     epsilon: float
     delta: float
     engine: str
 
     def check_facts(self) -> None:
-        """Refuse what no joint training can be planned from; numbers become plain, so that equal plans are equal text.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Refuse what no joint training can be planned from."""
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         if math.isinf(epsilon):
             raise ParameterError("epsilon must be finite for mechanism='secure'; got infinity.")
-        plain: dict[str, object] = {
-            "n_samples": whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
-            "blocks": tuple(self.blocks),
-            "helpers": tuple(self.helpers),
-            "fit_intercept": truth("fit_intercept", self.fit_intercept),
-            "epsilon": epsilon,
-            "delta": delta,
-        }
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        self.keep(
+            n_samples=whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
+            blocks=tuple(self.blocks),
+            helpers=tuple(self.helpers),
+            fit_intercept=truth("fit_intercept", self.fit_intercept),
+            epsilon=epsilon,
+            delta=delta,
+        )
+        if self.loss == "squared":
+            remedy = "They are public; never compute them from the data."
+            self.keep(label_bounds=bounds("label_bounds", self.label_bounds, remedy=remedy))
 
     def check_parties(self) -> None:
         """Refuse names that are not their own, and numbers of parties that the engine does not take."""
@@ -144,6 +148,21 @@ class AgreedPlan(ABC):
                 f"engine={self.engine!r} takes {least} to {most} parties, helpers included; got {n_parties}. Add "
                 "helpers, or choose another engine."
             )
+
+    @classmethod
+    def of(cls, plan: Any, **own: Any) -> Self:
+        """Return what the parties agree on of a `VerticalPlan`, with what this kind of plan has of its ``own``."""
+        facts = plan.facts
+        given = {"loss": plan.loss.name, "label_bounds": facts.label_bounds, "fit_intercept": plan.fit_intercept} | own
+        return cls(
+            n_samples=facts.n_samples,
+            helpers=facts.helpers,
+            label_holder=facts.label_holder,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            engine=plan.engine,
+            **given,
+        )
 
     # ------------------------------------------------------------------ the text
 
@@ -240,7 +259,6 @@ class AgreedPlan(ABC):
 
     @property
     def n_pieces(self) -> int:
-        """Pieces that the rows are cut into."""
         return math.ceil(self.n_samples / PIECE)
 
     @abstractmethod
@@ -260,7 +278,7 @@ class AgreedPlan(ABC):
         """Return a party's margins in whole numbers at its part of the released weights."""
 
     @abstractmethod
-    def script(self, name: str, engine: Engine) -> Steps:
+    def script(self, name: str, engine: Engine) -> PlannedSteps:
         """Return what a party does, command by command."""
 
     @abstractmethod

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce._validation import bounds, choice, filled_text, magnitude, whole_number
-from sottovoce.exceptions import ParameterError
+from sottovoce._validation import choice, magnitude, whole_number
+from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
@@ -28,12 +28,11 @@ from sottovoce.privacy.mechanisms.whole_gumbel import LARGEST_SCALE, whole_gumbe
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import AddScores, ChooseColumn, Program
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held
-from sottovoce.vertical.protocols.secure.column_script import ColumnScript
-from sottovoce.vertical.protocols.secure.columns_taken import ColumnsTaken
-from sottovoce.vertical.protocols.secure.sigmoid import sigmoid_clips
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion, Held
+from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
+from sottovoce.vertical.protocols.secure.scripts import ColumnScript
 
-__all__ = ["Columns", "ColumnPlan"]
+__all__ = ["ColumnPlan", "Columns", "ColumnsTaken"]
 
 _LOSSES: Final = ("squared", "logistic")
 _ENGINES: Final = ("spu", "in-process")
@@ -63,13 +62,13 @@ class Columns(Held):
         Public bound on the size of an entry; larger ones are cut.
     """
 
+    most_features: ClassVar[int] = _MOST_COLUMNS
+
     data_bound: float
 
     def __post_init__(self) -> None:
-        place = f"of party {filled_text('the name of a party', self.name)!r}"
-        width = whole_number(f"n_features {place}", self.n_features, at_least=1, at_most=_MOST_COLUMNS)
-        object.__setattr__(self, "n_features", width)
-        object.__setattr__(self, "data_bound", magnitude(f"data_bound {place}", self.data_bound))
+        super().__post_init__()
+        self.keep(data_bound=magnitude(f"data_bound of party {self.name!r}", self.data_bound))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +79,6 @@ class ColumnPlan(AgreedPlan):
     ----------
     blocks : tuple of Columns
     loss : {"squared", "logistic"}
-    label_bounds : (low, high) or None
-        Of numeric labels.
     residual_bound : float or None
         Bound on a residual of squared loss; None is half of the width of ``label_bounds``, without an intercept the
         largest label in size.
@@ -94,8 +91,6 @@ class ColumnPlan(AgreedPlan):
     held: ClassVar[type[Held]] = Columns
 
     blocks: tuple[Columns, ...]
-    loss: str
-    label_bounds: tuple[float, float] | None = None
     residual_bound: float | None = None
     radius: float
     n_steps_given: int | None = None
@@ -109,18 +104,14 @@ class ColumnPlan(AgreedPlan):
             )
         choice("engine", self.engine, _ENGINES)
         self.check_facts()
-        kept: dict[str, object] = {"radius": magnitude("radius", self.radius)}
-        if self.loss == "squared":
-            remedy = "They are public; never compute them from the data."
-            kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
-            if self.residual_bound is not None:
-                kept["residual_bound"] = magnitude("residual_bound", self.residual_bound)
-        elif self.label_bounds is not None or self.residual_bound is not None:
+        self.keep(radius=magnitude("radius", self.radius))
+        if self.loss != "squared" and not (self.label_bounds is None and self.residual_bound is None):
             raise ParameterError("label_bounds and residual_bound are for the squared loss.")
+        if self.residual_bound is not None:
+            self.keep(residual_bound=magnitude("residual_bound", self.residual_bound))
         if self.n_steps_given is not None:
-            kept["n_steps_given"] = whole_number("n_steps", self.n_steps_given, at_least=1, at_most=_MOST_GIVEN)
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
+            steps = whole_number("n_steps", self.n_steps_given, at_least=1, at_most=_MOST_GIVEN)
+            self.keep(n_steps_given=steps)
         self.check_parties()
         self._check_sizes()
 
@@ -211,7 +202,6 @@ class ColumnPlan(AgreedPlan):
 
     @cached_property
     def selection_range(self) -> float:
-        """Bounded range of each choice."""
         return bounded_range(self.epsilon, self.delta, self.n_choices)
 
     @property
@@ -241,12 +231,10 @@ class ColumnPlan(AgreedPlan):
 
     @property
     def choice(self) -> ChooseColumn:
-        """How a column is chosen."""
         return ChooseColumn(self.constant, len(self.blocks))
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """Both, in order; every step runs the same."""
         return (self.scores, self.choice)
 
     @property
@@ -254,7 +242,6 @@ class ColumnPlan(AgreedPlan):
         return self.n_choices - 1
 
     def declared(self, facts: PartyFacts) -> dict[str, object]:
-        """Return sizes and the bound on entries; see `AgreedPlan.declared`."""
         return {"n_features": facts.n_features, "data_bound": facts.entry_bound}
 
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
@@ -263,7 +250,6 @@ class ColumnPlan(AgreedPlan):
         return (whole_gumbel(self.scale, 2 * self.n_columns, noise),)
 
     def rows(self, name: str, table: Any) -> Whole:
-        """Return a party's columns as whole numbers within its public bound, whatever the entries are."""
         block = self._block(name)
         rows = np.zeros((table.shape[0], block.n_features), np.int64)
         for low in range(0, len(rows), PIECE):
@@ -310,12 +296,10 @@ class ColumnPlan(AgreedPlan):
     def script(self, name: str, engine: Engine) -> ColumnScript:
         return ColumnScript(self, self.ranks.index(name), engine)
 
-    def fitting(self) -> ColumnsTaken:
-        """Return what becomes of the places that were opened."""
+    def fitting(self) -> Conclusion:
         return ColumnsTaken(self)
 
     def details(self) -> Mapping[str, object]:
-        """Return engine, protocol and the choices for the receipt."""
         return {
             "engine": self.engine,
             "protocol": self.protocol,
@@ -326,3 +310,50 @@ class ColumnPlan(AgreedPlan):
             "clip of a row's slope (units of labels)": self.clip,
             "scale of each party's Gumbel noise (ticks)": self.scale,
         }
+
+
+class ColumnsTaken(Conclusion):
+    """The model of places: the sum of equal steps along signed columns.
+
+    Attributes
+    ----------
+    taken : ndarray of int64
+        Steps along every column, those down counted negative; the intercept's column is the last.
+    """
+
+    def __init__(self, plan: ColumnPlan) -> None:
+        self._plan, self._done, self.chosen = plan, 0, {}
+        self.taken = np.zeros(plan.n_columns, np.int64)
+
+    def take(self, values: Vector) -> dict[str, Vector] | None:
+        """Take a place."""
+        plan, width = self._plan, self._plan.n_columns
+        if values.shape != (1,) or not (0 <= values[0] < 2 * width and values[0] == int(values[0])):
+            raise PartyError(f"the parties opened {values[:3]!r} where the place of one of {2 * width} is due.")
+        place = int(values[0])
+        self.taken[place % width] += 1 if place < width else -1
+        self._done += 1
+        if self._done >= plan.n_choices:
+            return None
+        return self._by_party() | dict.fromkeys(plan.helpers, np.zeros(0))
+
+    @property
+    def weights(self) -> dict[str, tuple[Vector, float]]:
+        """Coefficients and intercept by party, for its own table; numeric labels are counted from their middle."""
+        plan, found = self._plan, {}
+        unit = plan.label_unit / plan.bound
+        for name, part in self._by_party().items():
+            width = plan.width(name) - (plan.fit_intercept and name == plan.label_holder)
+            intercept = float(part[width:].sum()) * plan.intercept_entry * plan.label_unit
+            found[name] = (part[:width] * unit, intercept)
+        return found
+
+    def _by_party(self) -> dict[str, Vector]:
+        """Return each party's weights in the plan's unit, the intercept's with the label holder's."""
+        plan = self._plan
+        weights = self.taken * (plan.vertex / plan.n_choices)
+        ends = np.cumsum([block.n_features for block in plan.blocks])
+        parts = dict(zip((block.name for block in plan.blocks), np.split(weights[: ends[-1]], ends[:-1]), strict=True))
+        if plan.fit_intercept:
+            parts[plan.label_holder] = np.append(parts[plan.label_holder], weights[-1])
+        return parts

@@ -12,7 +12,6 @@ its length: a pass moves its sum by at most 2 C_t for a person that is replaced.
 
 import math
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -21,14 +20,11 @@ from sottovoce._numerics import Vector
 from sottovoce.central.newton_schedule import CurvatureByWeight, NewtonSchedule, NewtonSteps
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
-from sottovoce.privacy.events import Event, compose
-from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import MoveDuals, Program
-from sottovoce.vertical.protocols.secure.sigmoid import sigmoid_clips
-from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Estimate, Setting
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
-__all__ = ["DualPasses"]
+__all__ = ["DualPasses", "sigmoid_clips"]
 
 _GRAM_SHARE: Final = 0.08  # of mu^2, as in one table
 # what differs from one table, where passes cost less (`benchmarks.vertical.secure_rules`)
@@ -44,10 +40,8 @@ _MARGIN_BOUND: Final = 2**36
 _NARROWEST, _WIDEST = 2.0**-6, 2.0**6  # smoothing of the hinge
 
 
-class DualPasses(Training):
+class DualPasses(ClippedPasses):
     """The second moments, a pass for the labels, and Newton steps."""
-
-    has_duals = True
 
     def __init__(self, setting: Setting, loss: Loss, n_passes: int | None) -> None:
         length = longest()
@@ -57,11 +51,11 @@ class DualPasses(Training):
             self.link = _link(loss)
         self.setting, self.loss = setting, loss
         self.moments = setting.shared(2 * length**2, setting.mu * math.sqrt(_GRAM_SHARE))
-        self._mu_passes = setting.mu * math.sqrt(1.0 - _GRAM_SHARE)
+        self.mu_passes = setting.mu * math.sqrt(1.0 - _GRAM_SHARE)
         schedule = NewtonSchedule(
             slope=abs(float(loss.derivative(np.ones(1), np.zeros(1))[0])),
             smoothness=loss.smoothness,
-            mu=self._mu_passes / setting.noise_factor,
+            mu=self.mu_passes / setting.noise_factor,
             n_units=setting.n_samples,
             n_weights=setting.n_weights,
         )
@@ -70,39 +64,19 @@ class DualPasses(Training):
         self.schedule = replace(schedule, n_passes=_passes_for(schedule) if n_passes is None else n_passes)
         self.n_passes = len(self.schedule.clips)
         self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
-        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.schedule.clips)
+        self.shares = self.schedule.clips
+        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.shares)
         self.largest = max(longest(), max(self.clips) * ROW)
 
-    @cached_property
-    def noises(self) -> tuple[SharedGaussian, ...]:
-        """The noise of each pass; 1/s^2 in proportion to the clips, as in one table."""
-        whole, length = math.fsum(self.schedule.clips), longest()
-        return tuple(
-            self.setting.shared(4 * clip**2 * length, self._mu_passes * math.sqrt(share / whole))
-            for clip, share in zip(self.clips, self.schedule.clips, strict=True)
-        )
-
-    @property
-    def event(self) -> Event:
-        return compose(self.moments.event, *(noise.event for noise in self.noises))
-
     def program(self, step: int) -> Program:
-        """Return how dual variables move in a pass."""
         return replace(self.link, clip=self.clips[step - 1])
-
-    def sums(self, step: int) -> SharedGaussian:
-        return self.noises[step - 1]
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
         return _Steps(self, matrix)
 
     def details(self) -> dict[str, object]:
-        return {
-            "mu (Gaussian DP) of the second moments": self.moments.mu,
-            "mu of the passes": self._mu_passes,
-            "passes": self.n_passes,
-            **({"smoothing, as trained": self.loss.smoothing} if isinstance(self.loss, SmoothedHinge) else {}),
-        }
+        smoothed = {"smoothing, as trained": self.loss.smoothing} if isinstance(self.loss, SmoothedHinge) else {}
+        return super().details() | smoothed
 
 
 class _Steps(Estimate):
@@ -113,7 +87,7 @@ class _Steps(Estimate):
         self._steps = NewtonSteps(schedule, CurvatureByWeight(matrix, least, penalties))
         self._noise = iter(training.noises)
         floor = schedule.least_penalty / setting.n_samples
-        self.chosen = {"alpha that the noise asks for, at least, for rows in the plan's unit": floor}
+        self.chosen = {LEAST_ALPHA: floor}
         self.point = self._steps.point
 
     def take(self, sums: Vector) -> None:
@@ -141,3 +115,21 @@ def _link(loss: Loss) -> MoveDuals:
         )
     factor = round(_DUAL / (loss.smoothing * _MARGIN))
     return MoveDuals(clip=1, offset=factor * _MARGIN, factors=(factor,), bounds=(_DUAL,), by_label=True)
+
+
+_CLIPS: Final = (
+    (1.65649144, 0.25793087),
+    (4.03465098, 0.24206913),
+)  # (b, h) of h clip(z / b, -1, 1): least largest error
+
+
+def sigmoid_clips(margin: int, slope: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return whole factors and bounds: sum_k factor_k clip(z, -bound_k, bound_k).
+
+    Parameters
+    ----------
+    margin, slope : int
+        Steps in a unit of z, and in a unit of the sum.
+    """
+    bounds = tuple(round(b * margin) for b, _ in _CLIPS)
+    return tuple(round(h * slope / bound) for (_, h), bound in zip(_CLIPS, bounds, strict=True)), bounds

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import bounds, choice, filled_text, magnitude, number, truth, whole_number
+from sottovoce._validation import choice, magnitude, number, truth, whole_number
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
@@ -20,19 +20,16 @@ from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion, Held
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.fitting import Fitting
-from sottovoce.vertical.protocols.secure.moments_only import LABEL, MomentsOnly
-from sottovoce.vertical.protocols.secure.opening import Opening, even
-from sottovoce.vertical.protocols.secure.refined_ridge import MOST_ENTRIES, RefinedRidge
-from sottovoce.vertical.protocols.secure.script import Script
-from sottovoce.vertical.protocols.secure.second_moments import SecondMoments, order
+from sottovoce.vertical.protocols.secure.ridge import LABEL, MOST_ENTRIES, MomentsOnly, RefinedRidge
+from sottovoce.vertical.protocols.secure.scripts import Script
+from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even, order
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
-from sottovoce.vertical.protocols.secure.training import Setting, Training
+from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
 
-__all__ = ["Block", "JointPlan"]
+__all__ = ["Block", "Fitting", "JointPlan"]
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "mpyc": 2**60}  # sums below them are exact
@@ -54,15 +51,18 @@ class Block(Held):
         Whether no entry is negative. No sensitivity here is smaller for it.
     """
 
+    most_features: ClassVar[int] = _MOST_WEIGHTS
+
     data_norm: float
     nonnegative: bool = False
 
     def __post_init__(self) -> None:
-        place = f"of party {filled_text('the name of a party', self.name)!r}"
-        width = whole_number(f"n_features {place}", self.n_features, at_least=1, at_most=_MOST_WEIGHTS)
-        object.__setattr__(self, "n_features", width)
-        object.__setattr__(self, "data_norm", magnitude(f"data_norm {place}", self.data_norm))
-        object.__setattr__(self, "nonnegative", truth(f"nonnegative {place}", self.nonnegative))
+        super().__post_init__()
+        place = f"of party {self.name!r}"
+        self.keep(
+            data_norm=magnitude(f"data_norm {place}", self.data_norm),
+            nonnegative=truth(f"nonnegative {place}", self.nonnegative),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,27 +71,16 @@ class JointPlan(AgreedPlan):
 
     Attributes
     ----------
-    n_samples : int
-        Aligned people.
     blocks : tuple of Block
-        The parties with columns, in order.
-    helpers : tuple of str
-        Parties that compute and hold no table.
-    label_holder : str
     loss : {"squared", "logistic", "smoothed hinge"}
     smoothing : float
         Width of the rounded corner of the smoothed hinge.
-    label_bounds : (low, high) or None
-        Of numeric labels.
     alpha : float
         Penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses.
-    fit_intercept : bool
     labels_public : bool
         Labels are treated as secret either way.
-    epsilon, delta : float
     colluding : int
         Parties whose own shares of the noise are taken to be known to each other.
-    engine : {"spu", "mpyc", "in-process"}
     n_passes : int or None
         None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else.
     """
@@ -99,9 +88,7 @@ class JointPlan(AgreedPlan):
     held: ClassVar[type[Held]] = Block
 
     blocks: tuple[Block, ...]
-    loss: str
     smoothing: float = 0.5
-    label_bounds: tuple[float, float] | None = None
     alpha: float
     labels_public: bool = False
     colluding: int = 1
@@ -111,24 +98,17 @@ class JointPlan(AgreedPlan):
         choice("loss", self.loss, _LOSSES)
         choice("engine", self.engine, tuple(_BOUNDS))
         self.check_facts()
-        # plain numbers, so that equal plans have the same text
-        kept: dict[str, object] = {
-            "alpha": magnitude("alpha", self.alpha),
-            "smoothing": number("smoothing", self.smoothing, above=0.0),
-            "labels_public": truth("labels_public", self.labels_public),
-            "colluding": whole_number("colluding", self.colluding, at_least=1),
-        }
-        if self.loss == "squared":
-            remedy = "They are public; never compute them from the data."
-            kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
-        elif self.label_bounds is not None:
+        if self.loss != "squared" and self.label_bounds is not None:
             raise ParameterError(f"label_bounds are for the squared loss; got them with the {self.loss} loss.")
+        self.keep(
+            alpha=magnitude("alpha", self.alpha),
+            smoothing=number("smoothing", self.smoothing, above=0.0),
+            labels_public=truth("labels_public", self.labels_public),
+            colluding=whole_number("colluding", self.colluding, at_least=1),
+        )
         if self.n_passes is not None:
-            kept["n_passes"] = whole_number(
-                "n_passes", self.n_passes, at_least=0 if self.loss == "squared" else 1, at_most=_MOST_PASSES
-            )
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
+            least = 0 if self.loss == "squared" else 1
+            self.keep(n_passes=whole_number("n_passes", self.n_passes, at_least=least, at_most=_MOST_PASSES))
         self.check_parties()
         self._check_view()
         # whatever is too small or large for the noise, or for sums in whole numbers, is refused here, and never later
@@ -157,7 +137,6 @@ class JointPlan(AgreedPlan):
     # ------------------------------------------------------------------ parties
 
     def declared(self, facts: PartyFacts) -> dict[str, object]:
-        """Return sizes, the bound on rows, and the sign; see `AgreedPlan.declared`."""
         return {"n_features": facts.n_features, "data_norm": facts.row_bound, "nonnegative": bool(facts.nonnegative)}
 
     @cached_property
@@ -210,16 +189,8 @@ class JointPlan(AgreedPlan):
     @cached_property
     def moments(self) -> SecondMoments:
         """What step 0 opens."""
-        training = self.training
-        return SecondMoments(
-            widths=tuple(block.n_features for block in self.blocks),
-            holder=self.holder,
-            constant=self.constant,
-            n_rows=self.n_samples,
-            moments=training.moments,
-            labels=training.labels,
-            with_labels=training.with_labels,
-        )
+        widths = tuple(block.n_features for block in self.blocks)
+        return SecondMoments(widths, self.holder, self.constant, self.n_samples, self.training)
 
     @property
     def _most_rows(self) -> int:
@@ -228,7 +199,6 @@ class JointPlan(AgreedPlan):
 
     @property
     def n_steps(self) -> int:
-        """Passes after step 0."""
         return self.training.n_passes
 
     @property
@@ -250,12 +220,10 @@ class JointPlan(AgreedPlan):
         return (*sums, even("total", (1,), noise, self.constant**2)) if self.constant else sums
 
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
-        """Draw the noise that a party adds to what a step opens."""
         self.ranks.index(name)
         return tuple(opening.share(noise) for opening in self.openings(step))
 
     def rows(self, name: str, table: Any) -> Whole:
-        """Return a party's columns as whole numbers, rows shortened to its public bound."""
         return self._parts[name].whole(table)
 
     def whole_labels(self, y: Vector) -> Whole:
@@ -286,7 +254,7 @@ class JointPlan(AgreedPlan):
     def script(self, name: str, engine: Engine) -> Script:
         return Script(self, self.ranks.index(name), engine)
 
-    def fitting(self) -> Fitting:
+    def fitting(self) -> Conclusion:
         return Fitting(self)
 
     def in_user_units(self, point: Vector) -> dict[str, tuple[Vector, float]]:
@@ -309,3 +277,32 @@ class JointPlan(AgreedPlan):
             "parties that may tell each other their noise": self.colluding,
             **self.training.details(),
         }
+
+
+class Fitting(Conclusion):
+    """The model of noisy sums."""
+
+    def __init__(self, plan: JointPlan) -> None:
+        self._plan, self._done = plan, -1
+        self._estimate = Estimate()  # nothing is known before the second moments
+
+    def take(self, values: Vector) -> dict[str, Vector] | None:
+        """Take the second moments, then what each pass opened."""
+        plan = self._plan
+        if self._done < 0:
+            self._estimate = plan.training.estimate(*plan.moments.matrix(values))
+            self.chosen = self._estimate.chosen
+        else:
+            sums = values.astype(np.float64)
+            if plan.constant:
+                sums[-1] *= plan.constant
+            self._estimate.take(sums)
+        self._done += 1
+        if self._done >= plan.n_steps:
+            return None
+        points = {name: self._estimate.point[place] for name, place in plan.places.items()}
+        return points | dict.fromkeys(plan.helpers, np.zeros(0))
+
+    @property
+    def weights(self) -> dict[str, tuple[Vector, float]]:
+        return self._plan.in_user_units(self._estimate.point)

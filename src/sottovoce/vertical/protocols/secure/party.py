@@ -6,46 +6,23 @@ any order, is at most what the start was charged for.
 """
 
 import json
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 
 from sottovoce.privacy.events import Event
-from sottovoce.vertical.engines.available import available_engines
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
+from sottovoce.vertical.engines.site import available_engines
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
-from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    AskEngines,
-    Card,
-    Connect,
-    Connected,
-    Engines,
-    Invite,
-    Join,
-    KeepJoint,
-    Opened,
-    StepJointly,
-    TakeOpened,
-)
-from sottovoce.vertical.protocols.secure.plans import plan_from_text
+from sottovoce.vertical.protocols.secure import messages
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, read_text
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker
 from sottovoce.vertical.wire import Done, Message
 
-__all__ = [
-    "MOST_JOINT",
-    "AskConnectedHandler",
-    "AskEnginesHandler",
-    "ConnectHandler",
-    "InviteHandler",
-    "JoinHandler",
-    "KeepJointHandler",
-    "StepJointlyHandler",
-    "TakeOpenedHandler",
-    "engines_of",
-]
+__all__ = ["HANDLERS", "MOST_JOINT", "AskEnginesHandler", "engines_of", "plan_from_text"]
 
 MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
 Request = TypeVar("Request", bound=Message)
@@ -64,24 +41,40 @@ def engines_of(facts: PartyFacts) -> dict[str, str]:
     return {name: version for name, version in installed.items() if name in allowed}
 
 
-class AskEnginesHandler(Uncharged[AskEngines]):
+class AskEnginesHandler(Uncharged[messages.AskEngines]):
     """Which engines it can use: public."""
 
-    request = AskEngines
+    request = messages.AskEngines
     changes = False
 
-    def run(self, desk: Desk, request: AskEngines) -> Engines:
-        return Engines(json.dumps(engines_of(desk.facts), sort_keys=True), int(desk.facts.is_helper))
+    def run(self, desk: Desk, request: messages.AskEngines) -> messages.Engines:
+        return messages.Engines(json.dumps(engines_of(desk.facts), sort_keys=True), int(desk.facts.is_helper))
 
 
-class InviteHandler(Handler[Invite]):
+_KINDS: Final[tuple[type[AgreedPlan], ...]] = (JointPlan, ColumnPlan)
+
+
+def plan_from_text(text: str) -> AgreedPlan:
+    """Read a plan of any kind; the text must be exactly that of a plan.
+
+    Raises
+    ------
+    ParameterError
+        If it is not, or the plan is none that can be run.
+    """
+    data = read_text(text)
+    kind = next((kind for kind in _KINDS if kind.has_fields(data)), JointPlan)
+    return kind.from_text(text)
+
+
+class InviteHandler(Handler[messages.Invite]):
     """The plan, checked against what is true of this party; a place where partners can reach it."""
 
-    request = Invite
+    request = messages.Invite
     ends_with_process = True
     reaches_others = True
 
-    def plan(self, facts: PartyFacts, training: Training, request: Invite) -> None:
+    def plan(self, facts: PartyFacts, training: Training, request: messages.Invite) -> None:
         if isinstance(training.worker, JointWorker):
             raise RefusalError("this session has a joint training already; another one needs a session of its own")
         plan = self._plan = plan_from_text(request.plan)
@@ -94,7 +87,7 @@ class InviteHandler(Handler[Invite]):
                 "Party(..., computing=...) and pip install 'sottovoce[secure]'"
             )
 
-    def run(self, desk: Desk, request: Invite) -> Card:
+    def run(self, desk: Desk, request: messages.Invite) -> messages.Card:
         plan, facts = self._plan, desk.facts
         n_open = sum(isinstance(worker, JointWorker) and worker.is_open for worker in desk.workers())
         if n_open >= MOST_JOINT:
@@ -107,7 +100,7 @@ class InviteHandler(Handler[Invite]):
             raise RefusalError(str(error)) from None
         patience = _PATIENCE if facts.computing is None else facts.computing.timeout
         desk.training = Training(worker=JointWorker(plan, facts.name, seat, patience))
-        return Card(seat.card)
+        return messages.Card(seat.card)
 
 
 def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
@@ -126,28 +119,41 @@ def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
 
 
 class _OfWorker(Handler[Request]):
-    """A request to the joint training of the session."""
+    """A request to the joint training of the session, which is in one of the ``states``; it may end at any time."""
 
+    states: ClassVar[tuple[str, ...]]
     ends_with_process = True
     reaches_others = True
 
-    @staticmethod
-    def _worker(training: Training, request: Message, *states: str) -> JointWorker:
+    def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event | None:
+        """Refuse a request out of its turn; all is charged with the start."""
+        self._worker(training, request)
+        return None
+
+    def _worker(self, training: Training, request: Message) -> JointWorker:
         worker = training.open(JointWorker, request)
         if not worker.is_open:
             raise RefusalError(worker.reason)
-        if worker.state not in states:
+        if worker.state not in self.states:
             raise RefusalError(f"{type(request).__name__} came out of its turn: the joint training is {worker.state}")
         return worker
 
+    def _waited(self, training: Training, request: Message) -> tuple[JointWorker, bool]:
+        """Wait for what is under way; tell whether it is done."""
+        worker = self._worker(training, request)
+        is_done = worker.wait(_WAIT)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        return worker, is_done
 
-class ConnectHandler(_OfWorker[Connect]):
+
+class ConnectHandler(_OfWorker[messages.Connect]):
     """The partners: checked by their cards, then met in the background."""
 
-    request = Connect
+    request, states = messages.Connect, ("invited",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: Connect) -> None:
-        self._worker(training, request, "invited")
+    def plan(self, facts: PartyFacts, training: Training, request: messages.Connect) -> None:
+        super().plan(facts, training, request)
         try:
             cards = json.loads(request.cards)
         except (ValueError, RecursionError):
@@ -156,8 +162,8 @@ class ConnectHandler(_OfWorker[Connect]):
             raise RefusalError("Connect.cards is not a list of cards")
         self._cards: list[str] = cards
 
-    def run(self, desk: Desk, request: Connect) -> Done:
-        worker = self._worker(desk.training, request, "invited")
+    def run(self, desk: Desk, request: messages.Connect) -> Done:
+        worker = self._worker(desk.training, request)
         try:
             worker.connect(self._cards)
         except EngineError as error:  # an invitation is good for one set of cards
@@ -166,30 +172,23 @@ class ConnectHandler(_OfWorker[Connect]):
         return Done()
 
 
-class AskConnectedHandler(_OfWorker[AskConnected]):
+class AskConnectedHandler(_OfWorker[messages.AskConnected]):
     """Whether they have met."""
 
-    request = AskConnected
+    request, states = messages.AskConnected, ("connecting", "connected")
     changes = False
 
-    def plan(self, facts: PartyFacts, training: Training, request: AskConnected) -> None:
-        self._worker(training, request, "connecting", "connected")
-
-    def run(self, desk: Desk, request: AskConnected) -> Connected:
-        worker = self._worker(desk.training, request, "connecting", "connected")
-        ready = worker.wait(_WAIT)
-        if not worker.is_open:
-            raise RefusalError(worker.reason)
-        return Connected(int(ready))
+    def run(self, desk: Desk, request: messages.AskConnected) -> messages.Connected:
+        return messages.Connected(int(self._waited(desk.training, request)[1]))
 
 
-class JoinHandler(_OfWorker[Join]):
+class JoinHandler(_OfWorker[messages.Join]):
     """The start, which costs what the whole training does."""
 
-    request = Join
+    request, states = messages.Join, ("connected",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: Join) -> Event | None:
-        worker = self._worker(training, request, "connected")
+    def plan(self, facts: PartyFacts, training: Training, request: messages.Join) -> Event | None:
+        worker = self._worker(training, request)
         _check_own(facts, worker.plan)
         if facts.name == worker.plan.label_holder:
             facts.one_a_row(request, "labels")
@@ -197,8 +196,8 @@ class JoinHandler(_OfWorker[Join]):
             raise RefusalError("Join.labels is for the label holder alone")
         return None if facts.is_helper else worker.plan.event
 
-    def run(self, desk: Desk, request: Join) -> Done:
-        worker = self._worker(desk.training, request, "connected")
+    def run(self, desk: Desk, request: messages.Join) -> Done:
+        worker = self._worker(desk.training, request)
         facts, plan = desk.facts, worker.plan
         # one stream for the whole training: streams that are opened anew could be the same where a seed is given
         noise = desk.training.noise = desk.noise()
@@ -207,60 +206,69 @@ class JoinHandler(_OfWorker[Join]):
         return Done()
 
 
-class StepJointlyHandler(_OfWorker[StepJointly]):
+class StepJointlyHandler(_OfWorker[messages.StepJointly]):
     """The next pass; it was charged with the start."""
 
-    request = StepJointly
+    request, states = messages.StepJointly, ("opened",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: StepJointly) -> None:
-        worker = self._worker(training, request, "opened")
+    def plan(self, facts: PartyFacts, training: Training, request: messages.StepJointly) -> None:
+        worker = self._worker(training, request)
         plan = worker.plan
         if request.step != worker.step + 1 or request.step > plan.n_steps:
             due = f"pass {worker.step + 1} is next" if worker.step < plan.n_steps else "there are no more passes"
             raise RefusalError(f"pass {request.step} came where {due}")
 
-    def run(self, desk: Desk, request: StepJointly) -> Done:
-        worker = self._worker(desk.training, request, "opened")
+    def run(self, desk: Desk, request: messages.StepJointly) -> Done:
+        worker = self._worker(desk.training, request)
         noise = desk.training.noise
         assert noise is not None
         worker.go_on(worker.plan.shares(request.step, desk.facts.name, noise))
         return Done()
 
 
-class TakeOpenedHandler(_OfWorker[TakeOpened]):
+class TakeOpenedHandler(_OfWorker[messages.TakeOpened]):
     """What the step opened, which every partner sees."""
 
-    request = TakeOpened
+    request, states = messages.TakeOpened, ("computing", "opened")
     changes = False
 
-    def plan(self, facts: PartyFacts, training: Training, request: TakeOpened) -> None:
-        worker = self._worker(training, request, "computing", "opened")
+    def plan(self, facts: PartyFacts, training: Training, request: messages.TakeOpened) -> None:
+        worker = self._worker(training, request)
         if request.step != worker.step:
             raise RefusalError(f"TakeOpened is about step {request.step}, and step {worker.step} is under way")
 
-    def run(self, desk: Desk, request: TakeOpened) -> Opened:
-        worker = self._worker(desk.training, request, "computing", "opened")
-        ready = worker.wait(_WAIT)
-        if not worker.is_open:
-            raise RefusalError(worker.reason)
-        values = worker.opened if ready else None
-        return Opened(worker.step, 0 if values is None else 1, np.zeros(0) if values is None else values)
+    def run(self, desk: Desk, request: messages.TakeOpened) -> messages.Opened:
+        worker, is_done = self._waited(desk.training, request)
+        values = worker.opened if is_done else None
+        return messages.Opened(worker.step, 0 if values is None else 1, np.zeros(0) if values is None else values)
 
 
-class KeepJointHandler(_OfWorker[KeepJoint]):
+class KeepJointHandler(_OfWorker[messages.KeepJoint]):
     """The end: the party keeps what follows from the opened sums, and nobody's word for it."""
 
-    request = KeepJoint
+    request, states = messages.KeepJoint, ("opened",)
 
-    def plan(self, facts: PartyFacts, training: Training, request: KeepJoint) -> None:
-        worker = self._worker(training, request, "opened")
+    def plan(self, facts: PartyFacts, training: Training, request: messages.KeepJoint) -> None:
+        worker = self._worker(training, request)
         if worker.step != worker.plan.n_steps:
             raise RefusalError(f"KeepJoint came after step {worker.step} of {worker.plan.n_steps}")
         if facts.is_helper:
             raise RefusalError("a helper has no part of a model")
 
-    def run(self, desk: Desk, request: KeepJoint) -> Done:
-        worker = self._worker(desk.training, request, "opened")
+    def run(self, desk: Desk, request: messages.KeepJoint) -> Done:
+        worker = self._worker(desk.training, request)
         desk.keep(request.model, *worker.weights, released=True)
         worker.end("the joint training has ended, and its model is kept")
         return Done()
+
+
+HANDLERS: Final = (
+    InviteHandler,
+    ConnectHandler,
+    AskConnectedHandler,
+    JoinHandler,
+    StepJointlyHandler,
+    TakeOpenedHandler,
+    KeepJointHandler,
+)
+"""What a party answers whose owner allows joint trainings."""

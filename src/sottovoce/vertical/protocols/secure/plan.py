@@ -12,25 +12,25 @@ Proof: ``docs/privacy/vertical_secure.md``.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
 from sottovoce._validation import choice, number, whole_number
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import SmoothedHinge
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import require_row_bounds
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
-from sottovoce.vertical.engines.site import ENGINES
+from sottovoce.vertical.coordinator.plan import SCORED, SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.secure.conduct import engine_in_words
+from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.together import TrainedTogether
 
-__all__ = ["IN_PROCESS", "SecurePlan"]
-
-IN_PROCESS: Final = "in-process"
+__all__ = ["SecureBallPlan", "SecurePlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,36 +79,18 @@ class SecurePlan(TrainedTogether, VerticalPlan):
     @cached_property
     def joint(self) -> JointPlan:
         hinge = self.loss if isinstance(self.loss, SmoothedHinge) else None
-        return JointPlan(
-            n_samples=self.facts.n_samples,
+        return JointPlan.of(
+            self,
             blocks=tuple(
-                Block(
-                    name=name,
-                    n_features=facts.n_features,
-                    data_norm=facts.data_norm,
-                    nonnegative=bool(facts.nonnegative),
-                )
-                for name, facts in self.facts.descriptions.items()
+                Block(name, each.n_features, each.data_norm, bool(each.nonnegative))
+                for name, each in self.facts.descriptions.items()
             ),
-            helpers=self.facts.helpers,
-            label_holder=self.facts.label_holder,
-            loss=self.loss.name if hinge is None else "smoothed hinge",
-            **({} if hinge is None else {"smoothing": float(hinge.smoothing)}),
-            label_bounds=self.facts.label_bounds,
+            **({} if hinge is None else {"loss": "smoothed hinge", "smoothing": float(hinge.smoothing)}),
             alpha=self.alpha,
-            fit_intercept=self.fit_intercept,
             labels_public=False,  # they are shared as secrets like everything else: it costs nothing here
-            epsilon=self.epsilon,
-            delta=self.delta,
             colluding=self.colluding,
-            engine=self.engine,
             n_passes=self.n_passes,
         )
-
-    @property
-    def computing(self) -> tuple[str, ...]:
-        """All parties that compute: those with columns, then helpers."""
-        return (*self.facts.names, *self.facts.helpers)
 
     def meet(self, parties: Parties) -> None:
         with parties.inside(self.facts.label_holder):
@@ -116,7 +98,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         super().meet(parties)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Train jointly, and the label holder's own model beside; see `VerticalPlan.solve`."""
         solution = self.trained(parties, y, model, SumOfScores({name: Term() for name in self.facts.names}))
         train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
         return solution
@@ -132,8 +113,8 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         passes = self.joint.n_steps
         then = f", then {passes} noisy sums of Newton passes," if passes else ""
         return (
-            f"{len(self.computing)} parties compute the noisy second moments of all columns{then} inside secure "
-            f"computation ({engine_in_words(self.joint, self.facts)}); each adds its share of the noise, and only "
+            f"{len(self.joint.ranks)} parties compute the noisy second moments of all columns{then} inside secure "
+            f"computation ({self.computed_by}); each adds its share of the noise, and only "
             "noisy sums are opened"
         )
 
@@ -146,15 +127,11 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def row_bounds(self) -> tuple[str, ...]:
-        return tuple(
-            f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
-            + (", entries non-negative" if facts.nonnegative else "")
-            for name, facts in self.facts.descriptions.items()
-        )
+        return self.facts.norms_in_words(self.facts.names)
 
     @property
     def view(self) -> str:
-        K, t = len(self.computing), self.colluding
+        K, t = len(self.joint.ranks), self.colluding
         return (
             f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
             f"{1 / (K - t):.3g} of the stated variance, so the sums carry {self.noise_factor:.3g} times the stated "
@@ -163,20 +140,119 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement of this mechanism leaves open, for the receipt."""
         return (
             *super().not_covered,
             "a party that does not shorten its own rows to the norm it declared, or leaves its share of the noise out",
-            "the people who are scored, those of the training included: each party sends one exact score for each",
+            SCORED,
             f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
         )
 
     @property
     def noise_factor(self) -> float:
         """Standard deviation of all shares together, over what the colluding parties face."""
-        K = len(self.computing)
+        K = len(self.joint.ranks)
         return math.sqrt(K / (K - self.colluding))
 
     def details(self) -> dict[str, object]:
         own = {"total noise over the stated noise": self.noise_factor}
         return {**self.joint.details(), **own, **super().details()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureBallPlan(TrainedTogether, BallPlan):
+    """``aggregation="secure"``: one ball, and the column of a step is chosen inside secure computation.
+
+    It is private Frank-Wolfe on the joined table: slopes, products and scores stay secret, every party adds noise of
+    its own, and the place of the largest noisy score is all that is opened. No column is shared, no score is told, no
+    label is released, and a step is charged once, not once a party. Proof: ``docs/privacy/secure_frank_wolfe.md``.
+
+    Attributes
+    ----------
+    n_steps_given : int or None
+        Steps; None follows a public rule.
+    residual_bound : float or None
+        Bound on a residual of squared loss; None is half of the width of ``label_bounds``.
+    engine : {"spu", "in-process"}
+    patience : float
+        Seconds that one step may take at all parties together.
+    """
+
+    name: ClassVar[str] = "secure"
+    proof: ClassVar[str] = "docs/privacy/secure_frank_wolfe.md"
+
+    n_steps_given: int | None = None
+    residual_bound: float | None = None
+    engine: str = "in-process"
+    patience: float = 3600.0
+
+    def __post_init__(self) -> None:
+        number("patience", self.patience, above=0.0)
+        if self.radius_shares is not None:
+            raise ParameterError("radius_shares are for several balls; aggregation='secure' has one. Leave them out.")
+        if self.residual_bound is not None and self.loss.is_classification:
+            raise ParameterError("residual_bound is for squared loss; slopes of logistic loss are within 1.")
+        check_entry_bounds(self)
+        _ = self.joint  # refuses what cannot be planned before anything is spent
+
+    @cached_property
+    def joint(self) -> ColumnPlan:
+        return ColumnPlan.of(
+            self,
+            blocks=tuple(
+                Columns(name, each.n_features, each.data_bound) for name, each in self.facts.descriptions.items()
+            ),
+            residual_bound=self.residual_bound,
+            radius=self.radius,
+            n_steps_given=self.n_steps_given,
+        )
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        return self.trained(parties, y, model, self.scorer)
+
+    # ------------------------------------------------------------------ receipts
+
+    @property
+    def given_away_by_holder(self) -> str:
+        return "label and row of its columns"
+
+    @property
+    def mechanism(self) -> str:
+        return (
+            f"Frank-Wolfe on the l1 ball: {self.joint.n_choices} exponential mechanisms over the signed columns of all "
+            f"parties, inside secure computation ({self.computed_by}); each of "
+            f"{len(self.joint.ranks)} parties adds a Gumbel noise of its own, and only the place of the largest score "
+            "is opened"
+        )
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return (
+            f"the signed column that each of {self.joint.n_choices} steps takes, to all parties",
+            "the model, which follows from them",
+        )
+
+    @property
+    def row_bounds(self) -> tuple[str, ...]:
+        return tuple(
+            f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            for name in self.facts.names
+        )
+
+    @property
+    def view(self) -> str:
+        K = len(self.joint.ranks)
+        return (
+            f"each of {K} parties adds the whole noise of the statement: as far as noise goes it holds against the "
+            f"other {K - 1} together, who follow the protocol"
+        )
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        return (
+            *super().not_covered,
+            "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
+            SCORED_THROUGH,
+        )
+
+    def details(self) -> dict[str, object]:
+        return {**self.joint.details(), "fit_intercept": self.fit_intercept, **super().details()}

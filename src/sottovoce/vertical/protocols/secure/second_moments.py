@@ -15,11 +15,39 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 from sottovoce.vertical.engines.engine import Whole
-from sottovoce.vertical.protocols.secure.opening import Opening
+from sottovoce.vertical.protocols.secure.training import Training
 from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, upper_of_products
 
-__all__ = ["SecondMoments", "order"]
+__all__ = ["Opening", "SecondMoments", "even", "order"]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A secret variable that is opened.
+
+    Attributes
+    ----------
+    name : str
+    scales : ndarray of int64
+        Scale of one party's share of the noise, entry by entry; its shape is that of the variable.
+    """
+
+    name: str
+    scales: Whole
+
+    def share(self, noise: np.random.Generator) -> Whole:
+        drawn = np.zeros(self.scales.shape, np.int64)
+        for scale in np.unique(self.scales):
+            place = self.scales == scale
+            drawn[place] = whole_gaussian(int(scale), int(np.count_nonzero(place)), noise)
+        return drawn
+
+
+def even(name: str, shape: tuple[int, ...], mechanism: SharedGaussian, weight: int = 1) -> Opening:
+    """Return an opening with the same noise everywhere."""
+    return Opening(name, np.full(shape, mechanism.scale(weight), np.int64))
 
 
 @dataclass(frozen=True)
@@ -35,27 +63,21 @@ class SecondMoments:
     constant : int
         The intercept's column in whole numbers; 0 for none.
     n_rows : int
-    moments : SharedGaussian
-        For the upper triangle, entries beside the diagonal of weight 2.
-    labels : SharedGaussian or None
-        For products with the label, which are then a release of their own, of weight 1; None where the label's column
-        is one of the matrix.
-    with_labels : bool
-        Whether the label is the last column of its holder.
+    training : Training
+        Its noise: for the upper triangle, entries beside the diagonal of weight 2; for products with the label, where
+        these are a release of their own, of weight 1. And whether the label is the last column of its holder.
     """
 
     widths: tuple[int, ...]
     holder: int
     constant: int
     n_rows: int
-    moments: SharedGaussian
-    labels: SharedGaussian | None
-    with_labels: bool
+    training: Training
 
     @cached_property
     def all_widths(self) -> tuple[int, ...]:
         """Columns by party, the label's counted."""
-        return tuple(width + (self.with_labels and m == self.holder) for m, width in enumerate(self.widths))
+        return tuple(width + (self.training.with_labels and m == self.holder) for m, width in enumerate(self.widths))
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -111,13 +133,14 @@ class SecondMoments:
 
     def _is_label(self, m: int) -> Whole:
         label = np.zeros(self.all_widths[m], bool)
-        if self.with_labels and m == self.holder:
+        if self.training.with_labels and m == self.holder:
             label[-1] = True
         return label
 
     def _scales(self, diagonal: Whole, label: Whole) -> Whole:
-        scales = np.where(diagonal, self.moments.scale(1), self.moments.scale(2)).astype(np.int64)
-        return scales if self.labels is None else np.where(label, self.labels.scale(1), scales)
+        moments, labels = self.training.moments, self.training.labels
+        scales = np.where(diagonal, moments.scale(1), moments.scale(2)).astype(np.int64)
+        return scales if labels is None else np.where(label, labels.scale(1), scales)
 
 
 def order(widths: Sequence[int], holder: int, constant: int) -> tuple[Whole, ...]:

@@ -20,7 +20,7 @@ from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import AddSlopes, Program
-from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 __all__ = ["SlopePasses"]
@@ -55,16 +55,13 @@ class SlopePasses(Training):
 
     @property
     def event(self) -> Event:
-        """The labels' correlations, the second moments, and every pass."""
         assert self.labels is not None
         return compose(self.labels.event, self.moments.event, *(self._noise.event,) * self.n_passes)
 
     def program(self, step: int) -> Program:
-        """Return the polynomial; it is the same in every pass."""
         return AddSlopes(self.coefficients)
 
     def sums(self, step: int) -> SharedGaussian:
-        """Return the noise of a pass, which is the same in all."""
         return self._noise
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
@@ -97,17 +94,12 @@ class _Steps(Estimate):
         self._pull = 0.5 * correlations / ROW
         self._averaged = training.n_passes // 2  # points before are left out
         self._points: list[Vector] = []
-        self.chosen = {
-            "alpha that the noise asks for, at least, for rows in the plan's unit": (
-                training.least_penalty / setting.n_samples
-            )
-        }
+        self.chosen = {LEAST_ALPHA: training.least_penalty / setting.n_samples}
         self._place: Vector = np.linalg.solve(self._preconditioner, self._pull)
         self.point = self._place
         self._left = training.n_passes
 
     def take(self, sums: Vector) -> None:
-        """Take a step; the last one averages."""
         pull = self._pull + sums / (ROW * _SLOPE) - self._penalties * self._place
         self._place = self._place + np.linalg.solve(self._preconditioner, pull)
         self._points.append(self._place)

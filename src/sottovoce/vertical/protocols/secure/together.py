@@ -3,17 +3,28 @@
 First among the bases of a plan. The plan that the parties agree on, word for word, is its `joint`.
 """
 
+import json
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce.exceptions import PartyError
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, VerticalSolution
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
-from sottovoce.vertical.protocols.secure.conduct import conduct, meet, rests_on, view_of_engine
+from sottovoce.vertical.engines.site import IN_PROCESS
+from sottovoce.vertical.protocols.secure import messages
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
+from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["TrainedTogether"]
+__all__ = ["TrainedTogether", "conduct", "meet"]
+
+_NO_LABELS: Final = np.zeros(0)
 
 
 class TrainedTogether(ABC):
@@ -45,20 +56,19 @@ class TrainedTogether(ABC):
         return self.joint.event
 
     def meet(self, parties: Parties) -> None:
-        """Invite all parties, and let their engines meet and test the session; no data are shared."""
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
         meet(parties, self.joint, self.patience)
 
     def trained(self, parties: Parties, y: Vector, model: str, scorer: SumOfScores) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met."""
-        joined = conduct(parties, self.joint, y, model, self.patience)
+        fitting, n_rounds = conduct(parties, self.joint, y, model, self.patience)
         return VerticalSolution(
             scorer=scorer,
             event=self.event,
             party_events=dict.fromkeys(self.facts.names, self.event),
-            n_rounds=joined.n_rounds,
-            chosen=joined.chosen,
-            weights=joined.weights,
+            n_rounds=n_rounds,
+            chosen=dict(fitting.chosen),
+            weights=fitting.weights,
         )
 
     @property
@@ -68,14 +78,137 @@ class TrainedTogether(ABC):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public, and what the claim rests on, for the receipt."""
-        return (*self.row_bounds, self.view, *rests_on(self.joint, self.facts))
+        """Facts taken as public, and what the secrecy of the shares rests on."""
+        plan = self.joint
+        if plan.engine == IN_PROCESS:
+            return (*self.row_bounds, self.view)
+        honest = "both parties" if len(plan.ranks) == 2 else "an honest majority of the computing parties"
+        return (
+            *self.row_bounds,
+            self.view,
+            f"computational and semi-honest: it rests on the protocol {plan.protocol} of {self._engine_version}, on "
+            f"{honest} following it, and on the cards by which they know each other",
+        )
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the statement leaves open, for the receipt."""
-        return (view_of_engine(self.joint),)
+        """What the statement leaves open: what the engine does not hide, before all."""
+        if self.joint.engine == IN_PROCESS:
+            seen = "parties share one process: nothing is hidden from whoever runs it"
+        elif len(self.joint.ranks) == 2:
+            seen = "a computing party that does not follow the protocol may see the other's columns and the labels"
+        else:
+            seen = (
+                "two colluding computing parties that put their shares together see all columns of everybody, and the "
+                "labels, without noise"
+            )
+        return (seen,)
+
+    @property
+    def computed_by(self) -> str:
+        """What computes, with versions, for the receipt."""
+        if self.joint.engine == IN_PROCESS:
+            return "in clear, in one process: a trial"
+        return f"{self.joint.protocol}, engine {self._engine_version}"
+
+    @property
+    def _engine_version(self) -> str:
+        """The engine's packages with their versions, the same at all parties."""
+        engine = self.joint.engine
+        return next((each[engine] for each in self.facts.engines.values() if engine in each), engine)
 
     def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
         return {**self.joint.details(), "digest of the joint plan": self.joint.digest}
+
+
+def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
+    """Invite all parties, and let their engines meet and test the session; no data are shared."""
+    cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
+    listed = json.dumps([cards[name].card for name in plan.ranks])
+    parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
+    _wait(parties, plan, messages.AskConnected(), messages.Connected, patience)
+
+
+def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> tuple[Conclusion, int]:
+    """Begin, take what is opened, and let the parties, who have met, keep their parts under the name ``model``.
+
+    Parameters
+    ----------
+    parties : Parties
+    plan : AgreedPlan
+    y : ndarray of shape (n_samples,)
+        The label holder's.
+    model : str
+    patience : float
+        Seconds that one step may take at all parties together.
+
+    Returns
+    -------
+    Conclusion, int
+        The model, and how many steps opened something.
+    """
+    try:
+        return _train(parties, plan, y, model, patience)
+    except PartyError as error:
+        raise PartyError(
+            f"{str(error).rstrip('.')}. The joint training had begun by then: epsilon = {plan.epsilon:g} of every "
+            "person's rows at all parties is spent and stays charged, whatever was opened. It cannot be resumed; a "
+            "new fit is charged again."
+        ) from error
+
+
+def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> tuple[Conclusion, int]:
+    starts = {name: messages.Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
+    parties.exchange(starts, Done)
+    fitting, step = plan.fitting(), 0
+    while _taken(fitting, _opened(parties, plan, step, patience)):
+        step += 1
+        parties.exchange(dict.fromkeys(plan.ranks, messages.StepJointly(step)), Done)
+    parties.exchange({block.name: messages.KeepJoint(model) for block in plan.blocks}, Done)
+    return fitting, 1 + step
+
+
+def _taken(fitting: Conclusion, opened: Vector) -> bool:
+    """Take opened numbers, which may be anything if all parties say the same; tell whether a step follows."""
+    try:
+        return fitting.take(opened) is not None
+    except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+        raise PartyError(
+            f"all parties say that {len(opened):,} numbers were opened, which are no sums of this plan: bring them "
+            "to the same version."
+        ) from None
+
+
+def _opened(parties: Parties, plan: AgreedPlan, step: int, patience: float) -> Vector:
+    """Return what a step opened, which is the same at all parties."""
+    replies = _wait(parties, plan, messages.TakeOpened(step), messages.Opened, patience)
+    first, *others = plan.ranks
+    values: Vector = replies[first].values
+    differing = [
+        name
+        for name in others
+        if replies[name].step != replies[first].step or not np.array_equal(replies[name].values, values)
+    ]
+    if differing:
+        raise PartyError(
+            f"parties {first!r} and {', '.join(map(repr, differing))} say that step {step} opened different "
+            "numbers: one of them does not follow the protocol, or runs another version."
+        )
+    return values
+
+
+def _wait(parties: Parties, plan: AgreedPlan, question: Message, answer: Any, patience: float) -> dict[str, Any]:
+    """Ask all computing parties until each is ready."""
+    deadline = time.monotonic() + patience
+    replies: dict[str, Any] = {}
+    due: Sequence[str] = plan.ranks
+    while due:
+        came: Mapping[str, Any] = parties.exchange(dict.fromkeys(due, question), answer)
+        replies.update({name: reply for name, reply in came.items() if reply.ready})
+        due = [name for name in plan.ranks if name not in replies]
+        if due and time.monotonic() > deadline:
+            raise PartyError(
+                f"party {due[0]!r} was not ready after {patience:g} seconds; raise "
+                "mechanism_options['patience'], or look at what runs there."
+            )
+    return replies

@@ -1,17 +1,22 @@
 """What a joint training does beside the second moments: the passes, their noise, and what becomes of what they open."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.privacy.events import Event
+from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import Program
+from sottovoce.vertical.protocols.secure.whole_rows import longest
 
-__all__ = ["Estimate", "Setting", "Training"]
+__all__ = ["LEAST_ALPHA", "ClippedPasses", "Estimate", "Setting", "Training"]
+
+LEAST_ALPHA: Final = "alpha that the noise asks for, at least, for rows in the plan's unit"  # in receipts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +53,7 @@ class Setting:
         return float(np.sqrt(self.n_parties / (self.n_parties - self.colluding)))
 
 
-class Estimate(ABC):
+class Estimate:
     """What one run makes of what was opened; nothing here sees a row.
 
     Attributes
@@ -62,9 +67,9 @@ class Estimate(ABC):
     point: Vector
     chosen: dict[str, object]
 
-    @abstractmethod
     def take(self, sums: Vector) -> None:
         """Go on from what a pass opened: sums over rows, in the order of the weights, of whole terms."""
+        raise ValueError("there is no pass.")
 
 
 class Training(ABC):
@@ -103,18 +108,61 @@ class Training(ABC):
     def event(self) -> Event:
         """What the whole training costs."""
 
-    @abstractmethod
     def program(self, step: int) -> Program:
         """Return what pass ``step``, from 1 on, runs on each piece of rows."""
+        raise ValueError(f"there is no pass {step}.")
 
-    @abstractmethod
     def sums(self, step: int) -> SharedGaussian:
         """Return the noise of pass ``step``."""
+        raise ValueError(f"there is no pass {step}.")
 
     @abstractmethod
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
         """Begin with the noisy second moments, and the labels' products with the rows where they were released."""
 
+    @abstractmethod
     def details(self) -> dict[str, object]:
         """Return the training's own numbers for the receipt."""
-        return {}
+
+
+class ClippedPasses(Training):
+    """Passes in which every row moves its secret dual variable by at most the clip of the pass.
+
+    Attributes
+    ----------
+    clips : tuple of int
+        In steps of the dual variables.
+    shares : tuple of float
+        The same before they were rounded.
+    mu_passes : float
+        Gaussian-DP parameter of all passes.
+    """
+
+    has_duals = True
+
+    clips: tuple[int, ...]
+    shares: tuple[float, ...]
+    mu_passes: float
+
+    @cached_property
+    def noises(self) -> tuple[SharedGaussian, ...]:
+        """The noise of each pass; 1/s^2 in proportion to the clips gives the sum the least noise, as in one table."""
+        whole, length = math.fsum(self.shares), longest()
+        return tuple(
+            self.setting.shared(4 * clip**2 * length, self.mu_passes * math.sqrt(share / whole))
+            for clip, share in zip(self.clips, self.shares, strict=True)
+        )
+
+    @property
+    def event(self) -> Event:
+        return compose(self.moments.event, *(noise.event for noise in self.noises))
+
+    def sums(self, step: int) -> SharedGaussian:
+        return self.noises[step - 1]
+
+    def details(self) -> dict[str, object]:
+        return {
+            "mu (Gaussian DP) of the second moments": self.moments.mu,
+            "mu of the passes": self.mu_passes,
+            "passes": self.n_passes,
+        }

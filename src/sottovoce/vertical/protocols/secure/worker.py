@@ -10,12 +10,13 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 
 __all__ = ["JointWorker", "named"]
@@ -32,14 +33,6 @@ def named(text: str, names: Sequence[str]) -> str:
         return f"party {names[rank]!r}" if rank < len(names) else found[0]
 
     return re.sub(r"\bparty (\d{1,3})\b", name, text)
-
-
-class _Seat(Protocol):
-    """What `sottovoce.vertical.engines.seat.Seat` is to a worker."""
-
-    def sit(self, cards: Any, names: Any) -> Engine: ...
-
-    def close(self) -> None: ...
 
 
 class JointWorker:
@@ -62,16 +55,18 @@ class JointWorker:
         The last one that was begun; -1 before the second moments.
     reason : str
         Why it ended, in public words.
+    opened : ndarray or None
+        What the last step opened.
     """
 
-    def __init__(self, plan: AgreedPlan, name: str, seat: _Seat, patience: float) -> None:
+    def __init__(self, plan: AgreedPlan, name: str, seat: Seat, patience: float) -> None:
         self.plan, self.name = plan, name
         self.state, self.step, self.reason = "invited", -1, ""
         self._seat = seat
         self._engine: Engine | None = None
         self._script: Any = None
         self._rows: Whole | None = None
-        self._values: Vector | None = None
+        self.opened: Vector | None = None
         self._fitting = plan.fitting()  # nobody tells a party what follows from the opened sums
         self._points: dict[str, Vector] | None = None
         self._patience = patience
@@ -113,14 +108,13 @@ class JointWorker:
             self._rows = None if table is None else self.plan.rows(self.name, table)
             whole = None if labels is None else self.plan.whole_labels(labels)
             opened = np.asarray(self._script.begin(self._rows, whole, shares), dtype=np.float64)
-            self._points = self._fitting.moments(opened)
+            self._points = self._fitting.take(opened)
             return opened
 
         self.step = 0
         self._begin("computing", task)
 
     def go_on(self, shares: tuple[Whole, ...]) -> None:
-        """Begin the next pass, in the background."""
         self.step += 1
         step, rows = self.step, self._rows
 
@@ -128,7 +122,7 @@ class JointWorker:
             points = self._points
             margins = None if rows is None or points is None else self.plan.margins(self.name, rows, points[self.name])
             opened = np.asarray(self._script.step(step, margins, shares), dtype=np.float64)
-            self._points = self._fitting.step(opened)
+            self._points = self._fitting.take(opened)
             return opened
 
         self._begin("computing", task)
@@ -137,11 +131,6 @@ class JointWorker:
         """Wait for what is under way, at most for so long; tell whether nothing is under way any more."""
         with self._change:
             return self._change.wait_for(lambda: self.state not in ("connecting", "computing"), seconds)
-
-    @property
-    def opened(self) -> Vector | None:
-        """What the last step opened."""
-        return self._values
 
     @property
     def weights(self) -> tuple[Vector, float]:
@@ -163,7 +152,6 @@ class JointWorker:
         self._seat.close()
 
     def close(self) -> None:
-        """End it with its session."""
         self.end("the joint training was ended")
 
     def _tell(self, what: str) -> None:
@@ -179,7 +167,7 @@ class JointWorker:
         with self._change:
             if self.state == "ended":
                 return
-            self.state, self._values = state, None
+            self.state, self.opened = state, None
         self._tasks.put(task)
 
     def _work(self) -> None:
@@ -205,6 +193,6 @@ class JointWorker:
                 if self.state == "ended":
                     return
                 self.state = "connected" if self.step < 0 else "opened"
-                self._values = values
+                self.opened = values
                 self._change.notify_all()
             del task, values

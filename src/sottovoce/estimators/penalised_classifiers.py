@@ -1,0 +1,155 @@
+"""The penalised classifiers: what they share, logistic regression, and the linear support vector machine."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from sottovoce._parameters import estimator, parameter
+from sottovoce._shown import quoted
+from sottovoce.estimators.classifier import DPLinearClassifier, LogisticClassifier
+from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
+from sottovoce.estimators.weights import checked_class_weights
+from sottovoce.losses import Hinge, Logistic, Loss
+
+__all__ = ["DPPenalisedClassifier", "DPLogisticRegression", "DPLinearSVC"]
+
+
+@estimator
+class DPPenalisedClassifier(DPPenalisedEstimator, DPLinearClassifier):
+    """Base of the classifiers with an L2 penalty."""
+
+    class_weight: Any = parameter(
+        "dict or None",
+        default=None,
+        text="""Public weights of rows by their class, one for each class: ``{"no": 1, "yes": 3}``. ``"balanced"`` is
+        refused: it would count rows. Weights need ``solver="scd"``, which ``"auto"`` then takes, one-vs-rest for more
+        than two classes. Clip and noise are for a row of the largest weight, so weights far apart cost accuracy.""",
+    )
+
+    def _class_weights(self) -> dict[Any, float] | None:
+        return checked_class_weights(self.class_weight, self.public_classes())
+
+    def _shares_of_classes(self) -> tuple[float, ...] | None:
+        weights = checked_class_weights(self.class_weight, self.class_names())
+        if weights is None:
+            return None
+        each = np.array(list(weights.values()))
+        return tuple((each / each.max()).tolist())
+
+    def _weight_assumptions(self) -> tuple[str, ...]:
+        weights = checked_class_weights(self.class_weight, self.class_names())
+        if weights is None:
+            return super()._weight_assumptions()
+        listed = ", ".join(f"{quoted(name)}: {weight!r}" for name, weight in weights.items())
+        return f"class_weight = {listed} (public, chosen without counting rows)", *super()._weight_assumptions()
+
+
+@estimator
+class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
+    r"""Logistic regression with differential privacy.
+
+    Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
+    :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)}) + \frac\alpha2 (|w|^2 + b^2 / s^2)`
+    with s = ``intercept_scaling``, by Newton steps with a noisy matrix of second moments, or by accelerated full-batch
+    DP-SCD [1]_ where rows are few or columns many. Nothing has to be tuned. For two classes a slope and a shift of the
+    predictions are then fitted, without penalty, from one more noisy release: they keep probabilities honest
+    (``docs/privacy/calibration.md``; not where alpha is above 1e-3). More than two classes are one multinomial model,
+    the softmax of their scores, whose steps for a row are clipped jointly: a person pays once, not once a class.
+    Solvers with a name of their own train one-vs-rest instead, and give each model an equal part of the budget, mu /
+    sqrt(n_classes) in terms of Gaussian DP.
+
+    With ``class_weight`` or ``max_sample_weight`` the loss of each row is multiplied by its weight, and the penalty
+    stays; DP-SCD trains, one-vs-rest for more than two classes, and no slope and shift are fitted.
+
+    References
+    ----------
+    .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with
+       the changes and the proof in ``docs/privacy/dp_scd.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce import DPLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X @ [1.0, -0.5] > 0, "yes", "no")
+    >>> model = DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=2**0.5, classes=["no", "yes"], random_state=0)
+    >>> model.fit(X, y).score(X, y) > 0.9
+    True
+    >>> model.guarantee_.epsilon
+    1.0
+    """
+
+    alpha: float | str = parameter(default=1e-5)
+    solver: Any = parameter(
+        default="auto",
+        text=solver_text(
+            """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
+            takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
+            (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
+            all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two);
+            ``"objective"``: objective perturbation, one noisy minimiser."""
+        ),
+    )
+    solver_options: Any = parameter(
+        default=None,
+        text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``'),
+    )
+
+    def _make_loss(self) -> Loss:
+        return Logistic()
+
+
+@estimator
+class DPLinearSVC(DPPenalisedClassifier):
+    r"""Linear support vector classification with differential privacy.
+
+    Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
+    :math:`\frac1n \sum_i \max(0, 1 - y_i (x_i^\top w + b)) + \frac\alpha2 (|w|^2 + b^2 / s^2)`
+    with s = ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned. More than two
+    classes are trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of
+    Gaussian DP.
+
+    With ``class_weight`` or ``max_sample_weight`` the loss of each row is multiplied by its weight; the penalty stays.
+
+    References
+    ----------
+    .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with
+       the changes and the proof in ``docs/privacy/dp_scd.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce import DPLinearSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X @ [1.0, -0.5] > 0, "yes", "no")
+    >>> model = DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=2**0.5, classes=["no", "yes"], random_state=0)
+    >>> model.fit(X, y).score(X, y) > 0.9
+    True
+    >>> model.guarantee_.epsilon
+    1.0
+    """
+
+    alpha: float | str = parameter(default=1e-5)
+    solver: Any = parameter(
+        default="auto",
+        text=solver_text(
+            """``"scd"``: accelerated full-batch DP-SCD; ``"objective"``: objective perturbation, one noisy minimiser of
+            the smoothed hinge (what ``"auto"`` takes where mu n < 500)."""
+        ),
+    )
+    solver_options: Any = parameter(
+        default=None, text=options_text('``penalty``, ``smoothing`` and ``tolerance`` for ``"objective"``')
+    )
+
+    def _make_loss(self) -> Loss:
+        return Hinge()
+
+    @property
+    def predict_proba(self) -> NoReturn:
+        """Not there: the hinge loss has no honest probabilities."""
+        raise AttributeError(
+            "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "
+            "DPLogisticRegression for probabilities, or decision_function for scores."
+        )

@@ -1,0 +1,249 @@
+"""What a party does in a joint training, command by command: the same commands at every party, in the same order."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.programs import CrossProduct, Mask, MoveDuals, Program
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
+    from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+
+__all__ = ["ColumnScript", "PlannedSteps", "Script"]
+
+
+class PlannedSteps(ABC):
+    """One party's part of a joint training: steps in their order, rows in pieces, shapes that the plan says.
+
+    Parameters
+    ----------
+    plan : AgreedPlan
+    rank : int
+        The party's place among all that compute.
+    engine : Engine
+        Started.
+    """
+
+    plan: "AgreedPlan"
+
+    def __init__(self, plan: "AgreedPlan", rank: int, engine: Engine) -> None:
+        self.plan, self.rank, self.engine = plan, rank, engine
+        self.data_parties = range(len(plan.blocks))
+        self.holder = plan.holder
+        self._done = -1
+
+    def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
+        """Share the data, and open what step 0 opens, one number after the other.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_samples, n_features) or None
+            From `AgreedPlan.rows`; None for a helper.
+        labels : ndarray of shape (n_samples,) or None
+            From `AgreedPlan.whole_labels`; None for all but the label holder.
+        shares : sequence of ndarray
+            This party's noise: `AgreedPlan.shares` of step 0.
+        """
+        self._follow(0)
+        n = self.plan.n_samples
+        wanted = (n, self.plan.blocks[self.rank].n_features) if self.rank in self.data_parties else None
+        if (None if rows is None else rows.shape) != wanted:
+            raise EngineError("the rows to share do not have the shape of the plan.")
+        if (None if labels is None else labels.shape) != ((n,) if self.rank == self.holder else None):
+            raise EngineError("the labels to share do not have the shape of the plan.")
+        return self._begin(rows, labels, shares)
+
+    def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
+        """Do a step, from 1 on, at released weights.
+
+        Parameters
+        ----------
+        step : int
+        margins : ndarray of shape (n_samples,) or None
+            From `AgreedPlan.margins`; None for a helper.
+        shares : sequence of ndarray
+            `AgreedPlan.shares` of this step.
+        """
+        self._follow(step)
+        return self._step(step, margins, shares)
+
+    @abstractmethod
+    def _begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector: ...
+
+    @abstractmethod
+    def _step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector: ...
+
+    def _follow(self, step: int) -> None:
+        if step != self._done + 1 or step > self.plan.n_steps:
+            raise EngineError(f"step {step} does not come after step {self._done} of this joint training.")
+        self._done = step
+
+    def add_up(self, program: Program, margins: Whole | None, *, kept: str | None = None) -> list[str]:
+        """Run a program on all pieces at a point, and return its sums: one for each party's columns, and the total.
+
+        Parameters
+        ----------
+        program : Program
+        margins : ndarray of shape (n_samples,) or None
+            This party's; None for a helper.
+        kept : str or None
+            Name of what each row keeps from pass to pass, which the program changes.
+        """
+        plan, engine = self.plan, self.engine
+        sums = [*(f"sums{m}" for m in self.data_parties), "total"]
+        for name, width in zip(sums, [*(block.n_features for block in plan.blocks), 1], strict=True):
+            self.put_zeros(name, (width,))
+        for p, place in enumerate(self.places()):
+            z, tables = [f"z{m}.{p}" for m in self.data_parties], [f"rows{m}.{p}" for m in self.data_parties]
+            for m, name in enumerate(z):
+                self.put_piece(name, m, margins, place)
+            rows = [] if kept is None else [f"{kept}.{p}"]
+            engine.run(program, [*rows, f"y.{p}", *sums, *z, *tables], [*rows, *sums])
+            engine.drop(*z)
+        return sums
+
+    def put_zeros(self, name: str, shape: tuple[int, ...]) -> None:
+        """Make a variable of zeros, which all know."""
+        self.engine.put(name, 0, shape, np.zeros(shape, np.int64) if self.rank == 0 else None)
+
+    def put_piece(self, name: str, owner: int, whole: Whole | None, place: slice, *width: int) -> None:
+        """Share a piece of what ``owner`` has of all rows."""
+        mine = self.piece(whole, place) if self.rank == owner else None
+        self.engine.put(name, owner, (self.plan.piece, *width), mine)
+
+    def put_noise(self, share: Whole) -> list[str]:
+        """Share the noise of all parties, of this one's shape, and return its names."""
+        names = [f"noise{rank}" for rank in range(len(self.plan.ranks))]
+        for rank, name in enumerate(names):
+            self.engine.put(name, rank, share.shape, share if rank == self.rank else None)
+        return names
+
+    def check_noise(self, shares: Sequence[Whole], *shapes: tuple[int, ...]) -> None:
+        """Refuse noise that does not have the shapes of the plan."""
+        if tuple(share.shape for share in shares) != shapes:
+            raise EngineError("the noise to share does not have the shape of the plan.")
+
+    def places(self) -> Iterator[slice]:
+        """Return the pieces of the rows, the last one filled up."""
+        plan = self.plan
+        return (slice(low, low + plan.piece) for low in range(0, plan.n_pieces * plan.piece, plan.piece))
+
+    def piece(self, whole: Whole | None, place: slice) -> Whole:
+        """Return a piece of rows, filled up with zeros."""
+        plan = self.plan
+        if whole is None or len(whole) != plan.n_samples:
+            raise EngineError("what is to be shared does not have the shape of the plan.")
+        piece = whole[place]
+        if len(piece) == plan.piece:
+            return np.ascontiguousarray(piece)
+        return np.concatenate([piece, np.zeros((plan.piece - len(piece), *whole.shape[1:]), np.int64)])
+
+
+class Script(PlannedSteps):
+    """A training that opens noisy sums: second moments, then passes."""
+
+    plan: "JointPlan"
+
+    def _begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
+        plan, engine, moments = self.plan, self.engine, self.plan.moments
+        for m in self.data_parties:
+            opening = moments.openings[m]
+            own = self._own(rows, labels) if self.rank == m else None
+            engine.put(opening.name, m, opening.scales.shape, own)
+        pairs = list(zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True))
+        for _, opening in pairs:
+            self.put_zeros(opening.name, opening.scales.shape)
+        # piece by piece: where no passes follow, the engine never holds more than one
+        for p, place in enumerate(self.places()):
+            mine = None if rows is None else self._columns(rows, labels, place)
+            for m, width in enumerate(moments.all_widths):
+                engine.put(self._wide(m, p), m, (plan.piece, width), mine if self.rank == m else None)
+            for (a, b), opening in pairs:
+                engine.run(CrossProduct(), [opening.name, self._wide(a, p), self._wide(b, p)], [opening.name])
+            self._keep_rows(p, place, rows, labels)
+        return self._open(0, shares)
+
+    def _step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
+        program = self.plan.training.program(step)
+        self.add_up(program, margins, kept="a" if isinstance(program, MoveDuals) else None)
+        opened = self._open(step, shares)
+        if not self.plan.constant:
+            self.engine.drop("total")
+        return opened
+
+    def _columns(self, rows: Whole | None, labels: Whole | None, place: slice) -> Whole:
+        """Return what second moments are made of, in one piece: this party's columns, the label's where it is one."""
+        piece = self.piece(rows, place)
+        if labels is None or not self.plan.training.with_labels:
+            return piece
+        return np.column_stack([piece, self.piece(labels, place)])
+
+    def _own(self, rows: Whole | None, labels: Whole | None) -> Whole:
+        """Return this party's own products, added up over pieces: no second copy of the table is made."""
+        pieces = (self.plan.moments.own(self._columns(rows, labels, place)) for place in self.places())
+        total: Whole = np.sum(list(pieces), axis=0, dtype=np.int64)
+        return total
+
+    def _wide(self, m: int, p: int) -> str:
+        """Return the name of a party's columns, the label's among them where it is one."""
+        return f"rows and label.{p}" if self.plan.training.with_labels and m == self.holder else f"rows{m}.{p}"
+
+    def _keep_rows(self, p: int, place: slice, rows: Whole | None, labels: Whole | None) -> None:
+        """Keep, or share, what the passes run on, for one piece of rows; without passes everything goes."""
+        plan, engine = self.plan, self.engine
+        if not plan.n_steps:
+            engine.drop(*(self._wide(m, p) for m in self.data_parties))
+            return
+        holder = f"rows{self.holder}.{p}"
+        if self._wide(self.holder, p) != holder:
+            engine.drop(self._wide(self.holder, p))
+            self.put_piece(holder, self.holder, rows, place, plan.blocks[self.holder].n_features)
+        self.put_piece(f"y.{p}", self.holder, labels, place)
+        if plan.training.has_duals:
+            self.put_zeros(f"a.{p}", (plan.piece,))
+
+    def _open(self, step: int, shares: Sequence[Whole]) -> Vector:
+        """Add the noise of all parties to each opening of a step, and open it."""
+        engine, openings = self.engine, self.plan.openings(step)
+        self.check_noise(shares, *(opening.scales.shape for opening in openings))
+        opened = []
+        for opening, share in zip(openings, shares, strict=True):
+            noises = self.put_noise(share)
+            engine.run(Mask(), [opening.name, *noises], ["opened"])
+            opened.append(engine.reveal("opened").astype(np.float64).ravel())
+            engine.drop("opened", opening.name, *noises)
+        return np.concatenate(opened)
+
+
+class ColumnScript(PlannedSteps):
+    """A training that chooses signed columns on the l1 ball: tables are shared once, then a step opens one place."""
+
+    plan: "ColumnPlan"
+
+    def _begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
+        """Choose for the model 0."""
+        for p, place in enumerate(self.places()):
+            for m, block in enumerate(self.plan.blocks):
+                self.put_piece(f"rows{m}.{p}", m, rows, place, block.n_features)
+            self.put_piece(f"y.{p}", self.holder, labels, place)
+        nothing = None if rows is None else np.zeros(len(rows), np.int64)
+        return self._step(0, nothing, shares)
+
+    def _step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
+        plan, engine = self.plan, self.engine
+        n_candidates = 2 * plan.n_columns
+        self.check_noise(shares, (n_candidates,))
+        sums = self.add_up(plan.scores, margins)
+        noises = self.put_noise(shares[0])
+        engine.run(plan.choice, [*sums, *noises], ["place"])
+        opened = engine.reveal("place")
+        if not 0 <= int(opened[0]) < n_candidates:
+            raise EngineError("what was opened is no place of a column; a party computes something else")
+        engine.drop("place", *sums, *noises)
+        return opened.astype(np.float64)
