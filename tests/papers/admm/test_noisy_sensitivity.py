@@ -130,7 +130,7 @@ def test_every_computed_solution_is_accepted():
             continue
         block = NoisyBlock(table, release)
         targets = release.target * rng.uniform(-1, 1, n)
-        x = block.on_the_ball(block.vectors.T @ targets @ block.rows)
+        x = block.on_the_ball(block.vectors.T @ (targets @ block.rows))
         rows = block.rows  # shortened to 1
         gradient = release.ratio * x - targets @ block.rows + rows.T @ (rows @ x)
         gap = float(gradient @ x) + release.radius * float(np.linalg.norm(gradient))
