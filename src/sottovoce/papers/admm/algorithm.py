@@ -60,7 +60,7 @@ def perturbed_admm_sharing(
         pulled = np.sum(shared, axis=0) - z
         for m in M:
             others = pulled - shared[m]  # line 4
-            x[m] = np.linalg.solve(hessian[m], -D[m].T @ (y + rho * others))  # line 5, eq. (6)
+            x[m] = np.linalg.solve(hessian[m], D[m].T @ -(y + rho * others))  # line 5, eq. (6)
             F = root[m]
             if F is not None:  # eq. (16): xi_m ~ N(0, sigma_m^2 (D_m'D_m)^-1)
                 x[m] = x[m] + sigma[m] * (F @ rng.standard_normal(F.shape[1]))
