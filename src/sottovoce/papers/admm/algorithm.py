@@ -80,8 +80,7 @@ def half_inverse(Dm: Array) -> Array:
     """
     values, vectors = np.linalg.eigh(Dm.T @ Dm)
     kept = values > max(Dm.shape) * np.finfo(np.float64).eps * values[-1]
-    root: Array = vectors[:, kept] / np.sqrt(values[kept])
-    return root
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def closest(c: Array, b: Array, rho: float) -> Array:

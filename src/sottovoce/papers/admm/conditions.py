@@ -16,15 +16,10 @@ out of this bound. (7) is l(z) plus rho/2 |z|^2 plus a linear term: gamma(rho) =
 loss whose second derivative may reach -L. (c) then is rho > sqrt(2) L in the convex case, and in the other
 rho^2 - rho L - 2 L^2 = (rho - 2 L)(rho + L) > 0, that is rho > 2 L.
 
-The conditions are the published ones, and two things about them should be known. (b) has no rho on its right side, so
-it asks for about rho >= 2 sigma_max / sigma_min, a condition number, whatever L is; and it does not know the number of
-parties. **They do not suffice**: with three parties that hold the same column, squared loss, no penalty and rho = 2,
-all of them hold, and the printed updates diverge (docs/measured/vertical_solvers.md).
-
-References
-----------
-.. [1] Hu, Liu, Kong, Niu (2019). Learning Privately over Distributed Features: An ADMM Sharing Approach.
-   arXiv:1907.07735, Assumption 1 and Theorem 1.
+These are the published conditions. (b) asks for about rho >= 2 sigma_max / sigma_min, a condition number, whatever L
+is, and does not know the number of parties. **They do not suffice**: with three parties that hold the same column,
+squared loss, no penalty and rho = 2, all of them hold, and the printed updates diverge
+(docs/measured/vertical_solvers.md).
 """
 
 import math
@@ -147,14 +142,7 @@ def theorem_1_conditions(
         failing.append("3: the objective may be unbounded below")
     possible = bounded and all(party.has_full_rank for party in parties)
     least = max((math.sqrt(2.0) if convex else 2.0) * L, *(party.least_rho for party in parties))
-    return Theorem1Report(
-        rho=rho,
-        parties=parties,
-        smoothness=L,
-        modulus=modulus,
-        failing=tuple(failing),
-        least_rho=least if possible else math.inf,
-    )
+    return Theorem1Report(rho, parties, L, modulus, tuple(failing), least if possible else math.inf)
 
 
 def _party(D: NDArray[np.float64], l2: float, rho: float) -> PartyCondition:

@@ -132,8 +132,7 @@ def noise(table: Problem) -> list[Line]:
 def fitted(table: Problem, columns: int) -> Array:
     """Return scikit-learn's model on the first columns."""
     model = LogisticRegression(C=1.0 / LAMBDA, fit_intercept=False, max_iter=2000).fit(table.X[:, :columns], table.b)
-    coefficients: Array = model.coef_[0]
-    return coefficients
+    return np.asarray(model.coef_[0])
 
 
 def privacy(table: Problem) -> list[Line]:
@@ -165,8 +164,7 @@ def privacy(table: Problem) -> list[Line]:
 def message(block: Array, sigma: float, rng: np.random.Generator) -> Array:
     """Return D (x + xi) at weights 0.1."""
     F = half_inverse(block)
-    released: Array = block @ (0.1 + sigma * (F @ rng.standard_normal(F.shape[1])))
-    return released
+    return np.asarray(block @ (0.1 + sigma * (F @ rng.standard_normal(F.shape[1]))))
 
 
 def theorem_1() -> list[Line]:

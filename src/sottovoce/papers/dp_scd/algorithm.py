@@ -88,16 +88,14 @@ def _squared_step(a: Array, y: Array, m: Array, r: Array) -> Array:
 
 def _hinge_step(a: Array, y: Array, m: Array, r: Array) -> Array:
     b = a * y
-    step: Array = y * (np.clip(b + (1.0 - y * m) / np.maximum(r, 1e-30), 0.0, 1.0) - b)
-    return step
+    return np.asarray(y * (np.clip(b + (1.0 - y * m) / np.maximum(r, 1e-30), 0.0, 1.0) - b))
 
 
 def _logistic_step(a: Array, y: Array, m: Array, r: Array) -> Array:
     """Return one Newton step, as the authors take it."""
     b = np.clip(a * y, _BOX, 1.0 - _BOX)
     gradient = np.log(b / (1.0 - b)) + y * m
-    step: Array = y * (np.clip(b - gradient / (1.0 / (b * (1.0 - b)) + r), _BOX, 1.0 - _BOX) - b)
-    return step
+    return np.asarray(y * (np.clip(b - gradient / (1.0 / (b * (1.0 - b)) + r), _BOX, 1.0 - _BOX) - b))
 
 
 STEPS: Final[dict[str, Callable[..., Any]]] = {

@@ -250,8 +250,7 @@ class Oracle:
         variance = (self.weighted**2 * (second - first**2)).sum(axis=-1)
         bracket = (self.scale * bernstein_at(self.coefficients, ahead) + self.offset) ** 2 + self.scale**2 * variance
         label = 1.0 if self.residual else 1.0 + noise.first_std**2
-        total: Array = label * (x_norm**2 + n_features * noise.first_std**2) * bracket.mean(axis=-1)
-        return total
+        return np.asarray(label * (x_norm**2 + n_features * noise.first_std**2) * bracket.mean(axis=-1))
 
     def gradient_std(self, noise: CopyNoise, n_features: int) -> float:
         """Return a bound on sqrt(E |G|^2) over all |w| <= 1, |x| <= 1 and labels: what scales SIGM's steps.
