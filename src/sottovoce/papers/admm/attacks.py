@@ -3,12 +3,6 @@ r"""Attacks on the published noise of ADMM sharing: demonstrations that its priv
 A release is the message v = D (x + xi) of one party, eq. (16). No attacker needs to know the noise level, the weights
 x, or anything about other parties; what each knows besides is said below.
 Proofs: ``docs/privacy/published_vertical_noise.md``.
-
-* `distance_to_columns`: one release and two neighbouring blocks: which of them made it.
-* `identify_rows`: one release and some rows, all but one say: which of the candidates are the others.
-* `rows_to_know`, `recover_block`: as many releases as the rank and as many known rows: the whole block.
-* `labels_from_dual`: the dual variable, which every party is sent: the label of every row.
-* `Lemma1Counterexample`: the sensitivity exceeds the paper's bound.
 """
 
 from dataclasses import dataclass

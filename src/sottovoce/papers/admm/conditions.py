@@ -10,16 +10,11 @@ For the problem l(sum_m D_m x_m) + sum_m R_m(x_m), l a *sum* of losses and R_m w
 * **3.** The objective is bounded below.
 * **4.** R_m is convex, or smooth. Every `sottovoce.papers.admm.Penalty` is convex.
 
-The moduli. (6) is R_m plus the quadratic rho/2 |D_m x|^2 plus a linear term, and R_m minus l2/2 |x|^2 is convex, so
-gamma_m(rho) = l2 + rho sigma_min(D_m'D_m); where the party carries the free intercept, which R_m leaves out, l2 drops
-out of this bound. (7) is l(z) plus rho/2 |z|^2 plus a linear term: gamma(rho) = rho for a convex loss, rho - L for a
-loss whose second derivative may reach -L. (c) then is rho > sqrt(2) L in the convex case, and in the other
-rho^2 - rho L - 2 L^2 = (rho - 2 L)(rho + L) > 0, that is rho > 2 L.
+The bounds on the moduli are gamma_m(rho) = l2 + rho sigma_min(D_m'D_m), without l2 where the party carries the free
+intercept, and gamma(rho) = rho for a convex loss, rho - L for another. (c) then is rho > sqrt(2) L, or rho > 2 L.
 
-These are the published conditions. (b) asks for about rho >= 2 sigma_max / sigma_min, a condition number, whatever L
-is, and does not know the number of parties. **They do not suffice**: with three parties that hold the same column,
-squared loss, no penalty and rho = 2, all of them hold, and the printed updates diverge
-(docs/measured/vertical_solvers.md).
+These are the published conditions, and **they do not suffice** for three or more parties. Why, and what is measured:
+``docs/measured/vertical_solvers.md``.
 """
 
 import math

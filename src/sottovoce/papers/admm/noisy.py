@@ -8,14 +8,10 @@ record, from released values only and clipped to [-W, W], computes
 and sends clip(D x, -c, c) + N(0, sigma^2 I). A replaced row moves its own entry by at most 2c, and all others, through
 x, by at most B / sqrt(2 + lambda / rho) together, B = W + R. The first message of ADMM is 0 whatever the data are, and
 the last update is not sent, so T messages of each party give T + 1 updates. What stays with a party is made without
-noise, and no statement covers it.
+noise, and no statement covers it. All is computed in units of c, in which lambda and rho count by their ratio alone.
 
 The coordinator works with labels that went through randomised response, and with the logistic loss corrected for it
-(Natarajan et al. 2013, Lemma 1): log(1 + exp(-y m)) - t y m, t = p / (1 - 2p) for a flip of probability p. Its proximal
-point at a centre is that of the logistic loss at the centre moved by t y / k.
-
-All is computed in units of c, in which lambda and rho count by their ratio alone. Statement and proof:
-``docs/privacy/vertical_noisy_admm.md``.
+(Natarajan et al. 2013, Lemma 1). Statement and proof: ``docs/privacy/vertical_noisy_admm.md``.
 """
 
 import math
