@@ -61,8 +61,7 @@ def perturbed_admm_sharing(
         for m in M:
             others = pulled - shared[m]  # line 4
             x[m] = np.linalg.solve(hessian[m], D[m].T @ -(y + rho * others))  # line 5, eq. (6)
-            F = root[m]
-            if F is not None:  # eq. (16): xi_m ~ N(0, sigma_m^2 (D_m'D_m)^-1)
+            if (F := root[m]) is not None:  # eq. (16): xi_m ~ N(0, sigma_m^2 (D_m'D_m)^-1)
                 x[m] = x[m] + sigma[m] * (F @ rng.standard_normal(F.shape[1]))
         shared = [D[m] @ x[m] for m in M]  # lines 6 and 9
         total = np.sum(shared, axis=0)

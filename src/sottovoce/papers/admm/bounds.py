@@ -64,11 +64,9 @@ def rate_constant(report: Theorem1Report, theta: float) -> float:
     falls = [(party.modulus - rho * theta) / 2.0 for party in report.parties]
     if not (rho >= L and from_z > 0.0 and min(falls) > 0.0):
         return math.inf
-    worst = (1.0 + rho * rho) * (L / rho) ** 2 / from_z
-    for party, fall in zip(report.parties, falls, strict=True):
-        kappa = 1.0 + max(abs(1.0 - rho * party.smallest), abs(1.0 - rho * party.largest))
-        worst = max(worst, kappa * kappa / fall)
-    return worst
+    of_z = (1.0 + rho * rho) * (L / rho) ** 2 / from_z
+    kappas = [1.0 + max(abs(1.0 - rho * p.smallest), abs(1.0 - rho * p.largest)) for p in report.parties]
+    return max(of_z, *(kappa * kappa / fall for kappa, fall in zip(kappas, falls, strict=True)))
 
 
 def start_value(loss: Loss | SmoothLoss, y: Vector, rho: float) -> float:

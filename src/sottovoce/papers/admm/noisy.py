@@ -53,11 +53,6 @@ class ScoreRelease(NamedTuple):
     solving: float  # what the computed scores of two tables can be apart beside the exact ones
     mechanism: GridGaussian
 
-    @property
-    def event(self) -> Event:
-        """What one message costs."""
-        return self.mechanism.event
-
 
 def score_release(
     n_rows: int, n_weights: int, penalty: float, rho: float, score_bound: float, norm_bound: float,
@@ -207,5 +202,5 @@ def noisy_admm(
         if t < max_iter:
             sent += [party.send(rng) for party in parties]
             mean = np.sum(sent[-M:], axis=0) / M
-    spent = [RepeatedEvent(party.release.event, max_iter) for party in parties if max_iter]
+    spent = [RepeatedEvent(party.release.mechanism.event, max_iter) for party in parties if max_iter]
     return NoisyRun([party.weights * score_bound for party in parties], sent, compose(event, *spent))

@@ -94,22 +94,20 @@ def sgd(table: Problem, rate: float, epochs: int) -> Iterator[Array]:
         yield x
 
 
-def speed(table: Problem) -> list[Line]:
+def speed(table: Problem) -> Iterator[Line]:
     """Figure 1: test log loss by rounds, at three rho, and of SGD at the best of three rates."""
-    lines: list[Line] = []
     for rho in RHOS:
         run = admm_sharing(table.blocks, table.b, lam=LAMBDA, rho=rho)
         losses = [table.log_loss(x) for x in rounds(run, AT[-1])]
-        lines.append((f"ADMM as printed, rho {rho:g}", *(f"{losses[at - 1]:.3f}" for at in AT)))
+        yield f"ADMM as printed, rho {rho:g}", *(f"{losses[at - 1]:.3f}" for at in AT)
     tried = {rate: [table.log_loss(x) for x in sgd(table, rate, AT[-1])] for rate in RATES}
     rate = min(tried, key=lambda rate: tried[rate][-1])
-    return [*lines, (f"SGD, best rate {rate:g}", *(f"{tried[rate][at - 1]:.3f}" for at in AT))]
+    yield f"SGD, best rate {rate:g}", *(f"{tried[rate][at - 1]:.3f}" for at in AT)
 
 
-def noise(table: Problem) -> list[Line]:
+def noise(table: Problem) -> Iterator[Line]:
     """Figures 1(b) and 3(a): the same under eq. (16), at the rho that is best for each claimed epsilon."""
     alone = table.log_loss(fitted(table, CUT))
-    lines: list[Line] = []
     for claim in CLAIMS:
         found = {}
         for rho in RHOS[1:]:
@@ -122,11 +120,11 @@ def noise(table: Problem) -> list[Line]:
             found[rho] = (int((losses < alone).sum()), sigma, losses)
         best = max(found, key=lambda rho: found[rho][0])
         ahead, sigma, losses = found[best]
-        lines.append((
+        yield (
             f"claimed epsilon {claim:g}, rho {best:g}", " / ".join(f"{value:.3g}" for value in sigma),
             *(f"{losses[at - 1]:.3f}" for at in (10, 20, ROUNDS)), f"{ahead} of {ROUNDS}",
-        ))  # fmt: skip
-    return [*lines, ("party 1 alone", "", *[f"{alone:.3f}"] * 3, "")]
+        )  # fmt: skip
+    yield "party 1 alone", "", *[f"{alone:.3f}"] * 3, ""
 
 
 def fitted(table: Problem, columns: int) -> Array:
@@ -167,10 +165,9 @@ def message(block: Array, sigma: float, rng: np.random.Generator) -> Array:
     return np.asarray(block @ (0.1 + sigma * (F @ rng.standard_normal(F.shape[1]))))
 
 
-def theorem_1() -> list[Line]:
+def theorem_1() -> Iterator[Line]:
     """Theorem 1: three parties that hold one column meet all conditions at rho = 2."""
     column = np.ones((50, 1)) / np.sqrt(50.0)
-    lines: list[Line] = []
     for M, rho in ((2, 2.5), (3, 2.0)):
         blocks, labels = [column] * M, np.linspace(-1.0, 2.0, 50)
         holds = theorem_1_conditions(blocks, Squared(), penalty=Penalty(), rho=rho).holds
@@ -179,8 +176,7 @@ def theorem_1() -> list[Line]:
             end = "converges" if run.converged else "does not converge"
         except ParameterError:
             end = "diverges"
-        lines.append((f"{M} parties, one column, rho {rho:g}: conditions {'hold' if holds else 'fail'}", end))
-    return lines
+        yield f"{M} parties, one column, rho {rho:g}: conditions {'hold' if holds else 'fail'}", end
 
 
 def main() -> None:
@@ -189,13 +185,13 @@ def main() -> None:
     print(f"Hu et al., ADMM sharing (2019), on {table.name}; test log loss at the optimum "
           f"{table.log_loss(fitted(table, table.X.shape[1])):.3f}")  # fmt: skip
     show("Figure 1(a), without noise\n  the paper: slightly slower than SGD, the same in the end",
-         ("test log loss after", *(f"{at} rounds" for at in AT)), speed(table))  # fmt: skip
+         ("test log loss after", *(f"{at} rounds" for at in AT)), list(speed(table)))  # fmt: skip
     show("Figures 1(b), 3(a), noise of Theorem 3 for what one round claims\n"
          "  the paper: moderate noise is ahead of party 1 alone",
          ("test log loss after", "sigma, both parties", "10 rounds", "20 rounds", f"{ROUNDS} rounds",
-          "rounds ahead of party 1 alone"), noise(table))  # fmt: skip
+          "rounds ahead of party 1 alone"), list(noise(table)))  # fmt: skip
     show("Theorem 3, Lemma 1, Corollary 1\n  the paper: each message is private", ("claim", "measured"), privacy(table))
-    show("Theorem 1\n  the paper: its conditions suffice", ("case", "measured"), theorem_1())
+    show("Theorem 1\n  the paper: its conditions suffice", ("case", "measured"), list(theorem_1()))
     print("\nWhat is behind each line: docs/papers/admm.md")
 
 

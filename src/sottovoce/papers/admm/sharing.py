@@ -11,8 +11,7 @@ Three forms of the same exchange, one number a record each way and round; u = y 
   with rho / M for rho.
 
 The stopping measure is V^t of eq. (13), at (x, sum_m D_m x_m, y) in the sharing form: 0 exactly at a stationary point.
-The rounds of the first two begin at z^1 and y^1 with x = 0, one round ahead of a run in which everything is zero: there
-the parties' first move, towards z^0 = 0, is no move.
+The first two begin at z^1 and y^1 with x = 0, one round ahead of a run from zeros, in whose first round no party moves.
 
 With an L2 penalty (6) is one linear system. With any other it is solved by accelerated proximal steps with restarts
 (O'Donoghue and Candes 2015), from the last solution; a free intercept is put in first, which makes the columns centred.

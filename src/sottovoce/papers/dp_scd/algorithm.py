@@ -2,9 +2,8 @@ r"""The listings of the paper in plain numpy: its notation, its order, its sampl
 
 ``X`` has one example a *column*, as in the paper: M coordinates, N examples. Numbers of steps are the listings' own.
 Step 8 divides zeta by max(1, \|zeta\| / C), steps 12 and 13 add: one of the two copies at hand has slips there. G of
-Algorithm 2 is not printed; what stands here is Eq. (8) for the
-primal problem, with 1/mu for a bound on l''. Noise is an ordinary generator's, and sigma is an argument: step 2 is
-`sottovoce.papers.dp_scd.published.moments_noise`.
+Algorithm 2 is not printed; what stands here is Eq. (8) for the primal problem, with 1/mu for a bound on l''. Noise is
+an ordinary generator's, and sigma is an argument: step 2 is `sottovoce.papers.dp_scd.published.moments_noise`.
 """
 
 import math

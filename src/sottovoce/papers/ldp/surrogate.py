@@ -41,7 +41,6 @@ alone. Below degree 3 every such loss is least squares, as f' of a loss that is 
 
 All factors are independent and unbiased, and so is G for Q'(u) y x, where Q' = D P + e: the derivative of a *convex*
 function of u, because the Bernstein polynomial of a nondecreasing function is nondecreasing (its iterates need not be).
-So the server minimises a convex surrogate without bias, and no theory of inexact oracles is needed for that.
 """
 
 import math
