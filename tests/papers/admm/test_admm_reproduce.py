@@ -13,7 +13,7 @@ def test_it_prints_the_claims_beside_what_is_measured(monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "made-up table of a9a's shape" in said
     assert said.count("the paper: ") == 4
-    assert "3 parties, one column, rho 2: conditions hold     diverges" in said
+    assert "3 parties, one column, rho 2: conditions hold    diverges" in said
     assert "shows 100% of the labels" in said
 
 

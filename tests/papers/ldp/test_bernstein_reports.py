@@ -10,9 +10,9 @@ import pytest
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning, SottovoceWarning
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_reports
 from sottovoce.papers.ldp import report as randomizer
-from sottovoce.papers.ldp.server import gradients
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.guarantee import Guarantee
+from support.bernstein import gradients
 
 
 def protocol(**changed):

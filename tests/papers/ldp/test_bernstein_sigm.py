@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sottovoce.papers.ldp.server import expected_noise_error, gradients, sigm
+from sottovoce.papers.ldp.server import expected_noise_error, sigm
 from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle, bernstein_at
+from support.bernstein import gradients
 
 TICK = 2.0**-20
 

@@ -60,9 +60,8 @@ def perturbed_admm_sharing(
         pulled = np.sum(shared, axis=0) - z
         for m in M:
             others = pulled - shared[m]  # line 4
-            x[m] = np.linalg.solve(hessian[m], -D[m].T @ (y + rho * others))  # line 5, eq. (6)
-            F = root[m]
-            if F is not None:  # eq. (16): xi_m ~ N(0, sigma_m^2 (D_m'D_m)^-1)
+            x[m] = np.linalg.solve(hessian[m], D[m].T @ -(y + rho * others))  # line 5, eq. (6)
+            if (F := root[m]) is not None:  # eq. (16): xi_m ~ N(0, sigma_m^2 (D_m'D_m)^-1)
                 x[m] = x[m] + sigma[m] * (F @ rng.standard_normal(F.shape[1]))
         shared = [D[m] @ x[m] for m in M]  # lines 6 and 9
         total = np.sum(shared, axis=0)
@@ -80,8 +79,7 @@ def half_inverse(Dm: Array) -> Array:
     """
     values, vectors = np.linalg.eigh(Dm.T @ Dm)
     kept = values > max(Dm.shape) * np.finfo(np.float64).eps * values[-1]
-    root: Array = vectors[:, kept] / np.sqrt(values[kept])
-    return root
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def closest(c: Array, b: Array, rho: float) -> Array:

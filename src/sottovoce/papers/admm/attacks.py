@@ -1,14 +1,8 @@
 r"""Attacks on the published noise of ADMM sharing: demonstrations that its privacy claim does not hold.
 
-A release is the message v = D (x + xi) of one party, eq. (16). What each attacker
-knows besides is said below. None of them needs to know the noise level, the weights x, or anything about other parties.
+A release is the message v = D (x + xi) of one party, eq. (16). No attacker needs to know the noise level, the weights
+x, or anything about other parties; what each knows besides is said below.
 Proofs: ``docs/privacy/published_vertical_noise.md``.
-
-* `distance_to_columns`: one release and two neighbouring blocks: which of them made it.
-* `identify_rows`: one release and some rows, all but one say: which of the candidates are the others.
-* `rows_to_know`, `recover_block`: as many releases as the rank and as many known rows: the whole block.
-* `labels_from_dual`: the dual variable, which every party is sent: the label of every row.
-* `Lemma1Counterexample`: the sensitivity exceeds the paper's bound.
 """
 
 from dataclasses import dataclass
@@ -16,11 +10,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, eigvalsh, lstsq, qr
+from scipy.linalg import cho_factor, cho_solve, lstsq, qr
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic
 from sottovoce.papers.admm.bounds import lemma_1_bound
+from sottovoce.papers.admm.conditions import theorem_1_conditions
+from sottovoce.papers.admm.sharing import Penalty
 
 __all__ = [
     "Lemma1Counterexample",
@@ -129,8 +126,7 @@ def recover_block(releases: Array, rows: NDArray[np.intp], known: Array) -> Arra
     ndarray of shape (n, d)
     """
     basis = _basis(releases)
-    block: Array = basis @ np.linalg.solve(basis[rows], np.asarray(known, dtype=np.float64))
-    return block
+    return np.asarray(basis @ np.linalg.solve(basis[rows], np.asarray(known, dtype=np.float64)))
 
 
 def labels_from_dual(dual: Array) -> Array:
@@ -170,10 +166,7 @@ class Lemma1Counterexample:
     n_pairs: int
 
     penalty = 1e-9  # lambda
-    n_parties = 2
     norm_bound = 1.0  # b_1
-    curvature = 1.0  # c_1: the regulariser is half the squared norm
-    smoothness = 0.25  # L of the logistic loss
 
     def __post_init__(self) -> None:
         whole_number("n_pairs", self.n_pairs, at_least=4)
@@ -208,20 +201,13 @@ class Lemma1Counterexample:
     def weights(self, block: Array) -> Array:
         """Return x of eq. (16), before any noise."""
         hessian = self.penalty * np.eye(block.shape[1]) + self.rho * block.T @ block
-        solution: Array = cho_solve(cho_factor(hessian), self.rho * (block.T @ self.target))
-        return solution
+        return np.asarray(cho_solve(cho_factor(hessian), self.rho * (block.T @ self.target)))
 
     @property
     def bound(self) -> float:
-        """What Lemma 1 allows."""
-        return lemma_1_bound(
-            self.block.shape[1],
-            penalty=self.penalty,
-            curvature=self.curvature,
-            rho=self.rho,
-            n_parties=self.n_parties,
-            norm_bound=self.norm_bound,
-        )
+        """What Lemma 1 allows two parties; the regulariser, half the squared norm, has a second derivative of 1."""
+        facts = {"penalty": self.penalty, "curvature": 1.0, "rho": self.rho, "norm_bound": self.norm_bound}
+        return lemma_1_bound(self.block.shape[1], n_parties=2, **facts)
 
     @cached_property
     def change(self) -> float:
@@ -239,34 +225,20 @@ class Lemma1Counterexample:
 
         The others hold by form: logistic loss and half the squared norm are convex, smooth and at least 0.
         """
-        both = (self.block, self.neighbour)
-        spectra = [eigvalsh(block.T @ block) for block in both]
-        moduli = [self.penalty + self.rho * values[0] for values in spectra]
-        difference = self.block - self.neighbour
-        iterates = [self.target, *(self.weights(block) for block in both)]
+        both, difference = (self.block, self.neighbour), self.block - self.neighbour
+        lengths = [np.linalg.norm(value) for value in (self.target, *map(self.weights, both))]
         return {
             "one column differs": int(np.count_nonzero(difference.any(axis=0))) == 1,
             "|D - D'| <= 1": bool(np.linalg.norm(difference) <= 1.0),
-            "1.1: full column rank": all(values[0] > 1e-6 for values in spectra),
-            "1.2(b): gamma_m >= 2 sigma_max": all(
-                modulus >= 2.0 * values[-1] for modulus, values in zip(moduli, spectra, strict=True)
-            ),
-            # a convex loss: the update of z is strongly convex with modulus rho at least
-            "1.2(c): rho gamma > 2 L^2": self.rho**2 > 2.0 * self.smoothness**2,
-            "1.2(c): rho >= L": self.rho >= self.smoothness,
-            "2.1: iterates within b_1": all(
-                bool(np.linalg.norm(value) <= self.norm_bound * (1.0 + 1e-12)) for value in iterates
-            ),
-            "2.3: rows of norm 1": all(
-                np.allclose(np.linalg.norm(block, axis=1), 1.0, rtol=0.0, atol=1e-12) for block in both
-            ),
+            "1": theorem_1_conditions(both, Logistic(), penalty=Penalty(self.penalty), rho=self.rho).holds,
+            "2.1: iterates within b_1": bool(max(lengths) <= self.norm_bound * (1.0 + 1e-12)),
+            "2.3: rows of norm 1": np.allclose(np.linalg.norm(np.vstack(both), axis=1), 1.0, rtol=0.0, atol=1e-12),
         }
 
 
 def _weights(block: Array, release: Array) -> Array:
     """Return the shortest x with block x nearest to the release."""
-    solution: Array = lstsq(block, release, cond=_RANK_CUT, lapack_driver="gelsy")[0]
-    return solution
+    return np.asarray(lstsq(block, release, cond=_RANK_CUT, lapack_driver="gelsy")[0])
 
 
 def _basis(releases: Array) -> Array:
@@ -277,8 +249,7 @@ def _basis(releases: Array) -> Array:
             f"releases must be finite, one column for each release and no more of them than rows; got shape "
             f"{releases.shape}. Stack the messages with numpy.column_stack."
         )
-    basis: Array = np.linalg.qr(releases)[0]
-    return basis
+    return np.asarray(np.linalg.qr(releases)[0])
 
 
 def _fitting(release: Array, block: Array) -> tuple[Array, Array]:

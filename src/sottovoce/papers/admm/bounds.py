@@ -1,30 +1,17 @@
 r"""The numbers of the paper's theorems: how fast V^t falls, and what noise the paper asks for which claim.
 
 `lemma_1_bound`, `theorem_3_std` and `corollary_1` are the paper's, and false:
-``docs/privacy/published_vertical_noise.md``. Theorem 2 stands here with the constant that the paper leaves out and the
-case that it misses.
+``docs/privacy/published_vertical_noise.md``. Theorem 2 says that V^t, eq. (13), is below e after O(1/e) rounds, without
+a constant; its proof fails for three or more parties, as that of Theorem 1 does (`sottovoce.papers.admm.conditions`):
+condition 2 (b) does not see that parties which move at the same time disturb each other. What its plan proves needs
+gamma_m(rho) > rho theta in the place of 2 (b), theta the `coupling` of the parties' columns. Then the least of
+V^2, ..., V^t is at most K (L^1 - f) / (t - 1), with L^1 the `start_value`, f a bound on the objective from below and
 
-The paper [1]_ says that V^t, eq. (13), is below e after O(1/e) rounds: "there exists a constant C", and eq. (14) has
-lost the 1/e. Its proof cannot be right for three or more parties, as Theorem 1 is not
-(`sottovoce.papers.admm.conditions`): parties that move at the same time disturb each other, and condition 2 (b)
-does not see it. What its own plan proves needs, in the place of 2 (b), that
-
-.. math:: \gamma_m(\rho) > \rho \theta \text{ for every party}, \qquad
-          \theta = \lambda_{\max}\big(D'D - \mathrm{blockdiag}(D_m'D_m)\big),
-
-theta the coupling of the parties' columns. Then
-
-.. math:: \sum_{s=2}^{t} V^s \le K (L^1 - \underline f), \qquad
-          K = \max\Big( \max_m \frac{2 \kappa_m^2}{\gamma_m - \rho \theta},\;
+.. math:: K = \max\Big( \max_m \frac{2 \kappa_m^2}{\gamma_m - \rho \theta},\;
                         \frac{(1 + \rho^2) (L / \rho)^2}{\gamma / 2 - L^2 / \rho} \Big),
 
-where kappa_m is 1 plus the larger of :math:`|1 - \rho \sigma|` over both extreme eigenvalues of D_m'D_m. So the least
-of V^2, ..., V^t is at most K (L^1 - f) / (t - 1). Proof and measurements: ``docs/papers/admm.md``.
-
-References
-----------
-.. [1] Hu, Liu, Kong, Niu (2019). Learning Privately over Distributed Features: An ADMM Sharing Approach.
-   arXiv:1907.07735, Theorem 2 and eq. (14).
+where kappa_m is 1 plus the larger of :math:`|1 - \rho \sigma|` over both extreme eigenvalues of D_m'D_m. Proof and
+measurements: ``docs/papers/admm.md``.
 """
 
 import math
@@ -77,11 +64,9 @@ def rate_constant(report: Theorem1Report, theta: float) -> float:
     falls = [(party.modulus - rho * theta) / 2.0 for party in report.parties]
     if not (rho >= L and from_z > 0.0 and min(falls) > 0.0):
         return math.inf
-    worst = (1.0 + rho * rho) * (L / rho) ** 2 / from_z
-    for party, fall in zip(report.parties, falls, strict=True):
-        kappa = 1.0 + max(abs(1.0 - rho * party.smallest), abs(1.0 - rho * party.largest))
-        worst = max(worst, kappa * kappa / fall)
-    return worst
+    of_z = (1.0 + rho * rho) * (L / rho) ** 2 / from_z
+    kappas = [1.0 + max(abs(1.0 - rho * p.smallest), abs(1.0 - rho * p.largest)) for p in report.parties]
+    return max(of_z, *(kappa * kappa / fall for kappa, fall in zip(kappas, falls, strict=True)))
 
 
 def start_value(loss: Loss | SmoothLoss, y: Vector, rho: float) -> float:

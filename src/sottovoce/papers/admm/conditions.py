@@ -10,21 +10,11 @@ For the problem l(sum_m D_m x_m) + sum_m R_m(x_m), l a *sum* of losses and R_m w
 * **3.** The objective is bounded below.
 * **4.** R_m is convex, or smooth. Every `sottovoce.papers.admm.Penalty` is convex.
 
-The moduli. (6) is R_m plus the quadratic rho/2 |D_m x|^2 plus a linear term, and R_m minus l2/2 |x|^2 is convex, so
-gamma_m(rho) = l2 + rho sigma_min(D_m'D_m); where the party carries the free intercept, which R_m leaves out, l2 drops
-out of this bound. (7) is l(z) plus rho/2 |z|^2 plus a linear term: gamma(rho) = rho for a convex loss, rho - L for a
-loss whose second derivative may reach -L. (c) then is rho > sqrt(2) L in the convex case, and in the other
-rho^2 - rho L - 2 L^2 = (rho - 2 L)(rho + L) > 0, that is rho > 2 L.
+The bounds on the moduli are gamma_m(rho) = l2 + rho sigma_min(D_m'D_m), without l2 where the party carries the free
+intercept, and gamma(rho) = rho for a convex loss, rho - L for another. (c) then is rho > sqrt(2) L, or rho > 2 L.
 
-The conditions are the published ones, and two things about them should be known. (b) has no rho on its right side, so
-it asks for about rho >= 2 sigma_max / sigma_min, a condition number, whatever L is; and it does not know the number of
-parties. **They do not suffice**: with three parties that hold the same column, squared loss, no penalty and rho = 2,
-all of them hold, and the printed updates diverge (docs/measured/vertical_solvers.md).
-
-References
-----------
-.. [1] Hu, Liu, Kong, Niu (2019). Learning Privately over Distributed Features: An ADMM Sharing Approach.
-   arXiv:1907.07735, Assumption 1 and Theorem 1.
+These are the published conditions, and **they do not suffice** for three or more parties. Why, and what is measured:
+``docs/measured/vertical_solvers.md``.
 """
 
 import math
@@ -147,14 +137,7 @@ def theorem_1_conditions(
         failing.append("3: the objective may be unbounded below")
     possible = bounded and all(party.has_full_rank for party in parties)
     least = max((math.sqrt(2.0) if convex else 2.0) * L, *(party.least_rho for party in parties))
-    return Theorem1Report(
-        rho=rho,
-        parties=parties,
-        smoothness=L,
-        modulus=modulus,
-        failing=tuple(failing),
-        least_rho=least if possible else math.inf,
-    )
+    return Theorem1Report(rho, parties, L, modulus, tuple(failing), least if possible else math.inf)
 
 
 def _party(D: NDArray[np.float64], l2: float, rho: float) -> PartyCondition:

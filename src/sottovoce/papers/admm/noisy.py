@@ -8,18 +8,10 @@ record, from released values only and clipped to [-W, W], computes
 and sends clip(D x, -c, c) + N(0, sigma^2 I). A replaced row moves its own entry by at most 2c, and all others, through
 x, by at most B / sqrt(2 + lambda / rho) together, B = W + R. The first message of ADMM is 0 whatever the data are, and
 the last update is not sent, so T messages of each party give T + 1 updates. What stays with a party is made without
-noise, and no statement covers it.
+noise, and no statement covers it. All is computed in units of c, in which lambda and rho count by their ratio alone.
 
 The coordinator works with labels that went through randomised response, and with the logistic loss corrected for it
-[1]_: log(1 + exp(-y m)) - t y m, t = p / (1 - 2p) for a flip of probability p. Its proximal point at a centre is that
-of the logistic loss at the centre moved by t y / k.
-
-All is computed in units of c, in which lambda and rho count by their ratio alone. Statement and proof:
-``docs/privacy/vertical_noisy_admm.md``.
-
-References
-----------
-.. [1] Natarajan, Dhillon, Ravikumar, Tewari (2013). Learning with Noisy Labels. NeurIPS 26; Lemma 1.
+(Natarajan et al. 2013, Lemma 1). Statement and proof: ``docs/privacy/vertical_noisy_admm.md``.
 """
 
 import math
@@ -61,32 +53,14 @@ class ScoreRelease(NamedTuple):
     solving: float  # what the computed scores of two tables can be apart beside the exact ones
     mechanism: GridGaussian
 
-    @property
-    def event(self) -> Event:
-        """What one message costs."""
-        return self.mechanism.event
-
 
 def score_release(
     n_rows: int, n_weights: int, penalty: float, rho: float, score_bound: float, norm_bound: float,
     target_bound: float, mu: float,
 ) -> ScoreRelease:  # fmt: skip
-    """Return how a party releases its scores, from public facts alone.
+    """Return how a party releases its scores, from public facts alone: lambda for rows of norm at most 1, rho, c, R, W.
 
-    Parameters
-    ----------
-    n_rows, n_weights : int
-    penalty : float, > 0
-        lambda, in units in which rows have norm at most 1.
-    rho, score_bound, norm_bound, target_bound : float, > 0
-        rho, c, R and W.
-    mu : float, > 0
-        Mean shift that a replaced row may cause.
-
-    Raises
-    ------
-    ParameterError
-        If a number is out of its range, or rounding would need more noise than the scores.
+    ``mu`` is the mean shift that a replaced row may cause. Where rounding would need more noise, it is refused.
     """
     given = {"penalty": penalty, "rho": rho, "score_bound": score_bound, "norm_bound": norm_bound}
     for name, value in {**given, "target_bound": target_bound, "mu": mu}.items():
@@ -206,22 +180,17 @@ def noisy_admm(
     chosen: Any = Logistic() if loss is None else loss
     if not labels_public and not isinstance(chosen, Logistic):
         raise ParameterError("secret labels need the logistic loss, which can be corrected for randomised response.")
-    response = None if labels_public else RandomizedResponse(label_share * epsilon)
     mu, tilt = gaussian_mu(epsilon, delta), 0.0
     event: Event = NothingReleased()
-    if response is not None:
+    if not labels_public:
+        response = RandomizedResponse(label_share * epsilon)
         mu, tilt, event = gaussian_mu_beside(epsilon, delta, response.event), response.tilt, response.event
         y, _ = response.release(y, rng)
     M, n = len(blocks), len(y)
     mu = (1.0 - 2.0**-40) * mu * math.sqrt(1.0 / M) / math.sqrt(max(1, max_iter))  # room for the roots' rounding
     bounds = (rho, score_bound, norm_bound, 2.0 * score_bound if target_bound is None else target_bound)
-    parties = [
-        NoisyBlock(
-            D / data_norm,
-            score_release(n, D.shape[1], l2 / data_norm**2, *bounds, mu),
-        )
-        for D in blocks
-    ]
+    penalty = l2 / data_norm**2
+    parties = [NoisyBlock(D / data_norm, score_release(n, D.shape[1], penalty, *bounds, mu)) for D in blocks]
     problem, k = ScoreProblem(chosen, y), rho / M
     mean, dual = np.zeros(n), np.zeros(n)
     sent: list[Array] = []
@@ -233,5 +202,5 @@ def noisy_admm(
         if t < max_iter:
             sent += [party.send(rng) for party in parties]
             mean = np.sum(sent[-M:], axis=0) / M
-    spent = [RepeatedEvent(party.release.event, max_iter) for party in parties if max_iter]
+    spent = [RepeatedEvent(party.release.mechanism.event, max_iter) for party in parties if max_iter]
     return NoisyRun([party.weights * score_bound for party in parties], sent, compose(event, *spent))

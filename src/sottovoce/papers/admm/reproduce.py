@@ -6,15 +6,12 @@ intercept, as in (1) of the paper. With one, on a wide set too, and with picture
 """
 
 import itertools
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 
 from sottovoce.exceptions import ParameterError
@@ -24,6 +21,7 @@ from sottovoce.papers.admm.attacks import Lemma1Counterexample, distance_to_colu
 from sottovoce.papers.admm.bounds import corollary_1, lemma_1_bound, theorem_3_std
 from sottovoce.papers.admm.conditions import theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty, admm
+from sottovoce.papers.showing import libsvm, show
 
 Array = NDArray[np.float64]
 Line = tuple[str, ...]
@@ -35,7 +33,7 @@ RHOS: Final = (0.1, 0.3, 1.0)
 CLAIMS: Final = (1.0, 0.3, 0.1)
 RATES: Final = (0.01, 0.1, 1.0)
 AT: Final = (5, 10, 20)
-ROUNDS: Final = 60  # of the runs with noise
+ROUNDS: Final = 30  # of the runs with noise
 BATCH: Final = 100
 
 
@@ -60,24 +58,24 @@ class Problem(NamedTuple):
 
 def problem() -> Problem:
     """Return a9a where it is at hand, else a made-up table of its shape."""
-    named = os.environ.get("SOTTOVOCE_DATA")
-    files = [Path(named) / name for name in ("a9a.bz2", "a9a.t.bz2")] if named else []
-    if files and all(file.is_file() for file in files):
-        (X, b), (X_test, b_test) = (load_svmlight_file(str(file), n_features=123) for file in files)
-        return Problem(
-            "a9a", X.toarray(), np.where(b > 0, 1.0, -1.0), X_test.toarray(), np.where(b_test > 0, 1.0, -1.0)
-        )
+    name, found, n = "a9a", libsvm("a9a.bz2", "a9a.t.bz2", width=123), 32_561
+    if found is None:
+        name, found = "a made-up table of a9a's shape", made_up()
+    X, b = found[0], np.where(found[1] > 0.0, 1.0, -1.0)
+    return Problem(name, X[:n], b[:n], X[n:], b[n:])
+
+
+def made_up() -> tuple[Array, Array]:
+    """Return rows of one-hot codes, as many of each feature as a9a's, and the scores that label them."""
     rng = np.random.default_rng(0)
-    n, sizes = 48_842, [5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41]  # codes of each feature, as many as a9a's
+    n, sizes = 48_842, [5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41]
     hidden = rng.normal(size=(n, 3))
     coded = []
     for size in sizes:
         score = hidden @ rng.normal(size=(3, size)) + 2.0 * rng.gumbel(size=(n, size)) + 1.5 * rng.normal(size=size)
         coded.append(np.eye(size)[score.argmax(axis=1)])
     X = np.hstack(coded)
-    score = X @ rng.normal(size=X.shape[1]) + 2.0 * hidden[:, 0] - 3.0
-    b = np.where(score + rng.logistic(size=n) > 0.0, 1.0, -1.0)
-    return Problem("a made-up table of a9a's shape", X[:32_561], b[:32_561], X[32_561:], b[32_561:])
+    return X, X @ rng.normal(size=X.shape[1]) + 2.0 * hidden[:, 0] - 3.0 + rng.logistic(size=n)
 
 
 def rounds(run: Iterator[Any], number: int) -> Iterator[Array]:
@@ -96,50 +94,43 @@ def sgd(table: Problem, rate: float, epochs: int) -> Iterator[Array]:
         yield x
 
 
-def speed(table: Problem) -> list[Line]:
+def speed(table: Problem) -> Iterator[Line]:
     """Figure 1: test log loss by rounds, at three rho, and of SGD at the best of three rates."""
-    lines: list[Line] = []
     for rho in RHOS:
         run = admm_sharing(table.blocks, table.b, lam=LAMBDA, rho=rho)
         losses = [table.log_loss(x) for x in rounds(run, AT[-1])]
-        lines.append((f"ADMM as printed, rho {rho:g}", *(f"{losses[at - 1]:.3f}" for at in AT)))
+        yield f"ADMM as printed, rho {rho:g}", *(f"{losses[at - 1]:.3f}" for at in AT)
     tried = {rate: [table.log_loss(x) for x in sgd(table, rate, AT[-1])] for rate in RATES}
     rate = min(tried, key=lambda rate: tried[rate][-1])
-    return [*lines, (f"SGD, best rate {rate:g}", *(f"{tried[rate][at - 1]:.3f}" for at in AT))]
+    yield f"SGD, best rate {rate:g}", *(f"{tried[rate][at - 1]:.3f}" for at in AT)
 
 
-def noise(table: Problem) -> list[Line]:
+def noise(table: Problem) -> Iterator[Line]:
     """Figures 1(b) and 3(a): the same under eq. (16), at the rho that is best for each claimed epsilon."""
     alone = table.log_loss(fitted(table, CUT))
-    lines: list[Line] = []
     for claim in CLAIMS:
         found = {}
         for rho in RHOS[1:]:
-            sigma = [sigma_of(Dm.shape[1], rho, claim) for Dm in table.blocks]
+            given: dict[str, Any] = {"penalty": LAMBDA, "curvature": 1.0, "rho": rho, "n_parties": 2, "norm_bound": 1.0}
+            bounds = [lemma_1_bound(Dm.shape[1], **given) for Dm in table.blocks]
+            sigma = [theorem_3_std(bound, epsilon=claim, delta=DELTA) for bound in bounds]
             rng = np.random.default_rng(0)
             run = perturbed_admm_sharing(table.blocks, table.b, lam=LAMBDA, rho=rho, sigma=sigma, rng=rng)
             losses = np.array([table.log_loss(x) for x in rounds(run, ROUNDS)])
             found[rho] = (int((losses < alone).sum()), sigma, losses)
         best = max(found, key=lambda rho: found[rho][0])
         ahead, sigma, losses = found[best]
-        lines.append((
+        yield (
             f"claimed epsilon {claim:g}, rho {best:g}", " / ".join(f"{value:.3g}" for value in sigma),
-            *(f"{losses[at - 1]:.3f}" for at in (10, 30, ROUNDS)), f"{ahead} of {ROUNDS}",
-        ))  # fmt: skip
-    return [*lines, ("party 1 alone", "", *[f"{alone:.3f}"] * 3, "")]
-
-
-def sigma_of(d: int, rho: float, claim: float) -> float:
-    """Return the noise that Theorem 3 asks for, with b_1 = 1."""
-    bound = lemma_1_bound(d, penalty=LAMBDA, curvature=1.0, rho=rho, n_parties=2, norm_bound=1.0)
-    return theorem_3_std(bound, epsilon=claim, delta=DELTA)
+            *(f"{losses[at - 1]:.3f}" for at in (10, 20, ROUNDS)), f"{ahead} of {ROUNDS}",
+        )  # fmt: skip
+    yield "party 1 alone", "", *[f"{alone:.3f}"] * 3, ""
 
 
 def fitted(table: Problem, columns: int) -> Array:
     """Return scikit-learn's model on the first columns."""
     model = LogisticRegression(C=1.0 / LAMBDA, fit_intercept=False, max_iter=2000).fit(table.X[:, :columns], table.b)
-    coefficients: Array = model.coef_[0]
-    return coefficients
+    return np.asarray(model.coef_[0])
 
 
 def privacy(table: Problem) -> list[Line]:
@@ -154,35 +145,29 @@ def privacy(table: Problem) -> list[Line]:
         apart = max(distance_to_columns(one, changed), distance_to_columns(other, D))
         told.append(f"{distance_to_columns(one, D):.0e} / {apart:.0e}")
     _, _, y = next(admm_sharing(table.blocks, table.b, lam=LAMBDA, rho=0.3))
-    case = Lemma1Counterexample(2000)
+    case = Lemma1Counterexample(400)
     claimed = (corollary_1(epsilon=1.0, delta=DELTA, delta_prime=DELTA, n_rounds=T)[0] for T in (10, 20))
     shown = np.mean(labels_from_dual(y) == table.b)
     return [
-        (
-            "one message is private (Theorem 3)",
-            f"its distance to the own / the other table's columns: {told[0]} at sigma 100",
-        ),
+        ("one message is private (Theorem 3)",
+         f"its distance to the own / the other table's columns: {told[0]} at sigma 100"),
         ("", f"{told[1]} at sigma 1e8: the tables are told apart with certainty"),
         ("the dual variable, one number a person", f"shows {shown:.0%} of the labels"),
         ("a message moves by at most C (Lemma 1)", f"C = {case.bound:.4f}, it moves by {case.change:.4f}"),
-        (
-            "with T < 20 the risk is confined",
-            "epsilon' of Corollary 1: {:.0f} for 10 rounds, {:.0f} for 20".format(*claimed),
-        ),
-    ]
+        ("with T < 20 the risk is confined",
+         "epsilon' of Corollary 1: {:.0f} for 10 rounds, {:.0f} for 20".format(*claimed)),
+    ]  # fmt: skip
 
 
 def message(block: Array, sigma: float, rng: np.random.Generator) -> Array:
     """Return D (x + xi) at weights 0.1."""
     F = half_inverse(block)
-    released: Array = block @ (0.1 + sigma * (F @ rng.standard_normal(F.shape[1])))
-    return released
+    return np.asarray(block @ (0.1 + sigma * (F @ rng.standard_normal(F.shape[1]))))
 
 
-def theorem_1() -> list[Line]:
+def theorem_1() -> Iterator[Line]:
     """Theorem 1: three parties that hold one column meet all conditions at rho = 2."""
     column = np.ones((50, 1)) / np.sqrt(50.0)
-    lines: list[Line] = []
     for M, rho in ((2, 2.5), (3, 2.0)):
         blocks, labels = [column] * M, np.linspace(-1.0, 2.0, 50)
         holds = theorem_1_conditions(blocks, Squared(), penalty=Penalty(), rho=rho).holds
@@ -191,16 +176,7 @@ def theorem_1() -> list[Line]:
             end = "converges" if run.converged else "does not converge"
         except ParameterError:
             end = "diverges"
-        lines.append((f"{M} parties, one column, rho {rho:g}: conditions {'hold' if holds else 'fail'}", end))
-    return lines
-
-
-def show(title: str, claim: str, head: Line, lines: list[Line]) -> None:
-    """Print a table under what the paper says."""
-    print(f"\n{title}\n  the paper: {claim}")
-    widths = [max(len(line[k]) for line in (head, *lines)) for k in range(len(head))]
-    for line in (head, *lines):
-        print("  " + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        yield f"{M} parties, one column, rho {rho:g}: conditions {'hold' if holds else 'fail'}", end
 
 
 def main() -> None:
@@ -208,13 +184,14 @@ def main() -> None:
     table = problem()
     print(f"Hu et al., ADMM sharing (2019), on {table.name}; test log loss at the optimum "
           f"{table.log_loss(fitted(table, table.X.shape[1])):.3f}")  # fmt: skip
-    show("Figure 1(a), without noise", "slightly slower than SGD, the same in the end",
-         ("test log loss after", *(f"{at} rounds" for at in AT)), speed(table))  # fmt: skip
-    show("Figures 1(b), 3(a), noise of Theorem 3 for what one round claims", "moderate noise is ahead of party 1 alone",
-         ("test log loss after", "sigma, both parties", "10 rounds", "30 rounds", f"{ROUNDS} rounds",
-          "rounds ahead of party 1 alone"), noise(table))  # fmt: skip
-    show("Theorem 3, Lemma 1, Corollary 1", "each message is private", ("claim", "measured"), privacy(table))
-    show("Theorem 1", "its conditions suffice", ("case", "measured"), theorem_1())
+    show("Figure 1(a), without noise\n  the paper: slightly slower than SGD, the same in the end",
+         ("test log loss after", *(f"{at} rounds" for at in AT)), list(speed(table)))  # fmt: skip
+    show("Figures 1(b), 3(a), noise of Theorem 3 for what one round claims\n"
+         "  the paper: moderate noise is ahead of party 1 alone",
+         ("test log loss after", "sigma, both parties", "10 rounds", "20 rounds", f"{ROUNDS} rounds",
+          "rounds ahead of party 1 alone"), list(noise(table)))  # fmt: skip
+    show("Theorem 3, Lemma 1, Corollary 1\n  the paper: each message is private", ("claim", "measured"), privacy(table))
+    show("Theorem 1\n  the paper: its conditions suffice", ("case", "measured"), list(theorem_1()))
     print("\nWhat is behind each line: docs/papers/admm.md")
 
 

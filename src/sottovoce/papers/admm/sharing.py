@@ -6,21 +6,15 @@ Three forms of the same exchange, one number a record each way and round; u = y 
 
 * ``"printed"``: eqs. (6) to (8) of Hu et al. Each party moves as if the others stood still.
 * ``"proximal"``: with (rho tau / 2) |D_m (x - x_m)|^2 added to (6), tau = M - 1, which makes room for the others.
-* ``"sharing"``: the averaged form [1]_ with over-relaxation (1.6). Party m keeps its own target z_m; the coordinator
-  sends how far the average of all targets moves. Without relaxation it is the proximal form with rho / M for rho.
+* ``"sharing"``: the averaged form (Boyd et al. 2011, Section 7.3) with over-relaxation (1.6). Party m keeps its own
+  target z_m; the coordinator sends how far the average of all targets moves. Without relaxation it is the proximal form
+  with rho / M for rho.
 
 The stopping measure is V^t of eq. (13), at (x, sum_m D_m x_m, y) in the sharing form: 0 exactly at a stationary point.
-The rounds of the first two begin at z^1 and y^1 with x = 0, one round ahead of a run in which everything is zero: there
-the parties' first move, towards z^0 = 0, is no move.
+The first two begin at z^1 and y^1 with x = 0, one round ahead of a run from zeros, in whose first round no party moves.
 
-With an L2 penalty (6) is one linear system. With any other it is solved by accelerated proximal steps [2]_, from the
-last solution; a free intercept is put in first, which makes the columns centred.
-
-References
-----------
-.. [1] Boyd, Parikh, Chu, Peleato, Eckstein (2011). Distributed Optimization and Statistical Learning via the
-   Alternating Direction Method of Multipliers. Section 7.3.
-.. [2] O'Donoghue, Candes (2015). Adaptive Restart for Accelerated Gradient Schemes.
+With an L2 penalty (6) is one linear system. With any other it is solved by accelerated proximal steps with restarts
+(O'Donoghue and Candes 2015), from the last solution; a free intercept is put in first, which makes the columns centred.
 """
 
 import math

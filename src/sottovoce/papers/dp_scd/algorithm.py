@@ -2,9 +2,8 @@ r"""The listings of the paper in plain numpy: its notation, its order, its sampl
 
 ``X`` has one example a *column*, as in the paper: M coordinates, N examples. Numbers of steps are the listings' own.
 Step 8 divides zeta by max(1, \|zeta\| / C), steps 12 and 13 add: one of the two copies at hand has slips there. G of
-Algorithm 2 is not printed; what stands here is Eq. (8) for the
-primal problem, with 1/mu for a bound on l''. Noise is an ordinary generator's, and sigma is an argument: step 2 is
-`sottovoce.papers.dp_scd.published.moments_noise`.
+Algorithm 2 is not printed; what stands here is Eq. (8) for the primal problem, with 1/mu for a bound on l''. Noise is
+an ordinary generator's, and sigma is an argument: step 2 is `sottovoce.papers.dp_scd.published.moments_noise`.
 """
 
 import math
@@ -88,16 +87,14 @@ def _squared_step(a: Array, y: Array, m: Array, r: Array) -> Array:
 
 def _hinge_step(a: Array, y: Array, m: Array, r: Array) -> Array:
     b = a * y
-    step: Array = y * (np.clip(b + (1.0 - y * m) / np.maximum(r, 1e-30), 0.0, 1.0) - b)
-    return step
+    return np.asarray(y * (np.clip(b + (1.0 - y * m) / np.maximum(r, 1e-30), 0.0, 1.0) - b))
 
 
 def _logistic_step(a: Array, y: Array, m: Array, r: Array) -> Array:
     """Return one Newton step, as the authors take it."""
     b = np.clip(a * y, _BOX, 1.0 - _BOX)
     gradient = np.log(b / (1.0 - b)) + y * m
-    step: Array = y * (np.clip(b - gradient / (1.0 / (b * (1.0 - b)) + r), _BOX, 1.0 - _BOX) - b)
-    return step
+    return np.asarray(y * (np.clip(b - gradient / (1.0 / (b * (1.0 - b)) + r), _BOX, 1.0 - _BOX) - b))
 
 
 STEPS: Final[dict[str, Callable[..., Any]]] = {

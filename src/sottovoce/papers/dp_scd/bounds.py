@@ -8,14 +8,9 @@ K = T L/N always.
 *Sensitivity.* Lemma 1 says sqrt(2) C. Its proof sets the column of a row to zero, and counts the step of the row alone.
 But a zero column still moves alpha: sqrt(5) C (`lemma_1`). For a row that contributes nothing it is sqrt(2) C.
 
-*Utility.* Theorem 2 says of the dual suboptimality S of the noised dual variables that a step multiplies it by
-
-.. math:: A = 1 - \frac{(1 - \kappa)\, \mu \lambda L}{\mu \lambda N + L}
-
-at most and adds L sigma^2 / (2 lambda N^2), for losses that are 1/mu-smooth. The proof asks for A < 1/2, which is the
-condition L (2 (1 - kappa) mu lambda - 1) > mu lambda N. The condition asks for mu lambda > 1; Lemma 2 fails where v has
-noise of its own; Lemma 3 forgets the conjugates, and the factor 2 C^2 of the noise; and none of it is about v, which is
-what is released (``docs/papers/dp_scd.md``).
+*Utility.* Theorem 2 says that a step multiplies the dual suboptimality S of the noised dual variables by at most
+A = 1 - (1 - kappa) mu lambda L / (mu lambda N + L), and adds L sigma^2 / (2 lambda N^2), for 1/mu-smooth losses, where
+L (2 (1 - kappa) mu lambda - 1) > mu lambda N. What is wrong with it, number by number: ``docs/papers/dp_scd.md``.
 """
 
 import math

@@ -5,9 +5,9 @@ the released w, clips |zeta_i| |x_i| <= C_t, and releases v <- v + sum zeta_i x_
 depend on how often it was sampled before, which is secret; by Theorem 2 of ``docs/privacy/dp_scd.md`` the releases are
 still dominated by T Poisson-subsampled Gaussian mechanisms of sensitivity C_t, which the accountant composes.
 
-q, T and s are fixed by public facts before any release, because subsampled mechanisms that depend on earlier
-releases would need another composition theorem. lambda_max and the label scale decide C_t, to which noise is
-proportional. Against the paper: the aggregation constant is 1 + (L - 1) lambda_max, and the last w's are averaged.
+q, T and s are fixed by public facts before any release, as that theorem asks. lambda_max and the label scale decide
+C_t, to which noise is proportional. Against the paper: the aggregation constant is 1 + (L - 1) lambda_max, and the last
+w's are averaged.
 """
 
 import math

@@ -6,15 +6,12 @@ coordinate steps clipped to C, and releases its dual variables and v with Gaussi
 *Algorithm 1*, `Published`: independent steps, with aggregation constant L; noise of standard deviation sqrt(2) C s,
 where s is what the moments accountant asks for at rate L / n. That claim does not hold when the dual variables are
 visible, as it assumes: they show which rows were in a batch, and sampling amplifies nothing. What holds is in the
-receipt: each row takes part in exactly ``epochs`` Gaussian mechanisms of sensitivity sqrt(2) C, which compose to
-mu = sqrt(epochs) / s. (With the printed sampling the number of visits is random, and epsilon larger:
-`sottovoce.papers.dp_scd.bounds`.)
+receipt: each row takes part in exactly ``epochs`` Gaussian mechanisms, which compose to mu = sqrt(epochs) / s.
 
-*Algorithm 3*, `Sequential`: every step of a batch sees the steps before it. One row changes its own step and, through
-the running v, every later one of its batch, so that (a, v) moves by up to C sqrt(4 L^2 - 2) (zero-out) or
-2 C sqrt(L (L + 1)) (replace-one; Lemma 5), against sqrt(2) C for independent steps: hence it is far worse. The paper's
-noise is too small here too, and secret dual variables would not help (``docs/privacy/comparison_solvers.md``). Here the
-budget is kept: E epochs of K models are sqrt(E K) / s Gaussian DP, and s = sqrt(E K) / mu.
+*Algorithm 3*, `Sequential`: every step of a batch sees the steps before it, so one row changes its own and every later
+one of its batch, and moves (a, v) by far more than independent steps would. The paper's noise is too small here too;
+here the budget is kept: E epochs of K models are sqrt(E K) / s Gaussian DP, and s = sqrt(E K) / mu
+(``docs/privacy/comparison_solvers.md``).
 """
 
 import math

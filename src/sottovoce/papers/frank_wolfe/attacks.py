@@ -33,7 +33,6 @@ def identify_entry(releases: ArrayLike, others: ArrayLike, person: int, candidat
     person : int
     candidates : array-like of shape (n_candidates,)
     sketch : Sketch
-
     """
     seen, column = matrix("releases", np.atleast_2d(releases)), vector("others", others, size=sketch.n_people)
     values = vector("candidates", candidates)

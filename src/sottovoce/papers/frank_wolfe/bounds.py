@@ -1,26 +1,16 @@
 r"""Curvatures, Propositions 1, 3 and 4 and Theorems 1 and 3 of Lou and Cheung, to compute; what sampling columns costs.
 
 *Expected curvature.* For f(x) = x'Qx / 2 + b'x, Definition 2 (with 2 / g^2 in front of the whole bracket) is
+sup D'(P o Q)D over D in M - M, P the pair probabilities. The supremum is at extreme points of M - M, the product of the
+M_i - M_i: a finite list for boxes, l1 balls and simplices. Blocks that P o Q does not join are treated apart, so serial
+sampling has an exact value whatever the number of blocks.
 
-.. math:: C = \sup_{D \in M - M} E_T [ D_T' Q D_T ] = \sup_{D \in M - M} D' (P \circ Q) D,
-
-P the pair probabilities. P o Q is positive semidefinite, as a mean of principal parts of Q; so the supremum is at
-extreme points of M - M, which is the product of the M_i - M_i: a finite list for boxes, l1 balls and simplices. Blocks
-that P o Q does not join are treated apart, so serial sampling has an exact value whatever the number of blocks.
-
-Theorem 1 bounds the mean distance to the optimum; it holds. Theorem 3 promises of Algorithm 2 an excess risk of order
-
-.. math:: \frac{(C_g + C_l)^{2/3} \, C^{1/3} \log(2 G \eta K \tau n)}{p^2 (n \varepsilon)^{2/3}}, \qquad
-    T = \Bigl( \frac{C n \varepsilon}{C_g + C_l} \Bigr)^{2/3}, \qquad p = K \tau / d.
-
-One C is in both. Coordinates as blocks, as the paper samples them, have that of `proposition_4_bound`, tens of
-thousands; the K balls that the algorithm walks have at most that of `balls_curvature`. Table 2 of the paper, which
-defines :math:`C_g` and :math:`C_l`, is read from the algorithm here: the printed noise on a choice is
-:math:`C_l \sqrt T / (n \varepsilon)`, and a gradient's error from the printed noise on columns is at most
-:math:`C_g \sqrt T / (n \varepsilon)` (standard deviation, entries within [-1, 1], gradients of the mean loss).
-
-A column that is drawn with probability q has in the mean a weight of at most :math:`\eta q`, whatever n, T and the
-noise are. So the risk does not go to zero with n: proof and measurements in ``docs/papers/frank_wolfe.md``.
+*Theorem 3* has one C both in T and in the bound. Coordinates as blocks, as the paper samples them, have that of
+`proposition_4_bound`, tens of thousands; the K balls that the algorithm walks have at most that of `balls_curvature`.
+C_g and C_l, which Table 2 of the paper defines, are read from the printed noise: on a choice it is
+:math:`C_l \sqrt T / (n \varepsilon)`, and a gradient's error from the noise on columns is at most
+:math:`C_g \sqrt T / (n \varepsilon)` (standard deviation, entries within [-1, 1], gradients of the mean loss). Its risk
+does not go to zero with n: `weight_cap`. Proofs and measurements: ``docs/papers/frank_wolfe.md``.
 """
 
 import math

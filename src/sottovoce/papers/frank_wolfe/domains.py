@@ -89,14 +89,7 @@ class _Round(Block):
 
 
 class L1Ball(_Round):
-    r"""{x : \|x\|_1 <= radius}.
-
-    Parameters
-    ----------
-    size : int, >= 1
-        Number of coordinates.
-    radius : float, > 0
-    """
+    r"""{x : \|x\|_1 <= radius}, of at least one coordinate and a positive radius."""
 
     def oracle(self, gradient: Array) -> Array:
         """Return the vertex against the largest entry of the gradient."""
@@ -115,7 +108,7 @@ class L1Ball(_Round):
 
 
 class L2Ball(_Round):
-    r"""{x : \|x\|_2 <= radius}; parameters as those of `L1Ball`."""
+    r"""{x : \|x\|_2 <= radius}, of at least one coordinate and a positive radius."""
 
     def oracle(self, gradient: Array) -> Array:
         """Return the point of the sphere against the gradient (the centre where the gradient is 0)."""
@@ -132,7 +125,7 @@ class L2Ball(_Round):
 
 
 class Simplex(_Round):
-    """{x >= 0 : sum of x = radius}; parameters as those of `L1Ball`."""
+    """{x >= 0 : sum of x = radius}, of at least one coordinate and a positive radius."""
 
     def __init__(self, size: int, radius: float = 1.0) -> None:
         super().__init__(size, radius)

@@ -120,16 +120,14 @@ class GeneralizedLinear(Objective):
         self.is_quadratic = isinstance(loss, Squared)
 
     def image(self, part: Array, coordinates: Indices | slice) -> Array:
-        out: Array = self._of(coordinates).T @ part
-        return out
+        return np.asarray(self._of(coordinates).T @ part)
 
     def value(self, at: Position) -> float:
         return float(np.mean(self.loss.value(self.y, at.image)))
 
     def gradient(self, at: Position, coordinates: Indices | slice) -> Array:
         slopes = self.loss.derivative(self.y, at.image)
-        out: Array = self._of(coordinates) @ slopes / self.n_rows
-        return out
+        return np.asarray(self._of(coordinates) @ slopes / self.n_rows)
 
     def best_step(self, at: Position, coordinates: Indices | slice, direction: Array, image: Array) -> float:
         loss, y, n = self.loss, self.y, self.n_rows
@@ -150,8 +148,7 @@ class GeneralizedLinear(Objective):
     def upper_hessian(self) -> Array:
         """Return (b / n) A'A, b the largest second derivative of the loss."""
         gram: Any = self._columns @ self._columns.T
-        out: Array = (gram.toarray() if hasattr(gram, "toarray") else gram) * (self.loss.smoothness / self.n_rows)
-        return out
+        return np.asarray((gram.toarray() if hasattr(gram, "toarray") else gram) * (self.loss.smoothness / self.n_rows))
 
     def _of(self, coordinates: Indices | slice) -> Any:
         """Return the columns of these coordinates as rows; no copy where they are all."""
@@ -187,8 +184,7 @@ class Quadratic(Objective):
         self.n_coordinates = n
 
     def image(self, part: Array, coordinates: Indices | slice) -> Array:
-        out: Array = self.Q[:, coordinates] @ part
-        return out
+        return np.asarray(self.Q[:, coordinates] @ part)
 
     def value(self, at: Position) -> float:
         return float(at.x @ (0.5 * at.image + self.b))

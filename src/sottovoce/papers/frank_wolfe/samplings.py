@@ -215,8 +215,7 @@ class ExplicitSampling(Sampling):
         return self.sets[int(np.searchsorted(self._edges, rng.random(), side="right"))]
 
     def _pairs(self) -> Array:
-        out: Array = (self._inside.T * self._chances) @ self._inside
-        return out
+        return np.asarray((self._inside.T * self._chances) @ self._inside)
 
     def support(self) -> list[tuple[Indices, float]]:
         return [(s, float(c)) for s, c in zip(self.sets, self._chances, strict=True) if c > 0.0]

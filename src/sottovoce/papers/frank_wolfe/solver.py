@@ -1,13 +1,9 @@
 r"""Block-coordinate Frank-Wolfe under arbitrary sampling.
 
 Minimises a convex differentiable f over a product M_1 x ... x M_B. In step t a set T of blocks is drawn, and each of
-them moves toward the minimiser of its linear function,
-
-.. math:: x_i \leftarrow x_i + \gamma_t (s_i - x_i), \qquad
-    s_i = \arg\min_{s \in M_i} \langle s, \nabla_i f(x) \rangle, \qquad \gamma_t = \frac{2}{p_{\min} t + 2}.
-
-This is Algorithm 1 of Lou and Cheung, after Jaggi (ICML 2013) and, for one block a step, Lacoste-Julien, Jaggi, Schmidt
-and Pletscher (ICML 2013). What is proved of it: ``docs/papers/frank_wolfe.md``.
+them moves toward the minimiser of its linear function, :math:`\arg\min_{s \in M_i} \langle s, \nabla_i f(x) \rangle`,
+by :math:`\gamma_t = 2 / (p_{\min} t + 2)`. This is Algorithm 1 of Lou and Cheung, after Jaggi (ICML 2013) and, for one
+block a step, Lacoste-Julien, Jaggi, Schmidt and Pletscher (ICML 2013). What is proved: ``docs/papers/frank_wolfe.md``.
 """
 
 import math

@@ -1,22 +1,8 @@
 r"""How many people Theorems 4.5 and 4.12 ask for, with explicit constants, and a bound for any number of them.
 
-For a target alpha of the expected excess risk over the unit ball, Theorem 4.5 (the hinge at 1/2, Algorithm 1):
-
-* beta = alpha/2: smoothing raises the loss by at most beta/2 = alpha/4.
-* degree p: the smallest with sup |P - f_beta'| <= 0.2147 / (beta^2 p) <= alpha/8, so that the surrogate Q differs from
-  f_beta by at most alpha/8 plus a constant on [-1, 1], and its minimiser loses at most alpha/4. (Bernstein's bound
-  sup |g''| / (8p) on [0, 1], with |f_beta'''| <= 0.4294 / beta^2.) So p = 6.87 / alpha^3.
-* n: 1.44 sigma / sqrt(n) <= alpha/4 and L / n <= alpha/4 in the bound of SIGM.
-
-Theorem 4.12 (any convex 1-Lipschitz f, Algorithm 2), with D = f'(1) - f'(-1), at most 2. The surrogate is
-Q(u) = f'(-1) u + 2 D E H((u - s)/2), H' the polynomial for h_beta':
-
-* beta = alpha/(4 D): smoothing raises the loss by at most 2 D beta/2 = alpha/4.
-* degree p: the smallest with sup |P - h_beta'| <= 0.2147 / (beta^2 p) <= alpha/(8 D): p = 27.5 D^3 / alpha^3.
-* n as before, with L <= D/(4 beta) and the sigma of Algorithm 2.
-
-sigma^2 grows linearly in d, and like (p^c / epsilon^4)^p: the numbers are astronomical for any alpha of use, and the
-tables of `docs/papers/ldp.md` show them. They are bounds; what the method does is measured there too.
+Theorem 4.5 is for the hinge at 1/2 and Algorithm 1, Theorem 4.12 for any convex 1-Lipschitz f and Algorithm 2. Where
+the constants come from, and what they amount to: ``docs/papers/ldp.md``. They are astronomical for any alpha of use,
+and they are bounds; what the method does is measured there too.
 
 `risk_bound` is the same argument for a given degree, beta and number of people. What the surrogate differs from the
 loss by is computed there, not bounded.

@@ -10,8 +10,7 @@ and no smaller mu will do, for opposite unit vectors with opposite labels attain
 
 * ``"tight"``: s_0 = s_1 = sqrt(8 M) / mu(epsilon, delta), exact.
 * ``"printed"``: the paper's s_0^2 = 32 L / epsilon^2 and s_1^2 = 8 L p^2 (p + 1)^2 / epsilon^2 with
-  L = log(1.25 / delta). Then mu^2 = (epsilon^2 / L)(1/4 + 1/(p (p + 1))), which breaks the claim from epsilon = 2 on at
-  p = 1 (delta = 1e-6). Kept to reproduce the paper; every receipt states what it really gives.
+  L = log(1.25 / delta), which breaks its claim from epsilon = 2 on at p = 1 (delta = 1e-6). Kept for reproduction.
 
 Statement and proof: ``docs/privacy/bernstein_reports.md``.
 """

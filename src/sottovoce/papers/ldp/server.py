@@ -1,8 +1,8 @@
 r"""The server, trusted by nobody: it fits a linear model in one pass over the reports, and writes the receipt.
 
-The pass is the stochastic intermediate gradient method of Dvurechensky and Gasnikov (SIGM), one report a step, in the
-unit ball [1]_. Their parameter p = 1 (weights alpha_i = 1, A_k = k + 1), as the journal version of the paper restates
-it in its Algorithms 4, 5 and 9:
+The pass is the stochastic intermediate gradient method (SIGM) of Dvurechensky and Gasnikov (2016, J. Optim. Theory
+Appl. 171), one report a step, in the unit ball. Their parameter p = 1 (weights alpha_i = 1, A_k = k + 1), as the
+journal version of the paper restates it in its Algorithms 4, 5 and 9:
 
 .. math::
 
@@ -13,11 +13,6 @@ it in its Algorithms 4, 5 and 9:
 with x_0 = z_{-1} = 0 and R = 1. L is the smoothness of the surrogate and sigma a bound on the root mean square of G,
 both from public parameters (`Oracle.smoothness`, `Oracle.gradient_std`). After k steps the expected excess risk of the
 surrogate is at most about L / k + 1.44 sigma / sqrt(k).
-
-References
-----------
-.. [1] Dvurechensky, Gasnikov (2016). Stochastic Intermediate Gradient Method for Convex Problems with Stochastic
-   Inexact Oracle. J. Optim. Theory Appl. 171.
 """
 
 import math
@@ -41,7 +36,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["BernsteinModel", "expected_noise_error", "fit_reports", "gradients", "guarantee", "sigm", "verify_receipt"]
+__all__ = ["BernsteinModel", "expected_noise_error", "fit_reports", "guarantee", "sigm", "verify_receipt"]
 
 Array = NDArray[np.float64]
 
@@ -130,13 +125,6 @@ def sigm(
     return np.asarray(_pass(reports, _bracket(oracle, tick), shifts, oracle.smoothness, noise, turns))
 
 
-def gradients(reports: NDArray[np.int32], tick: float, oracle: Oracle, w: Array, shares: Array) -> Array:
-    """Return G(w) of every report, of shape (n, d)."""
-    out = np.empty((len(reports), reports.shape[2] - 1))
-    _gradients(reports, _bracket(oracle, tick), oracle.shifts(shares), w, out)
-    return out
-
-
 def expected_noise_error(gradient_std: float, n: int) -> float:
     """Return the part of the bound on SIGM's expected excess risk that is due to noise, 1.44 sigma / sqrt(n)."""
     return (0.5 * STEP_FACTOR + 1.0 / STEP_FACTOR) * gradient_std / math.sqrt(n)
@@ -179,12 +167,6 @@ def _gradient(report: Any, q: _Bracket, shift: float, w: Any, out: Any) -> None:
     factor = (q.scale * total + q.offset) * (1.0 if q.residual else report[0, d] * q.tick) * q.tick
     for i in range(d):
         out[i] = factor * report[0, i]
-
-
-@njit(cache=True)
-def _gradients(reports: Any, q: _Bracket, shifts: Array, w: Any, out: Any) -> None:
-    for i in range(len(reports)):
-        _gradient(reports[i], q, shifts[i], w, out[i])
 
 
 @njit(cache=True)

@@ -5,9 +5,8 @@ r"""What the server minimises: losses, their Bernstein polynomials, and the grad
 .. math:: P(u) = \sum_{j=0}^{p} c_j \binom{p}{j} v^j (1 - v)^{p-j}, \qquad c_j = g(2j/p - 1).
 
 Each of its terms is a product of p factors, and a product of independent unbiased estimates is unbiased: this is why
-the algorithm wants polynomials. The paper samples g at j/p and evaluates at v = u, which approximates g on [0, 1]
-only and diverges on [-1, 0), as a test shows. The iterated operator of order h, I - (I - B)^h (Micchelli 1973), has
-the same form with other coefficients.
+the algorithm wants polynomials. (As printed they diverge on [-1, 0): erratum 1.) The iterated operator of order h,
+I - (I - B)^h (Micchelli 1973), has the same form with other coefficients.
 
 *The hinge at 1/2 and the step function*, smoothed over a width beta:
 
@@ -25,8 +24,7 @@ Facts, each tested: 0 <= f_beta - f <= beta/2; -1 <= f_beta' <= 0; 0 <= f_beta''
 .. math:: f(u) = \tfrac{D}{2} \, \mathbb{E} |u - s| + \tfrac12 (f'(1) + f'(-1)) u + \text{const}, \qquad
           f'(u) = f'(-1) + D \, \mathbb{P}(s < u).
 
-One s serves for *all* factors of a report. An s of its own for every factor, as the paper's listing has it, estimates
-the polynomial at the mean of s, which is another function: a test shows it.
+One s serves for *all* factors of a report (erratum 3).
 
 *The gradient.* With weights w and the noisy copies (x_k, y_k), k = 0..p(p+1), of one report, let
 v_k = a + b y_k <w, x_k>. Term j of the polynomial takes the p copies jp + 1, ..., jp + p:
@@ -39,12 +37,10 @@ s for the whole report, c_j = h_beta'(2j/p - 1), a = 1/2 - s/4, b = 1/4, D = f'(
 
 Losses of a residual r = <w, x> - y in [-2, 2], for numeric labels y in [-1, 1] (Remark 4.14, "a method similar to
 Algorithm 1"): the report is the same, v_k = 1/2 + (<w, x_k> - y_k)/4, c_j = f'(4j/p - 2), and the direction is x_0
-alone. f' of a loss that is even is odd, so the polynomial is a straight line at p = 1 and p = 2: with a surrogate of
-these degrees every such loss is least squares. The least degree that can tell them apart is 3.
+alone. Below degree 3 every such loss is least squares, as f' of a loss that is even is odd.
 
 All factors are independent and unbiased, and so is G for Q'(u) y x, where Q' = D P + e: the derivative of a *convex*
 function of u, because the Bernstein polynomial of a nondecreasing function is nondecreasing (its iterates need not be).
-So the server minimises a convex surrogate without bias, and no theory of inexact oracles is needed for that.
 """
 
 import math
@@ -250,8 +246,7 @@ class Oracle:
         variance = (self.weighted**2 * (second - first**2)).sum(axis=-1)
         bracket = (self.scale * bernstein_at(self.coefficients, ahead) + self.offset) ** 2 + self.scale**2 * variance
         label = 1.0 if self.residual else 1.0 + noise.first_std**2
-        total: Array = label * (x_norm**2 + n_features * noise.first_std**2) * bracket.mean(axis=-1)
-        return total
+        return np.asarray(label * (x_norm**2 + n_features * noise.first_std**2) * bracket.mean(axis=-1))
 
     def gradient_std(self, noise: CopyNoise, n_features: int) -> float:
         """Return a bound on sqrt(E |G|^2) over all |w| <= 1, |x| <= 1 and labels: what scales SIGM's steps.
