@@ -69,10 +69,10 @@ def test_vertical_sparse_guide(capsys):
     assert int(uplink.split()[0]) < 200
 
 
-def test_vertical_solvers_guide_on_losses_groups_and_boosting(capsys):
+def test_vertical_solvers_guide_on_losses_and_boosting(capsys):
     text = (ROOT / "docs/guide/vertical_solvers.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(import numpy.*?)```\n```\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 2
     for code, printed in blocks:
         exec(compile(code, "vertical_solvers.md", "exec"), {})
         assert capsys.readouterr().out == printed

@@ -60,19 +60,6 @@ def test_what_is_trained_is_scored(sites, tmp_path):
     assert next(csv.reader(out.read_text().splitlines())) == ["row", "prediction", "probability"]
 
 
-def test_groups_and_balls_reach_the_sites(sites):
-    """Sizes of groups are those of the parties' columns, which the command does not know; the parties do."""
-    told = json.loads(run(
-        "train", "KIT", "--model", "logistic", "--epsilon", "inf", "--l1-ratio", "1", "--groups", "party", "--coef-set",
-        "l2:0.5", "--json",
-    ))  # fmt: skip
-    receipt = json.loads((sites.home.runs / told["run"] / "guarantee.json").read_text())
-    sizes = receipt["parameters"]["groups"]
-    assert receipt["parameters"]["coefficients within"] == dict.fromkeys(sizes, "l2 ball of radius 0.5")
-    name, (width,) = next(iter(sizes.items()))
-    run("train", "KIT", "--model", "logistic", "--epsilon", "inf", "--l1-ratio", "1", "--groups", f"{name}={width}")
-
-
 def test_a_joint_training_needs_a_place_where_partners_reach_this_site(sites):
     """Said before a job is made."""
     shown = run("train", "KIT", "--model", "svm", "--epsilon", 2, "--delta", 1e-3, "--mechanism", "secure", fails=True)

@@ -232,6 +232,7 @@ class Parties(ABC):
         self._begin()
 
     def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:
+        """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
     def inside(self, name: str) -> AbstractContextManager["Parties"]:

@@ -349,6 +349,7 @@ class LabelsOncePlan(VerticalPlan):
 
     @property
     def label_event(self) -> Event:
+        """What the release of the labels costs."""
         return NothingReleased() if self.response is None else self.response.event
 
     @cached_property

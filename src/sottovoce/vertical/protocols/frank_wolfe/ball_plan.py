@@ -84,9 +84,11 @@ class BallPlan(VerticalPlan):
         return self.facts.descriptions[name].n_features + self.intercept_at(name)
 
     def data_bound(self, name: str) -> float:
+        """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
+        """Return the column and the sign of a party's choice."""
         column, sign = signed_column(place)
         if column >= self.n_columns(name):
             raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
@@ -94,6 +96,7 @@ class BallPlan(VerticalPlan):
 
     @property
     def scorer(self) -> SumOfScores:
+        """Say who adds up what, when people are scored."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property
