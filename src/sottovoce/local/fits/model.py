@@ -47,10 +47,10 @@ class LocalModel:
 
     Notes
     -----
-    In the columns of a record, as `Protocol.row` gives them, the score is (row . coef_ + intercept_) for rows that are
-    not longer than the protocol's scale, where the completion is "slack". Where it is "normalise", this is divided by
-    the norm of (row / scale, intercept), which changes no sign. For a regression coef_ and intercept_ are in the unit
-    of the label, and ``label_offset_`` is added to the score.
+    In the columns of a record, as `Protocol.row` gives them, the score is ``row @ coef_ + intercept_`` for rows that
+    are not longer than the protocol's scale, where the completion is "slack". Where it is "normalise", this is divided
+    by the norm of (row / scale, intercept), which changes no sign. For a regression ``coef_`` and ``intercept_`` are in
+    the unit of the label, and ``label_offset_`` is added to the score.
     """
 
     protocol: Protocol

@@ -45,7 +45,7 @@ _TINY: Final = float(np.finfo(np.float64).tiny)
 
 
 class Penalty(NamedTuple):
-    r"""R(x) = l2/2 |x|^2 + l1 sum_g sqrt(p_g) |x_g| in a box, an L1 ball or an L2 ball, for the sum of losses.
+    r"""``R(x) = l2/2 |x|^2 + l1 sum_g sqrt(p_g) |x_g|`` in a box, an L1 ball or an L2 ball, for the sum of losses.
 
     ``groups`` has the sizes p_g of runs of columns, which add up to all; empty makes each column one by itself. Groups
     and a ball (``"l1"`` or ``"l2"``) go with no bounds, and an L1 ball with no groups.
@@ -70,7 +70,7 @@ class Penalty(NamedTuple):
         return float(0.5 * self.l2 * (x @ x) + self.l1 * norms.sum())
 
     def prox(self, v: Array, step: float = 1.0) -> Array:
-        """Return argmin_x step R(x) + |x - v|^2 / 2: shrink, scale, and go to the nearest point of the set.
+        """Return ``argmin_x step R(x) + |x - v|^2 / 2``: shrink, scale, and go to the nearest point of the set.
 
         These one after the other are exact, because the set's own step shrinks further or scales further.
         """
