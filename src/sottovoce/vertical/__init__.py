@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.alignment.matching import AlignedParties, align
+    from sottovoce.vertical.alignment.aligned import AlignedParties, align
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
     from sottovoce.vertical.engines.site import ComputeSite
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
@@ -36,7 +36,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "AlignedParties": "alignment.matching",
+        "AlignedParties": "alignment.aligned",
         "Comparison": "estimators.prediction",
         "ComputeSite": "engines.site",
         "Helper": "party.helper",
@@ -49,7 +49,7 @@ __getattr__ = lazy_names(
         "VerticalLogisticRegression": "estimators.dense",
         "VerticalRidge": "estimators.dense",
         "VerticalSparseLogisticRegression": "estimators.sparse",
-        "align": "alignment.matching",
+        "align": "alignment.aligned",
         "split_columns": "party.splitting",
     },
 )

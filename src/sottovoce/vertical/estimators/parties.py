@@ -11,7 +11,7 @@ from sottovoce._entries import entries
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.alignment.matching import AlignedParties
+from sottovoce.vertical.alignment.aligned import AlignedParties
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.party.party import Part, Party
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
