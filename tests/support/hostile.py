@@ -42,7 +42,7 @@ def _not_a_number(answer: bytes) -> bytes:
 
 
 def _too_few(answer: bytes) -> bytes:
-    """Return the same reply with the last number of its first vector missing: well formed, but not one a row."""
+    """Return the same reply with the end of its first vector or bytes missing: well formed, but not one a row."""
     from dataclasses import fields, replace
 
     import numpy as np
@@ -54,7 +54,7 @@ def _too_few(answer: bytes) -> bytes:
     )
     for field in fields(reply):  # type: ignore[arg-type]
         value = getattr(reply, field.name)
-        if isinstance(value, np.ndarray) and len(value):
+        if isinstance(value, (np.ndarray, bytes)) and len(value):
             return replace(reply, **{field.name: value[:-1]}).encode()  # type: ignore[type-var]
     return answer
 

@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -184,7 +183,7 @@ def _fill_kit(made: Path, facts: Federation, name: str, federation: Path, author
 
 
 def kit_text(name: str) -> str:
-    return (files("sottovoce.vertical.flare") / "kit_files" / name).read_text(encoding="utf-8")
+    return (Path(__file__).with_name("kit_files") / name).read_text(encoding="utf-8")
 
 
 def _listen(path: Path, facts: Federation) -> None:
