@@ -14,6 +14,7 @@ from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
+from support.smooth_optimum import smooth_optimum
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
 each_split = pytest.mark.parametrize("split", WIDTHS)
@@ -52,29 +53,7 @@ class Case:
         return float(loss.value(self.y, self.X @ w + b).sum()) + 0.5 * self.l2 * float(w @ w)
 
     def smooth_optimum(self, loss, l2, intercept=True):
-        """Damped Newton steps (Levenberg, Marquardt) on the joined table: an independent solver of smooth problems."""
-        A = np.column_stack([self.X, np.ones(len(self.y))]) if intercept else self.X
-        ridge = np.full(A.shape[1], l2)
-        if intercept:
-            ridge[-1] = 0.0
-
-        def cost(x):
-            return float(loss.value(self.y, A @ x).sum() + 0.5 * ridge @ (x * x))
-
-        x, damping = np.zeros(A.shape[1]), 1.0
-        for _ in range(500):
-            z = A @ x
-            gradient = A.T @ loss.derivative(self.y, z) + ridge * x
-            if np.abs(gradient).max() < 1e-9:
-                break
-            hessian = A.T @ (loss.curvature(self.y, z)[:, None] * A) + np.diag(ridge + damping)
-            moved = x - np.linalg.solve(hessian, gradient)
-            if cost(moved) <= cost(x):
-                x, damping = moved, max(damping / 10.0, 1e-12)
-            else:
-                damping *= 10.0
-        assert np.abs(A.T @ loss.derivative(self.y, A @ x) + ridge * x).max() < 1e-7
-        return cost(x), x
+        return smooth_optimum(self.X, self.y, loss, l2, intercept)
 
 
 # --- L2 penalty, free intercept ---------------------------------------------------------------------------------------
