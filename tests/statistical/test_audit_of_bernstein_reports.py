@@ -13,8 +13,9 @@ from sottovoce.audit import gaussian_lower_bound
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
 from sottovoce.papers.ldp import report as randomizer
-from sottovoce.papers.ldp.server import gradients, guarantee
+from sottovoce.papers.ldp.server import guarantee
 from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle
+from support.bernstein import gradients
 
 RUNS = 150_000
 
