@@ -28,7 +28,7 @@ References
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,10 +36,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
-from sottovoce.central.data.holder import Holder
+from sottovoce._validation import number
+from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels.binned import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -50,7 +50,12 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["Calibration", "Prior", "calibrate", "prior_for", "share_for"]
+__all__ = ["Prior", "SharedCounts", "calibrated", "prior_for", "share_for"]
+
+# names in the receipt
+SLOPES: Final = "slopes of the calibration (noisy)"
+SHIFTS: Final = "shifts of the calibration (noisy)"
+_WORDS: Final = "noisy sums over rows that depend on prediction and label: slope and shift of each model follow"
 
 _HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
 _NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
@@ -63,7 +68,6 @@ _SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
 _LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
 _STEEPNESS: Final = (0.3, 0.35)  # of the equations, by row, in log slope and shift
 _LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
-_LONGEST_LOSS: Final = 3.0  # of a row, in the comparison of candidates
 
 
 class Prior(NamedTuple):
@@ -73,22 +77,6 @@ class Prior(NamedTuple):
     slope_spread: float  # of its logarithm
     shift_spread: float
     cut: float = _CUT
-
-
-class Calibration(NamedTuple):
-    """Which candidate was taken, and what its predictions are multiplied by and added to."""
-
-    chosen: int
-    slope: float
-    shift: float
-    events: tuple[GaussianEvent, ...]  # one for each candidate
-
-    def applied(self, weights: Vector, constant: float) -> Vector:
-        """Return the weights with slope and shift; ``constant`` is the entry of the intercept's column."""
-        moved = self.slope * weights
-        if constant > 0.0:
-            moved[-1] += self.shift / constant
-        return moved
 
 
 def share_for(information: float) -> float:
@@ -111,7 +99,7 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     width = facts.n_weights
     noise = (sketch_sensitivity(width) if width > MAX_GRAM else 1.0) * facts.neighbours.sum_factor / precision
     # the released value is about two standard deviations too large, and the constant column alone gives its square
-    low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - RowUnit(1.0, facts.constant).entry ** 2)
+    low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - facts.entry**2)
     signal = (information / facts.adjacency.sum_factor) ** 2 * low
     share = max(1, round(32.0 * signal / (signal + 150.0))) / 32.0 if signal > 1.0 else 2.0**-7
     shift = 0.25 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
@@ -120,47 +108,24 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift, cut)
 
 
-def calibrate(
-    holder: Holder,
-    candidates: Sequence[Vector],
-    *,
-    mu: float,
-    neighbours: Neighbours,
-    n_public: int,
-    prior: Prior,
-    noise: np.random.Generator,
-) -> Calibration:
-    """Choose one of some weight vectors, and fit slope and shift for its predictions; each visits the rows once.
+def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, model: int) -> Asked[Vector]:
+    """Release slope and shift of the predictions of some weights, and return the weights with them.
 
-    ``holder``: of the rows, with labels -1 and +1 as targets.
-    ``candidates``: of shape (n_weights,); released weights. The first is taken unless another has a smaller loss by
-        more than the noise of the difference.
-    ``mu``: > 0; Gaussian-DP parameter to spend on all candidates together.
+    Asked of rows with labels -1 and +1 as targets.
+
+    ``weights``: of shape (n_weights,); released.
+    ``mu``: > 0; Gaussian-DP parameter to spend.
+    ``model``: which of several it is.
     """
-    design = _design(prior)
-    mechanism = _mechanism(design, math.sqrt(len(candidates)) / mu, neighbours)
-    bits = round(math.log2(mechanism.tick / _TICK))
-    fits = []
-    for candidate in candidates:
-        counts = BinnedMargins(holder.weights(candidate))
-        noisy = holder.release(counts, mechanism, noise, ticks=lambda counts: (design.matrix @ counts.ravel()) >> bits)
-        fits.append(_fit(design, noisy, mechanism.noise_std, n_public))
-    chosen = 0
-    for place, fit in enumerate(fits):
-        if (
-            place
-            and fit.loss + math.hypot(fit.loss_std, fits[0].loss_std) < fits[0].loss
-            and fit.loss < fits[chosen].loss
-        ):
-            chosen = place
-    return Calibration(chosen, fits[chosen].slope, fits[chosen].shift, (mechanism.event,) * len(fits))
-
-
-class _Fit(NamedTuple):
-    slope: float
-    shift: float
-    loss: float  # of a row after the calibration, each row's cut; noisy
-    loss_std: float
+    mechanism = SharedCounts(prior, 1.0 / mu, facts.neighbours)
+    noisy = yield Release(_WORDS, BinnedMargins(weights), mechanism)
+    found = cache(lambda: _fit(_design(prior), noisy, mechanism.grid.noise_std, facts.n_samples))
+    slope: float = yield Keep(SLOPES, lambda: found()[0], partial(number, above=0.0), 1.0, model)
+    shift = yield Keep(SHIFTS, lambda: found()[1], number, 0.0, model)
+    moved: Vector = slope * weights
+    if facts.constant > 0.0:
+        moved[-1] += shift / facts.entry
+    return moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,15 +143,40 @@ class BinnedMargins(RowSum):
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
         binned_margins(rows, views[0], self.w, _NODES, _PARTS, lo, hi, total)
 
+    def protected(self, exact: Ticks, mechanism: "SharedCounts") -> Ticks:
+        ticks: Ticks = (_design(mechanism.prior).matrix @ exact.ravel()) >> mechanism.bits
+        return ticks
 
-def _mechanism(design: "_Design", multiplier: float, neighbours: Neighbours) -> GridGaussian:
-    """Return the mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
-    # a replaced person may have fewer rows than before: then some columns come, and none goes
-    replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
-    gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
-    tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
-    coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
-    return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
+
+@dataclass(frozen=True)
+class SharedCounts:
+    """The mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
+
+    prior: Prior  # A follows from it
+    noise_multiplier: float
+    neighbours: Neighbours
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(self.noise_multiplier)
+
+    @cached_property
+    def grid(self) -> GridGaussian:
+        design, neighbours, multiplier = _design(self.prior), self.neighbours, self.noise_multiplier
+        # a replaced person may have fewer rows than before: then some columns come, and none goes
+        replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
+        gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
+        tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
+        coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
+        return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
+
+    @property
+    def bits(self) -> int:
+        """By how many binary digits ticks are coarser than the finest ones."""
+        return round(math.log2(self.grid.tick / _TICK))
+
+    def release(self, ticks: Ticks, noise: np.random.Generator) -> tuple[Vector, GaussianEvent]:
+        return self.grid.release(ticks, noise)
 
 
 @dataclass(frozen=True)
@@ -199,11 +189,6 @@ class _Design:
     # The longest column, and the widest distance of two.
     longest: float
     widest_gap: float
-
-    def loss_of(self, slope: float, shift: float) -> Vector:
-        """Return what the release is multiplied by for the sum of the rows' losses, each cut."""
-        z = slope * _NODES + shift
-        return np.asarray(np.minimum(np.logaddexp(0.0, np.concatenate([z, -z])), _LONGEST_LOSS) @ self.inverse)
 
 
 @lru_cache(maxsize=256)
@@ -258,8 +243,8 @@ def _strategy(workload: Vector) -> Vector:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
 
 
-def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> _Fit:
-    """Return the mean of log slope and shift, given the noisy sums and the prior.
+def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> tuple[float, float]:
+    """Return the slope (of the mean of its logarithm) and the mean shift, given the noisy sums and the prior.
 
     On a grid that covers the prior first, then on two finer ones around the mean.
     """
@@ -279,9 +264,7 @@ def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> _Fi
         weight /= weight.sum()
         centre, spread = _mean_and_spread(weight.sum(axis=1), slopes, spread)
         middle, width = _mean_and_spread(weight.sum(axis=0), shifts, width)
-    slope = math.exp(centre)
-    losses = design.loss_of(slope, middle)
-    return _Fit(slope, middle, float(losses @ noisy) / n_public, noise_std * float(np.linalg.norm(losses)) / n_public)
+    return math.exp(centre), middle
 
 
 def _squares(vectors: Vector, covariances: Vector) -> Vector:

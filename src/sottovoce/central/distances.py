@@ -23,27 +23,26 @@ Proof: ``docs/privacy/refinement.md``.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, TARGET
-from sottovoce.central.data.targets import CountBelow, Targets
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.scales import noisy_count
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
+from sottovoce.central.scales import median
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["Distances", "clip_grid", "histogram_mechanism", "location_event", "release_distances", "release_location"]
+__all__ = ["Distances", "clip_grid", "distances", "histogram_mechanism", "label_location"]
 
+_WORDS: Final = "histograms of the signed distances of labels from the location and, later, from predictions, noisy"
 _LOCATION_COUNTS: Final = 12
 _BINS: Final = 12  # of each sign: the smallest edge is 1 / 2048 of the largest
 _BELIEVED: Final = 3.0  # standard deviations from which a count is more than noise
@@ -51,28 +50,10 @@ _BIAS: Final = 8.0  # kappa
 _KEPT: Final = 0.7  # share of the rows that a clip leaves as they are, at least
 
 
-def location_event(mu: float) -> RepeatedEvent:
-    return RepeatedEvent(GaussianEvent(1.0 / (mu / math.sqrt(_LOCATION_COUNTS))), _LOCATION_COUNTS)
-
-
-def release_location(
-    holder: Holder,
-    targets: Targets,
-    *,
-    n_public: int,
-    bound: float,
-    neighbours: Neighbours,
-    mu: float,
-    noise: np.random.Generator,
-) -> tuple[float, Event]:
-    """Release a median of labels within ``bound`` of 0, on a grid of 2 bound / 4096, and what it cost."""
+def label_location(n_public: int, bound: float, neighbours: Neighbours, mu: float) -> Asked[float]:
+    """Release a median of labels within ``bound`` of 0."""
     counting = counts_mechanism(1, neighbours.count, mu / math.sqrt(_LOCATION_COUNTS))
-    low, high = -bound, bound
-    for _ in range(_LOCATION_COUNTS):
-        middle = 0.5 * (low + high)
-        count = noisy_count(holder, CountBelow(targets, middle), counting, noise)
-        low, high = (low, middle) if count >= 0.5 * n_public else (middle, high)
-    return 0.5 * (low + high), location_event(mu)
+    return (yield from median(n_public, bound, counting, "location of the labels (a median), noisy"))
 
 
 def clip_grid(widest: float) -> Vector:
@@ -120,26 +101,15 @@ def histogram_mechanism(neighbours: Neighbours, mu: float) -> GridGaussian:
     return counts_mechanism(2 * _BINS, neighbours.square_factor, mu)
 
 
-def release_distances(
-    holder: Holder,
-    w: Vector | None,
-    *,
-    widest: float,
-    neighbours: Neighbours,
-    mu: float,
-    noise: np.random.Generator,
-) -> tuple[Distances, GaussianEvent]:
+def distances(w: Vector | None, widest: float, neighbours: Neighbours, mu: float) -> Asked[Distances]:
     """Release the histogram of signed distances; those beyond ``widest``, and NaN, count as ``widest``.
 
     ``w``: of shape (n_weights,); released; distances are from what it predicts. None: from 0.
     ``widest``: > 0; public.
     """
     mechanism = histogram_mechanism(neighbours, mu)
-    noisy = holder.release(
-        CountDistances(w, widest), mechanism, noise,
-        ticks=lambda counts: to_ticks(counts.astype(np.float64), mechanism.tick),
-    )  # fmt: skip
-    return Distances(clip_grid(widest), noisy[_BINS:], noisy[:_BINS], mechanism.noise_std), mechanism.event
+    noisy = yield Release(_WORDS, CountDistances(w, widest), mechanism)
+    return Distances(clip_grid(widest), noisy[_BINS:], noisy[:_BINS], mechanism.noise_std)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +124,13 @@ class CountDistances(RowSum):
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
         return (2 * _BINS,)
+
+    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
+        return to_ticks(exact.astype(np.float64), mechanism.tick)
+
+    def within(self, part: Part) -> "CountDistances":
+        """Return the same: predictions are made in double precision."""
+        return self if self.w is None else replace(self, w=np.broadcast_to(self.w, part.n_weights))
 
     def on(self, part: Part) -> Ticks:
         """Count the rows of a part; the table is read for predictions only."""

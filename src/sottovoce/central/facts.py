@@ -1,31 +1,23 @@
 """The public facts about one training run, checked once; every plan is made from them."""
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
-
-from sottovoce._validation import magnitude, number, privacy_budget, whole_number
+from sottovoce._validation import number, privacy_budget, whole_number
+from sottovoce.central.core import Asked
 from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.released_norm import NormRelease, ReleasedNorm, largest_norm
+from sottovoce.central.released_norm import NormRelease, largest_norm
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event
 from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.privacy.unit import checked_max_rows
 
-if TYPE_CHECKING:
-    from sottovoce.central.data.holder import Holder
-
-__all__ = ["HARDLY_ANY_NOISE", "NORM", "TrainingFacts"]
+__all__ = ["HARDLY_ANY_NOISE", "TrainingFacts"]
 
 HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
-NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
-_MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,20 +89,16 @@ class TrainingFacts:
         """Share of mu^2 that this release takes."""
         return 0.0 if self.norm_release is None else self.norm_release.share
 
-    @property
-    def norm_events(self) -> tuple[Event, ...]:
-        return () if self.norm_release is None else (self.norm_release.event,)
+    def norm(self) -> Asked[float | None]:
+        """Release a bound on the lengths of measured rows: noisy, or without privacy the largest; None where public."""
+        if not self.releases_norm:
+            return None
+        return (yield from largest_norm() if self.norm_release is None else self.norm_release.asks())
 
     @property
-    def norm_releases(self) -> tuple[str, ...]:
-        return () if self.norm_release is None else (_MOST_KEEP,)
-
-    def release_norm(self, holder: "Holder", noise: Callable[[], np.random.Generator]) -> ReleasedNorm:
-        """Return a bound on the lengths of measured rows: noisy, or without privacy the largest."""
-        return largest_norm(holder) if self.norm_release is None else self.norm_release.release(holder, noise())
-
-    def norm_chosen(self, released: Mapping[str, object]) -> dict[str, object]:
-        return {NORM: magnitude(NORM, released.get(NORM))} if self.releases_norm else {}
+    def entry(self) -> float:
+        """Entry of the intercept's column in a row as solvers see it; 0 where there is none."""
+        return RowUnit(1.0, self.constant).entry
 
     @cached_property
     def alpha_scaled(self) -> float:

@@ -127,6 +127,10 @@ class Curvature:
         self._penalty = penalty
 
     @property
+    def n_weights(self) -> int:
+        return len(self._values)
+
+    @property
     def largest(self) -> float:
         return float(self._values[-1])
 
@@ -195,7 +199,7 @@ class NewtonSteps:
         self._v: Vector | None = None
         self._last: tuple[Vector, Vector] | None = None
         self._factor = schedule.most_step * schedule.smoothness
-        self.point: Vector = np.zeros(schedule.n_weights)
+        self.point: Vector = np.zeros(curvature.n_weights)
         self.share = self._first
 
     def take(self, moved: Vector, noise_std: float) -> None:

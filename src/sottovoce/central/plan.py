@@ -1,32 +1,23 @@
 """The frozen plan: made from public facts before any data are read; it scales the noise and it is accounted."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._notebook import html_table, plan_rows
 from sottovoce._numerics import Vector
-from sottovoce.central.data.holder import Holder, LocalHolder, hold
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import LABEL, TARGET, WEIGHT
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import Given, Targets
-from sottovoce.central.facts import NORM, TrainingFacts
-from sottovoce.central.parallel import Team
-from sottovoce.central.released_norm import ReleasedNorm
+from sottovoce.central.core import Asked, replay
+from sottovoce.central.data.operation import Change
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.unit import unit_of
-from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["Fit", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows"]
-
-Progress = Callable[[int, int], None]  # steps done of all models, and their number
-Report = Callable[[int], None]  # steps done of one model
+__all__ = ["LeastSquares", "Plan", "Solution", "most_rows"]
 
 _MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
 
@@ -52,10 +43,9 @@ class Solution:
 
     weights: Vector  # of shape (n_models, n_weights); for rows of norm at most 1, the intercept's weight last
     n_steps: int  # noisy steps of one model (passes or mini-batches), or epochs of a run without noise
-    event: Event  # what the mechanisms emitted, composed
-    chosen: dict[str, object]  # what public rules made of the noisy releases, for the receipt
     offset: float = 0.0  # released location of the labels, to be added to every prediction
     least_squares: LeastSquares | None = None  # for confidence intervals, from solvers that can tell
+    norm: float | None = None  # released bound on the norm of a row, where none is public
 
 
 T = TypeVar("T")
@@ -124,10 +114,15 @@ class Plan(ABC):
     def __post_init__(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
         """Check the solver's own options."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def event(self) -> Event:
-        """What the run will cost at most; the run's own events are checked against it."""
+        """What the run will cost at most; the run's own event is checked against it."""
+        return replay(self.asks).event
+
+    @cached_property
+    def releases(self) -> tuple[str, ...]:
+        """What the statement covers, for the receipt."""
+        return tuple(replay(self.asks).words)
 
     def settle(self) -> None:
         """Compute all that the noise follows from, or refuse: a plan that cannot be met fails before data are read.
@@ -142,82 +137,33 @@ class Plan(ABC):
     def check_size(self, n_rows: int) -> None:  # noqa: B027 - most plans follow any number of rows
         """Refuse a number of rows for which the plan cannot be followed, before noise is drawn."""
 
-    def solve(
-        self,
-        rows: Rows,
-        targets: Sequence[Vector],
-        streams: Streams,
-        team: Team,
-        progress: Progress,
-        row_weights: Vector | None = None,
-        persons: NDArray[np.int64] | None = None,
-        norm: ReleasedNorm | None = None,
-    ) -> Solution:
-        """Train one model for each target on ``rows`` in memory, which were cut to ``norm`` where that was released."""
-        holder = hold(rows, targets, team, row_weights=row_weights, persons=persons)
-        return self.solve_held(
-            holder, Given(len(targets)), streams, progress,
-            weighted=row_weights is not None, grouped=persons is not None, norm=norm,
-        )  # fmt: skip
-
-    def solve_held(
-        self,
-        holder: Holder,
-        targets: Targets,
-        streams: Streams,
-        progress: Progress,
-        *,
-        weighted: bool = False,
-        grouped: bool = False,
-        norm: ReleasedNorm | None = None,
-    ) -> Solution:
-        """Train one model for each target on scaled rows as planned.
+    def asks(self, scaled: Callable[[float | None], Change] | None = None) -> Asked[Solution]:
+        """Train one model for each target: the whole run, from rows whose lengths were measured.
 
         Parameters
         ----------
-        holder : Holder
-            Of rows that are scaled, and cut to ``norm`` where that was released; with labels, and weights if any.
-        targets : Targets
-        streams : Streams
-        progress : callable
-        weighted : bool, default=False
-            Whether rows have weights.
-        grouped : bool, default=False
-            Whether the unit is a person of several rows.
-        norm : ReleasedNorm or None, default=None
+        scaled : callable or None
+            Makes what cuts rows to their bound, from the released one where none is public. A replay needs none.
         """
-        spent = () if norm is None or norm.event is None else (norm.event,)
-        solution = self.train(Fit(holder, targets, streams, progress, weighted, grouped, spent))
-        return solution if norm is None else replace(solution, chosen={NORM: norm.value, **solution.chosen})
+        norm = yield from self.facts.norm()
+        if scaled is not None:
+            yield scaled(norm)
+        solution = yield from self.train()
+        return replace(solution, norm=norm)
 
     @abstractmethod
-    def train(self, fit: "Fit") -> Solution:
-        """Train one model for each target, from what there is during a fit."""
+    def train(self) -> Asked[Solution]:
+        """Train on scaled rows: the releases of the solver, one after the other."""
 
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return event and `Solution.chosen` of a run that released these values: what a receipt is checked against.
-
-        Parameters
-        ----------
-        released : dict
-            `Solution.chosen` of that run. What follows from others of its values by a rule is computed again.
-
-        Raises
-        ------
-        ParameterError
-            If a value is missing, or is none that a run releases.
-        """
-        return self.event, {}
+    def solution(self, weights: Sequence[Vector], n_steps: int, *, offset: float = 0.0) -> Solution:
+        """Return the solution of some models, one after the other, or of all at once."""
+        found = np.concatenate([np.atleast_2d(each) for each in weights])
+        return Solution(np.broadcast_to(found, (len(found), self.n_weights)).copy(), n_steps, offset)
 
     @property
     @abstractmethod
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
-
-    @property
-    @abstractmethod
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
 
     @property
     def promised_epsilon(self) -> float:
@@ -270,60 +216,3 @@ class Plan(ABC):
         for name in options:
             if getattr(self, name) is not None:
                 check(name, getattr(self, name), **limits)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What there is during a fit."""
-
-    holder: Holder  # of the rows, their labels and all that is remembered of them
-    targets: Targets  # what each model is trained on
-    streams: Streams
-    progress: Progress  # told how many steps of all models are done, and their number
-    weighted: bool = False  # whether rows have weights
-    grouped: bool = False  # whether the unit is a person, of several rows perhaps
-    spent_before: tuple[Event, ...] = ()  # what the bound on the rows has cost
-
-    @property
-    def noise(self) -> np.random.Generator:
-        return self.streams.generator(Purpose.NOISE)
-
-    def each_model(self, n_steps: int, train: Callable[[int, Report], Vector]) -> Vector:
-        """Train one model of ``n_steps`` for each target, one after the other; return their weights, one a line."""
-        n_models = self.targets.n_models
-
-        def train_one(model: int) -> Vector:
-            return train(model, lambda step: self.progress(model * n_steps + step, n_steps * n_models))
-
-        return np.stack([train_one(model) for model in range(n_models)])
-
-    # --- for solvers that visit rows in another order than theirs: rows in this process, in memory
-
-    def each_target(self, n_steps: int, train: Callable[[Vector, Report], Vector]) -> Vector:
-        """Do the same as `each_model`, with the target of each model."""
-        return self.each_model(n_steps, lambda model, report: train(self.target(model), report))
-
-    @property
-    def part(self) -> Part:
-        assert isinstance(self.holder, LocalHolder)
-        return self.holder.part
-
-    @property
-    def rows(self) -> Rows:
-        return self.part.rows
-
-    @property
-    def team(self) -> Team:
-        return self.part.team
-
-    def target(self, model: int) -> Vector:
-        return self.targets.of(self.part.memory.whole(LABEL), model)
-
-    @property
-    def current_target(self) -> Vector:
-        return self.part.memory.whole(TARGET)
-
-    @property
-    def row_weights(self) -> Vector | None:
-        """The weights of the rows over their public bound, within [0, 1]; None where rows have none."""
-        return self.part.memory.whole(WEIGHT) if self.weighted else None

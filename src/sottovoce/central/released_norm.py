@@ -26,18 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce._validation import LARGEST, SMALLEST, magnitude
+from sottovoce.central.core import Asked, Keep, Release, Unprotected
 from sottovoce.central.data.operation import Columns, Count, Operation, Ticks
 from sottovoce.central.data.row_memory import LENGTH
-from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
 from sottovoce.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sottovoce.central.data.holder import Holder
     from sottovoce.central.data.part import Part
 
-__all__ = ["FALLBACK", "NormRelease", "ReleasedNorm", "largest_norm"]
+__all__ = ["FALLBACK", "MOST_KEEP", "NORM", "NormRelease", "largest_norm"]
+
+NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
+MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
 
 FALLBACK: Final = 1.0  # the bound where nothing can be seen
 _FARTHEST: Final = 166  # powers of 2 on either side of 1: 2^166 is 9.4e49
@@ -53,14 +55,6 @@ _WANTED: Final = 30.0  # number of rows over the noise of a count, for which mor
 _BELIEVED, _BELIEVED_FAR = 4.5, 5.5  # standard deviations from which the fullest bin, and others, are more than noise
 _KEPT: Final = 0.9  # share of the rows that keep the bound
 _CERTAIN: Final = 1.0  # standard deviations of a count that are taken off it: longer rows have to be seen
-
-
-@dataclass(frozen=True)
-class ReleasedNorm:
-    """A bound on the norm of a row that follows from the data, and what its release cost; None without privacy."""
-
-    value: float
-    event: GaussianEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -86,20 +80,14 @@ class NormRelease:
         size = CountLengths.size
         return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
 
-    @property
-    def event(self) -> GaussianEvent:
-        return self.mechanism.event
-
-    def release(self, holder: "Holder", noise: np.random.Generator) -> ReleasedNorm:
+    def asks(self) -> Asked[float]:
         """Release a bound that most rows keep; it is within the range of public numbers.
 
-        ``holder``: of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
+        Asked of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
         """
-        noisy = holder.release(
-            CountLengths(), self.mechanism, noise,
-            ticks=lambda counts: to_ticks(counts.astype(np.float64), self.mechanism.tick),
-        )  # fmt: skip
-        return ReleasedNorm(self._chosen(noisy), self.event)
+        noisy = yield Release(MOST_KEEP, CountLengths(), self.mechanism)
+        kept: float = yield Keep(NORM, lambda: self._chosen(noisy), magnitude, FALLBACK)
+        return kept
 
     def _chosen(self, noisy: Vector) -> float:
         ends = np.cumsum([_BINS // width for width in _WIDTHS])[:-1]
@@ -146,11 +134,16 @@ class LargestLength(Operation[float]):
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         return isinstance(answer, float) and answer >= 0.0
 
+    def blank(self) -> float:
+        return 0.0
 
-def largest_norm(holder: "Holder") -> ReleasedNorm:
+
+def largest_norm() -> Asked[float]:
     """Return the largest norm without privacy, within the range of public numbers; 1 where all rows are zero."""
-    most = holder.ask(LargestLength())
-    return ReleasedNorm(min(max(most, SMALLEST), LARGEST) if most > 0.0 else FALLBACK)
+    most = yield Release("", LargestLength(), Unprotected())
+    found = min(max(float(most), SMALLEST), LARGEST) if most > 0.0 else FALLBACK
+    kept: float = yield Keep(NORM, found, magnitude, FALLBACK)
+    return kept
 
 
 def _counts(norms: Vector) -> Ticks:

@@ -1,7 +1,7 @@
 """What solvers share whose steps use Poisson samples of the rows, mini-batch DP-SCD and DP-SGD."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,19 +12,45 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central import sampling
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.plan import Fit
-from sottovoce.central.sampling import refuse_rare_samples, sampled_noise, sampled_steps
+from sottovoce.central.core import Asked, Release, replay
+from sottovoce.central.data.operation import Columns, Operation, are_ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.kernels.rows import MOST_TICKS
+from sottovoce.central.sampling import refuse_rare_samples, sampled_noise
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import SteppedPlan
+from sottovoce.central.stepped_plan import AFTER_STEPS, State, SteppedPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent
+from sottovoce.losses import Loss
+from sottovoce.privacy.events import Event
 from sottovoce.randomness import Purpose
 
-__all__ = ["AddTerms", "SampledPlan"]
+__all__ = ["SampledPlan", "SampledSum"]
 
-# kernel(w, clip, ticks_per_unit, batch, lo, hi, total) adds the clipped terms of the rows batch[lo:hi] at w
-AddTerms = Callable[[NDArray[Any], float, float, NDArray[np.int64], int, int, Ticks], None]
+
+@dataclass(frozen=True, eq=False)
+class SampledSum(Operation[Ticks]):
+    """The sum of the clipped terms of a Poisson sample of the rows; the holder draws it, and nobody sees it."""
+
+    loss: Loss
+    w: NDArray[Any]  # of shape (n_weights,); released
+    clip: float  # bound on a row's term
+    ticks_per_unit: float
+    sampling_rate: float = 1.0
+
+    @abstractmethod
+    def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
+        """Return what adds the terms of the rows batch[lo:hi] at ``w`` to a total."""
+
+    def on(self, part: Part) -> Ticks:
+        batch = sampling.poisson_sample(part.n_samples, self.sampling_rate, part.coins.generator(Purpose.SAMPLING))
+        add = self.terms(part, part.weights(self.w))
+        return part.team.total(
+            lambda lo, hi, total: add(batch, lo, hi, total),
+            len(batch), part.work * self.sampling_rate, np.zeros(part.n_weights, np.int64),
+        )  # fmt: skip
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return are_ticks(answer, (columns.n_weights,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +81,22 @@ class SampledPlan(SteppedPlan):
         """Probability that a step uses a given row."""
         return min(1.0, self.expected_size / self.n_samples)
 
+    @cached_property
+    def before(self) -> tuple[Event, ...]:
+        """What is released before the steps."""
+
+        def asks() -> Asked[None]:
+            yield from self.facts.norm()
+            yield from self.scales()
+
+        return (replay(asks).event,)
+
     @property
     def noise_multiplier(self) -> float:
         """Noise of a step divided by its sensitivity: the least that keeps the budget of the whole run."""
         return sampled_noise(
-            self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.epsilon, self.delta, self.mu_steps
+            self.before, self.sampling_rate, self.n_steps * self.n_models, self.epsilon, self.delta, self.mu_steps
         )
-
-    @property
-    def event(self) -> Event:
-        return sampled_steps(self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.noise_multiplier)
 
     def steps_for(self, scales: Scales) -> int:
         """Return the number of steps, which follows from public facts alone."""
@@ -74,36 +106,20 @@ class SampledPlan(SteppedPlan):
         """Return the noise of a step divided by its sensitivity, which follows from public facts alone."""
         return self.noise_multiplier
 
-    def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
-        return (RepeatedEvent(PoissonSampledEvent(self.sampling_rate, event), n_steps),) * self.n_models
-
     def share_of_clip(self, step: int) -> float:
         """Return the clip of a step over that of the first one."""
         return 1.0
 
     @abstractmethod
-    def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
-        """Return the kernel that makes the terms for one target, with what it remembers of the rows."""
+    def terms(self, w: Vector, scales: Scales, sums: ClippedSum) -> SampledSum:
+        """Return what a step asks of a sample of the rows."""
 
     @abstractmethod
     def moved(self, point: Vector, noisy: Vector) -> Vector: ...
 
-    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        kernel, point = self.kernel(fit.rows, fit.current_target, scales), np.zeros(self.n_weights)
-        first_clip = sums.clip
-        for step in range(self.n_steps):
-            clip = first_clip * self.share_of_clip(step)
-            if clip != sums.clip:
-                sums = clipped_sum(self.neighbours, clip, self.noise_multiplier)
-            noisy, _ = sums.mechanism.release(self._sum(fit, kernel, point, sums), fit.noise)
-            point = self.moved(point, noisy)
-            yield point
-
-    def _sum(self, fit: Fit, kernel: AddTerms, point: Vector, sums: ClippedSum) -> Ticks:
-        rows, rate = fit.rows, self.sampling_rate
-        batch = sampling.poisson_sample(rows.n_samples, rate, fit.streams.generator(Purpose.SAMPLING))
-        w, clip, ticks_per_unit = rows.weights(point / self.unit), sums.clip, sums.ticks_per_unit
-        return fit.team.total(
-            lambda lo, hi, total: kernel(w, clip, ticks_per_unit, batch, lo, hi, total),
-            len(batch), rows.work * rate, np.zeros(self.n_weights, np.int64),
-        )  # fmt: skip
+    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
+        share = self.share_of_clip(number)
+        if share != 1.0:
+            sums = clipped_sum(self.neighbours, sums.clip * share, sums.mechanism.noise_multiplier)
+        noisy = yield Release(AFTER_STEPS, self.terms(state[0] / self.unit, scales, sums), sums.mechanism, done)
+        return (self.moved(state[0], noisy),)

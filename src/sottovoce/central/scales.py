@@ -11,28 +11,30 @@ Proofs: ``docs/privacy/dp_scd.md``.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import numpy as np
 from scipy.special import ndtri
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.holder import Holder
+from sottovoce._validation import number
+from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.lengths import CountWithin
-from sottovoce.central.data.operation import Operation, Ticks
-from sottovoce.central.data.targets import CountBelow, CountNear, Targets
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.central.data.operation import Count
+from sottovoce.central.data.targets import CountBelow, CountNear
+from sottovoce.central.released_norm import MOST_KEEP
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = [
-    "noisy_count",
-    "norm_counts",
-    "number_of_counts",
-    "release_label_location_and_scale",
-    "release_row_norm",
-]
+__all__ = ["LABEL", "LOCATION", "NORM", "label_location_and_scale", "median", "most_rows_bound", "number_of_counts"]
 
+# names in the receipt
+NORM: Final = "bound of most rows, in units of data_norm (noisy)"
+LOCATION: Final = "label location, from the middle of the bounds (noisy)"
+LABEL: Final = "label scale (noisy)"
+
+_OF_LABELS: Final = "location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy"
 _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two edges a factor of 2
 _LOCATION_STEPS: Final = 12
 _SCALE_STEPS: Final = 5  # enough to bisect the 25 edges
@@ -46,13 +48,7 @@ def number_of_counts(*, located: bool) -> int:
     return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
 
 
-def norm_counts(mu: float) -> RepeatedEvent:
-    return RepeatedEvent(GaussianEvent(math.sqrt(_SCALE_STEPS) / mu), _SCALE_STEPS)
-
-
-def release_row_norm(
-    holder: Holder, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
-) -> tuple[float, RepeatedEvent]:
+def most_rows_bound(n_public: int, neighbours: Neighbours, mu: float) -> Asked[float]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
     Most are 98 % where the noise allows it, and never fewer than 80 %. The bound is on a geometric grid with two edges
@@ -61,58 +57,48 @@ def release_row_norm(
     """
     counting = _counting(_SCALE_STEPS, neighbours, mu)
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
-
-    def inside(edge: float) -> bool:
-        count = noisy_count(holder, CountWithin(edge * _ROUNDED), counting, noise)
-        return count >= share * n_public + counting.noise_std
-
-    edge = _first_edge(_GRID, inside)
-    return edge if edge <= _LOOSE else 1.0, RepeatedEvent(counting.event, _SCALE_STEPS)
+    enough = share * n_public + counting.noise_std
+    edge = yield from _first_edge(_GRID, lambda edge: CountWithin(edge * _ROUNDED), enough, counting, MOST_KEEP)
+    bound = edge if edge <= _LOOSE else 1.0
+    kept: float = yield Keep(NORM, bound, partial(number, above=0.0, at_most=1.0), 1.0)
+    return kept
 
 
-def release_label_location_and_scale(
-    holder: Holder,
-    targets: Targets,
-    *,
-    n_public: int,
-    bound: float,
-    located: bool,
-    neighbours: Neighbours,
-    mu: float,
-    noise: np.random.Generator,
-) -> tuple[float, float, Event]:
+def median(n_public: int, bound: float, counting: GridGaussian, words: str) -> Asked[float]:
+    """Release a median of labels within ``bound`` of 0, on a grid of 2 bound / 4096, by noisy bisection."""
+    low, high = -bound, bound
+    for _ in range(_LOCATION_STEPS):
+        middle = 0.5 * (low + high)
+        (count,) = yield Release(words, CountBelow(middle), counting)
+        low, high = (low, middle) if count >= 0.5 * n_public else (middle, high)
+    kept: float = yield Keep(LOCATION, 0.5 * (low + high), partial(number, at_least=-bound, at_most=bound), 0.0)
+    return kept
+
+
+def label_location_and_scale(
+    n_public: int, bound: float, neighbours: Neighbours, mu: float, *, located: bool
+) -> Asked[tuple[float, float]]:
     """Release a median of the labels and a 90 % quantile of the distances from it, by noisy bisection.
 
-    ``targets``: those of the first model are each within ``bound`` of 0.
-    ``bound``: > 0; public bound on the absolute labels.
+    ``bound``: > 0; public bound on the absolute labels: targets of the first model are each within it.
     ``located``: False takes 0 for the median and spends all on the scale.
 
-    The location is on a grid of 2 bound / 4096 within the bounds, and 0 when not ``located``. The scale is on a
-    geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the noise is too
-    large for that quantile, it is what a nearer one says of it for a normal law, at most the widest.
+    The scale is on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where
+    the noise is too large for that quantile, it is what a nearer one says of it for a normal law, at most the widest.
     """
-    n_counts = number_of_counts(located=located)
-    counting = _counting(n_counts, neighbours, mu)
-
-    def enough(inside: Operation[Ticks], share: float) -> bool:
-        return noisy_count(holder, inside, counting, noise) >= share * n_public
-
-    location = 0.0
+    counting = _counting(number_of_counts(located=located), neighbours, mu)
     if located:
-        low, high = -bound, bound
-        for _ in range(_LOCATION_STEPS):
-            middle = 0.5 * (low + high)
-            if enough(CountBelow(targets, middle), 0.5):
-                high = middle
-            else:
-                low = middle
-        location = 0.5 * (low + high)
+        location = yield from median(n_public, bound, counting, _OF_LABELS)
+    else:
+        location = yield Keep(LOCATION, 0.0, partial(number, at_least=0.0, at_most=0.0), 0.0)
     widest = bound + abs(location)
     # with much noise the tail cannot be told from nothing: a nearer quantile, and its ratio for a normal law
     share = min(_QUANTILE, max(0.5, 1.0 - 2.0 * counting.noise_std / n_public))
     ratio = float(ndtri(0.5 + 0.5 * _QUANTILE) / ndtri(0.5 + 0.5 * share))
-    scale = _first_edge(widest * _GRID, lambda edge: enough(CountNear(targets, location, edge), share))
-    return location, min(ratio * scale, widest), RepeatedEvent(counting.event, n_counts)
+    edges = widest * _GRID
+    scale = yield from _first_edge(edges, partial(CountNear, location), share * n_public, counting, _OF_LABELS)
+    kept = yield Keep(LABEL, min(ratio * scale, widest), partial(number, above=0.0), widest)
+    return location, kept
 
 
 def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
@@ -124,18 +110,13 @@ def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     return GridGaussian(count + (rounding_norm(1, tick) if tick > 1.0 else 0.0), multiplier, tick)
 
 
-def noisy_count(holder: Holder, inside: Operation[Ticks], counting: GridGaussian, noise: np.random.Generator) -> float:
-    ticks = lambda count: to_ticks(count.astype(np.float64), counting.tick)  # noqa: E731
-    return float(holder.release(inside, counting, noise, ticks=ticks)[0])
-
-
-def _first_edge(edges: Vector, enough: Callable[[float], bool]) -> float:
-    """Return the first of 25 edges that is ``enough``, by bisection; the last one is taken to be."""
+def _first_edge(
+    edges: Vector, count: Callable[[float], Count], enough: float, counting: GridGaussian, words: str
+) -> Asked[float]:
+    """Return the first of 25 edges with ``enough`` rows, by bisection; the last one is taken to have them."""
     first, last = 0, len(edges) - 1  # the answer is one of edges[first..last]
     for _ in range(_SCALE_STEPS):
         place = (first + last) // 2
-        if enough(float(edges[place])):
-            last = place
-        else:
-            first = min(place + 1, last)
+        (noisy,) = yield Release(words, count(float(edges[place])), counting)
+        first, last = (first, place) if noisy >= enough else (min(place + 1, last), last)
     return float(edges[last])

@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -10,36 +9,40 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude
-from sottovoce.central.calibration import Calibration
+from sottovoce.central.core import Asked, Tell
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.plan import Fit, Report, Solution
+from sottovoce.central.plan import Solution
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["FirstOrderPlan", "SteppedPlan"]
+__all__ = ["FirstOrderPlan", "State", "SteppedPlan", "unshortened"]
+
+State = tuple[Vector, ...]
+AFTER_STEPS: Final = "the weights after every step (the model is an average of them)"
 
 _HORIZON: Final = 8.0  # c, for losses with a bound on |l'|
 _HORIZON_SQUARED: Final = 4.0  # c, for squared loss
 
 
 class SteppedPlan(ScaledPlan):
-    """Plan of a solver that releases clipped sums, step by step; the solver says how a step is taken (`iterates`)."""
+    """Plan of a solver that releases clipped sums, step by step; the solver says how a step is taken (`step`)."""
 
     # Share of the released points, the last ones, that a model is averaged over.
     averaged: ClassVar[float]
-    # Columns of dual variables, which are zeros when a model is begun, and how many numbers each has for a row.
-    duals: ClassVar[tuple[tuple[str, int | None], ...]] = ()
+    # Where steps begin: the point itself, and whatever else a step needs. One entry stands for all weights.
+    start: ClassVar[State] = (np.zeros(1),)
+    # Whether n_models models are trained one after the other, each with a share of the budget.
+    one_by_one: ClassVar[bool] = True
+
+    @property
+    def duals(self) -> tuple[tuple[str, int | None], ...]:
+        """Columns of dual variables, zeros when a model is begun, and how many numbers each has for a row."""
+        return ()
 
     @property
     def unit(self) -> float:
         """What a released point is divided by to be weights: v is alpha n times as long."""
         return self.alpha_scaled * self.n_samples
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        steps = "the weights after every step (the model is an average of them)"
-        return (*self.scale_releases, steps, *self.calibration_releases)
 
     @abstractmethod
     def steps_for(self, scales: Scales) -> int: ...
@@ -59,40 +62,46 @@ class SteppedPlan(ScaledPlan):
         """Return how a step is released: its clip, and the mechanism that is made for it."""
         return clipped_sum(self.neighbours, self.clip_for(scales), self.multiplier_for(scales))
 
+    def told(self, scales: Scales) -> dict[str, object]:
+        """Return what follows from the scales by a public rule, for the receipt."""
+        return {}
+
     @abstractmethod
-    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Take the steps for the model at work, each a release of ``sums``; yield the released points."""
+    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
+        """Take a step for the model at work; ``done`` is what a progress bar is told with it."""
 
-    def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
-        return (RepeatedEvent(event, n_steps * self.n_models),)
+    def train(self) -> Asked[Solution]:
+        scales = yield from self.scales(keeps_whole=not self.one_by_one and self.is_noisy)
+        n_points, sums = self.points_for(scales), self.sums_for(scales)
+        for name, value in self.told(scales).items():
+            yield Tell(name, value)
+        averaged, n_targets, weights = max(1, round(self.averaged * n_points)), self.n_targets, []
+        for model in range(n_targets):
+            yield BeginModel(model, scales.location, self.duals)
+            state, total = self.start, np.zeros(1)
+            for number in range(n_points):
+                done = model * n_points + number + 1, n_points * n_targets
+                state = yield from self.step(number, state, scales, sums, done)
+                if number >= n_points - averaged:
+                    total = total + state[0]
+            weights.append((yield from self.finished(total / (averaged * self.unit), scales, model)))
+        return self.solution(weights, self.steps_for(scales), offset=scales.location)
 
-    def last_points(self, fit: Fit, scales: Scales, sums: ClippedSum, report: Report) -> tuple[Vector, int]:
-        """Take the steps for the model at work; return the sum of the points to average over, and their number."""
-        n_points = self.points_for(scales)
-        averaged, total = max(1, round(self.averaged * n_points)), np.zeros(1)
-        for step, point in enumerate(self.iterates(fit, scales, sums)):
-            if step >= n_points - averaged:
-                total = total + point
-            report(step + 1)
-        return total, averaged
+    @property
+    def n_targets(self) -> int:
+        return self.n_models if self.one_by_one else 1
 
-    def train(self, fit: Fit) -> Solution:
-        self.settle()  # calibrated from public facts before anything is released
-        _ = fit.noise  # the first stream to be opened, also where no scale is released
-        scales = self.release_scales(fit)
-        n_steps, sums = self.steps_for(scales), self.sums_for(scales)
-        calibrations = list[Calibration]()
+    def finished(self, weights: Vector, scales: Scales, model: int) -> Asked[Vector]:
+        """Make of the average of the last points the weights of a model, for rows as they were before shortening."""
+        found = yield from self.calibrated(weights, scales.eigenvalue, model)
+        return unshortened(found, scales.norm, self.n_features)
 
-        def train_one(model: int, report: Report) -> Vector:
-            fit.holder.ask(BeginModel(fit.targets, model, scales.location, self.duals))
-            total, averaged = self.last_points(fit, scales, sums, report)
-            return self.calibrate(fit, total / (averaged * self.unit), scales.eigenvalue, calibrations)
 
-        weights = fit.each_model(self.points_for(scales), train_one)
-        weights[:, : self.n_features] /= scales.norm
-        event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps), *self.calibration_events)
-        chosen = self.chosen(scales) | self.told(calibrations)
-        return Solution(weights, n_steps, event, chosen, offset=scales.location)
+def unshortened(weights: Vector, norm: float, n_features: int) -> Vector:
+    """Return weights for rows as they were before they were shortened to ``norm``."""
+    found = np.array(weights)
+    found[..., :n_features] /= norm
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,5 +155,5 @@ class FirstOrderPlan(SteppedPlan):
             return self.clipping_norm * (self.label_bound or 1.0)
         return self.spread * (self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else scales.label)
 
-    def chosen(self, scales: Scales) -> dict[str, object]:
-        return {"clipping norm": self.clip_for(scales), **super().chosen(scales)}
+    def told(self, scales: Scales) -> dict[str, object]:
+        return {"clipping norm": self.clip_for(scales)}

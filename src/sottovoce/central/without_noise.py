@@ -1,35 +1,72 @@
 """What solvers share that train without noise, for ``epsilon=inf``: what the private ones approach."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.plan import Fit, Plan, Solution
-from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.central.core import Asked, Keep, Release, Unprotected
+from sottovoce.central.data.operation import Columns, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.plan import Plan, Solution
 
-__all__ = ["GapPlan", "UnprotectedPlan"]
+__all__ = ["Exact", "GapPlan", "UnprotectedPlan"]
+
+
+class Exact(NamedTuple):
+    """What a training without noise ends with."""
+
+    weights: Vector
+    n_steps: int
+    gap: float = 0.0  # the bound on the distance to the optimum that was reached
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnprotectedPlan(Plan):
-    """Plan of a run without noise."""
+    """Plan of a run without noise: the whole training is one question to rows in memory, and its answer is exact."""
 
-    releases = ("the weights, unprotected",)
     takes_persons = True
     takes_released_norm = True
     proof = "none: this run is not private"
+    words: ClassVar[str] = "the weights, unprotected"
 
-    @property
-    def event(self) -> Event:
-        return NonPrivateEvent()
+    @abstractmethod
+    def exact(self, part: Part) -> Exact:
+        """Train one model on the targets of the rows."""
 
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        return self.event, {}
+    def train(self) -> Asked[Solution]:
+        found = []
+        for model in range(1 if self.joint else self.n_models):
+            yield BeginModel(model)
+            found.append((yield Release(self.words, ExactTraining(self), Unprotected())))
+        yield from self.tell(found)
+        return self.solution([one.weights for one in found], max(one.n_steps for one in found))
+
+    def tell(self, found: Sequence[Exact]) -> Asked[None]:
+        """Tell what a receipt says of the runs."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class ExactTraining(Operation[Exact]):
+    """The training of one model."""
+
+    plan: UnprotectedPlan
+
+    def on(self, part: Part) -> Exact:
+        return self.plan.exact(part)
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return type(answer) is Exact
+
+    def blank(self) -> Any:
+        return Exact(np.zeros(1), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +80,5 @@ class GapPlan(UnprotectedPlan):
     tol: float  # stop when the gap is at most this share of the objective
     max_iter: int  # cap on the number of iterations
 
-    @abstractmethod
-    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        """Return the weights for one target, the iterations done and the gap that was reached."""
-
-    def train(self, fit: Fit) -> Solution:
-        weights, steps, gaps = zip(
-            *(self.approach(fit, fit.target(model)) for model in range(fit.targets.n_models)), strict=True
-        )
-        return Solution(np.stack(weights), max(steps), self.event, {self.gap: max(gaps)})
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event and the gap that was reached; see `Plan.run`."""
-        return self.event, {self.gap: number(self.gap, released.get(self.gap), at_least=self.least_gap)}
+    def tell(self, found: Sequence[Exact]) -> Asked[None]:
+        yield Keep(self.gap, max(one.gap for one in found), partial(number, at_least=self.least_gap), 0.0)

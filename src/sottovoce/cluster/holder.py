@@ -7,16 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sottovoce._numerics import Vector
 from sottovoce._version import __version__
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Effect, Operation, Ticks
+from sottovoce.central.data.operation import Effect, Operation
 from sottovoce.cluster.digest import question_digest
 from sottovoce.cluster.keeper import Answer, runs
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["ClusterHolder"]
 
@@ -82,14 +80,7 @@ class ClusterHolder(Holder):
         sums = {first: value for answer in answers for first, value in answer.value.items()}
         return operation.merged([sums[first] for first in sorted(sums)])
 
-    def release(
-        self,
-        operation: Operation[T],
-        mechanism: GridGaussian,
-        noise: np.random.Generator,
-        *,
-        ticks: Callable[[T], Ticks] | None = None,
-    ) -> Vector:
+    def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
         """Release with noise; what was released under this number in a former run is given again, and rows rest."""
         number = self.n_released
         self.n_released += 1
@@ -98,7 +89,7 @@ class ClusterHolder(Holder):
             mechanism.release(np.zeros(stored.shape, np.int64), noise)  # a seeded run goes on where it was
             self._skip(operation)
             return stored
-        values = super().release(operation, mechanism, noise, ticks=ticks)
+        values = super().release(operation, mechanism, noise)
         self._log.released(number, operation, mechanism, noise, values)
         return values
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sottovoce.central.plan import Progress as Report
+from sottovoce.central.core import Progress as Report
 
 __all__ = ["progress_bar"]
 

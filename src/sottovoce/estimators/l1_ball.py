@@ -9,20 +9,17 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
-from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.lengths import BoundEntries
+from sottovoce.central.data.operation import Change
 from sottovoce.central.data.outside import OutsideTable
-from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
-from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
-from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.classifier import LogisticClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
-from sottovoce.randomness import Streams
 
 __all__ = ["DPBallEstimator", "DPLasso", "DPSparseLogisticRegression"]
 
@@ -113,17 +110,9 @@ class DPBallEstimator(DPLinearEstimator):
         kind = {} if self.constraint == L1Ball.name else {"constraint": self.constraint}
         return {"radius": encode(self.radius), **kind, "fit_intercept": bool(self.fit_intercept)}
 
-    def _scale(self, holder: Holder, plan: Plan, streams: Streams) -> ReleasedNorm | None:
-        assert isinstance(holder, LocalHolder)  # `_check_table` refuses others
-        part = holder.part
-        rows = make_bounded_rows(
-            part.raw, data_bound=self._entry(), constant=plan.intercept, names=self._column_names, team=part.team
-        )
-        part.raw, part.constant = rows.raw, rows.constant
-        part.memory.set(SCALE, rows.scale)
-        part.memory.set(DIVISOR, rows.divisor)
-        part.memory.drop(LENGTH)
-        return None
+    def _scaling(self, plan: Plan, norm: float | None) -> Change:
+        names = self._column_names
+        return BoundEntries(self._entry(), plan.intercept, None if names is None else tuple(names))
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = self._target_unit()

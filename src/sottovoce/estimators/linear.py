@@ -19,15 +19,16 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.core import Driven, drive
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.operation import Change
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.central.data.targets import Targets
+from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import DPTableEstimator, Run, not_covered
@@ -47,7 +48,7 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose
 
 __all__ = ["DPLinearEstimator"]
 
@@ -110,9 +111,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         """Return the public bound on the weight of a row, or None where rows have none."""
         return None
 
-    def _weigh(self, holder: Holder, sample_weight: Any) -> bool:
-        """Set the weights of the rows over their bound; return whether they have any."""
-        return False
+    def _weigh(self, holder: Holder, sample_weight: Any) -> None:
+        """Set the weights of the rows over their bound, where they have any."""
 
     # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
 
@@ -130,8 +130,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         """Return what the receipt says of the penalty or constraint."""
 
     @abstractmethod
-    def _scale(self, holder: Holder, plan: Plan, streams: Streams) -> ReleasedNorm | None:
-        """Have measured rows cut to their bound; return this one where it was not public."""
+    def _scaling(self, plan: Plan, norm: float | None) -> Change:
+        """Return what cuts measured rows to their bound; ``norm`` is the released one, where none is public."""
 
     @property
     def _column_names(self) -> list[str] | None:
@@ -246,10 +246,10 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             with team() as threads, holding(self, X, y, threads) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
                 self._read_labels(holder)
-                weighted = self._weigh(holder, sample_weight)
+                self._weigh(holder, sample_weight)
                 plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
                 self._check_table(X, plan)
-                solution = self._train(holder, weighted, persons, plan, run)
+                solution = self._train(holder, persons, plan, run)
         self._take(plan, solution)
         self.column_bounds_ = None
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
@@ -258,7 +258,6 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
     def _train(
         self,
         holder: Holder,
-        weighted: bool,
         persons: NDArray[np.int64] | None,
         plan: Plan,
         run: Run[Plan],
@@ -279,19 +278,16 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             refuse_bad_rows(holder.ask(MeasureRows(None if names is None else tuple(names))))
             if places is not None:
                 assert isinstance(holder, LocalHolder)
-                holder = LocalHolder(holder.part.at(places, starts))
-            norm = self._scale(holder, plan, run.streams)
-            solution = plan.solve_held(
-                holder, self._targets(joint=plan.joint), run.streams, progress,
-                weighted=weighted, grouped=starts is not None, norm=norm,
-            )  # fmt: skip
-        run.charge.commit(solution.event)
+                holder = LocalHolder(holder.part.at(places, starts if plan.neighbours.rows > 1 else None))
+            holder.ask(TakeTargets(self._targets(joint=plan.joint)))
+            driven = drive(lambda: plan.asks(lambda norm: self._scaling(plan, norm)), holder, run.streams, progress)
+        run.charge.commit(driven.event)
         self.charge_ = run.charge.charge
-        self.n_iter_ = solution.n_steps
+        self.n_iter_ = driven.result.n_steps
         self.guarantee_ = self.receipt(
-            plan, solution, run.streams.seeded, steps=steps, charge=self.charge_, on_cluster=holder.on_cluster
+            plan, driven, run.streams.seeded, steps=steps, charge=self.charge_, on_cluster=holder.on_cluster
         )
-        return solution
+        return driven.result
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
@@ -311,12 +307,12 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         return sp.csr_array((np.clip(X.data, low[X.indices], high[X.indices]), X.indices, X.indptr), shape=X.shape)
 
     def receipt(
-        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None,
-        on_cluster: bool = False,
+        self, plan: Plan, driven: Driven[Solution], seeded: bool, *, steps: Sequence[str] = (),
+        charge: Charge | None = None, on_cluster: bool = False,
     ) -> Guarantee:  # fmt: skip
         """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
 
-        Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
+        Of the run, event, words and what was kept are told; the weights are not looked at. ``steps`` are the fitted
         ones before the model in its pipeline. ``on_cluster`` says that the rows were held by workers of a cluster.
         """
         private = math.isfinite(plan.epsilon)
@@ -326,8 +322,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             adjacency=plan.adjacency,
             unit=self.unit(),
             mechanism=plan.mechanism,
-            releases=plan.releases,
-            event=solution.event,
+            releases=driven.words,
+            event=driven.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
                 *self._public_bound(),
@@ -348,7 +344,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 "models": plan.n_models,
                 **plan.norm_details(),
                 **plan.details(),
-                **solution.chosen,
+                **driven.kept,
                 "n_samples": plan.n_samples,
                 "n_features": plan.n_features,
                 **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),

@@ -11,17 +11,16 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.labels import WeighRows
 from sottovoce.central.data.lengths import ScaleRows
+from sottovoce.central.data.operation import Change
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
-from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import refuse_shape
 from sottovoce.estimators.weights import checked_sample_weights, largest_weight, weight_of_one
 from sottovoce.exceptions import ParameterError
-from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
 
@@ -135,7 +134,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
     def _weight_bound(self) -> float | None:
         return largest_weight(self._class_weights(), self.max_sample_weight)
 
-    def _weigh(self, holder: Holder, sample_weight: Any) -> bool:
+    def _weigh(self, holder: Holder, sample_weight: Any) -> None:
         shares, constant = self._shares_of_classes(), None
         if self.max_sample_weight is None:
             constant = 1.0
@@ -145,10 +144,8 @@ class DPPenalisedEstimator(DPLinearEstimator):
             assert isinstance(holder, LocalHolder)
             given = checked_sample_weights(sample_weight, holder.n_samples, self.max_sample_weight)
             holder.part.memory.set(WEIGHT, given)
-        if shares is None and self.max_sample_weight is None:
-            return False
-        holder.ask(WeighRows(constant, shares))
-        return True
+        if shares is not None or self.max_sample_weight is not None:
+            holder.ask(WeighRows(constant, shares))
 
     def assumptions(self) -> tuple[str, ...]:
         return *super().assumptions(), *self._weight_assumptions()  # type: ignore[safe-super]
@@ -208,13 +205,9 @@ class DPPenalisedEstimator(DPLinearEstimator):
             **({} if plan.weight_bound is None else {"largest weight of a row": plan.weight_bound}),
         }
 
-    def _scale(self, holder: Holder, plan: Plan, streams: Streams) -> ReleasedNorm | None:
-        found = None
-        if self._releases_norm():
-            found = plan.facts.release_norm(holder, lambda: streams.generator(Purpose.NOISE))
-        self.data_norm_ = self._given_norm() if found is None else found.value
-        holder.ask(ScaleRows(self.data_norm_, plan.intercept))
-        return found
+    def _scaling(self, plan: Plan, norm: float | None) -> Change:
+        self.data_norm_ = self._given_norm() if norm is None else norm
+        return ScaleRows(self.data_norm_, plan.intercept)
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         return RowUnit(self.data_norm_, plan.intercept).to_user(weights)

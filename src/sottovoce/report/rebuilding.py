@@ -19,7 +19,8 @@ import numpy as np
 
 from sottovoce._plain_data import canonical_text, decode
 from sottovoce._validation import choice, whole_number
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.core import replay
+from sottovoce.central.plan import Plan
 from sottovoce.central.solver import OBJECT, Solver
 from sottovoce.estimators._pipelines import checked_steps, is_class_name
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
@@ -130,8 +131,7 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
 
 
 def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
-    event, chosen = plan.run(parameters)
-    run = Solution(np.zeros((plan.n_models, 0)), 0, event, {**plan.facts.norm_chosen(parameters), **chosen})
+    run = replay(plan.asks, parameters)
     return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters), on_cluster=_ON_CLUSTER in parameters)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.operation import Operation
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE, WEIGHT
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Streams
 
 __all__ = ["Holder", "LocalHolder", "hold"]
 
@@ -47,25 +48,12 @@ class Holder(ABC):
     def ask(self, operation: Operation[T]) -> T:
         """Have an operation done on all rows, once; the answer is exact and secret."""
 
-    def release(
-        self,
-        operation: Operation[T],
-        mechanism: GridGaussian,
-        noise: np.random.Generator,
-        *,
-        ticks: Callable[[T], Ticks] | None = None,
-    ) -> Vector:
-        """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave.
+    def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
+        """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave."""
+        return mechanism.release(operation.protected(operation.asked_of(self), mechanism), noise)[0]
 
-        ``ticks``: what makes whole ticks of the mechanism from the exact answer; None where it comes in such ticks.
-        """
-        exact: Any = self.ask(operation)
-        return mechanism.release(exact if ticks is None else ticks(exact), noise)[0]
-
-    def weights(self, w: Vector) -> NDArray[Any]:
-        """Return released weights in the precision of the matrix, cut to what it can hold."""
-        most = np.finfo(self.dtype).max
-        return np.clip(w, -most, most).astype(self.dtype)
+    def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:  # noqa: B027
+        """Take what operations need that toss coins of the holder's own, or take long."""
 
 
 class LocalHolder(Holder):
@@ -82,6 +70,9 @@ class LocalHolder(Holder):
 
     def ask(self, operation: Operation[T]) -> T:
         return operation.merged([operation.on(self.part)])
+
+    def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:
+        self.part.coins, self.part.progress = streams, progress
 
 
 def hold(
@@ -100,6 +91,7 @@ def hold(
     ``persons``: where the rows of each person begin, and their number; None where the unit is a row.
     """
     part = Part(rows.raw, team, persons=persons)
+    part.targets = Given(len(targets))
     part.constant = rows.constant
     part.memory.set(SCALE, rows.scale.copy())
     part.memory.set(DIVISOR, rows.divisor.copy())

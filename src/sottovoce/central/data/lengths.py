@@ -12,11 +12,20 @@ from sottovoce.central.data.operation import Change, Columns, Count, Effect, Ope
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.rows import describe_not_finite, norm_bounds, norms_within, scales_for
+from sottovoce.central.data.rows import describe_not_finite, make_bounded_rows, norm_bounds, norms_within, scales_for
 from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
 
-__all__ = ["WHOLE_SCALE", "BadRows", "CountWithin", "MeasureRows", "ScaleRows", "Shorten", "refuse_bad_rows"]
+__all__ = [
+    "WHOLE_SCALE",
+    "BadRows",
+    "BoundEntries",
+    "CountWithin",
+    "MeasureRows",
+    "ScaleRows",
+    "Shorten",
+    "refuse_bad_rows",
+]
 
 WHOLE_SCALE: Final = "whole scale"  # of the row before it was shortened
 
@@ -91,6 +100,31 @@ class ScaleRows(Change):
         for _, (length, scale, divisor) in part.columns([LENGTH], [SCALE, DIVISOR]):
             scale[:] = scales_for(length, unit)
             divisor[:] = norm_bounds(scale, length, unit.entry)
+        part.memory.drop(LENGTH)
+
+
+@dataclass(frozen=True)
+class BoundEntries(Change):
+    """Cuts entries of rows in memory to a bound, divides by it, and appends the constant."""
+
+    data_bound: float  # > 0; public bound on the absolute value of an entry
+    constant: float  # in [0, 1]; value of the intercept's column; 0 for none
+    names: tuple[str, ...] | None = None  # of the columns, for messages
+
+    effect = Effect.LASTING
+
+    @property
+    def entry(self) -> float:
+        return self.constant
+
+    def on(self, part: Part) -> None:
+        names = None if self.names is None else list(self.names)
+        rows = make_bounded_rows(
+            part.raw, data_bound=self.data_bound, constant=self.constant, names=names, team=part.team
+        )
+        part.raw, part.constant = rows.raw, rows.constant
+        part.memory.set(SCALE, rows.scale)
+        part.memory.set(DIVISOR, rows.divisor)
         part.memory.drop(LENGTH)
 
 

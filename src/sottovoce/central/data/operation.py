@@ -8,6 +8,7 @@ and on however many machines.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.privacy.mechanisms.gaussian import to_ticks
 
 if TYPE_CHECKING:
+    from sottovoce.central.data.holder import Holder
     from sottovoce.central.data.part import Part
 
 __all__ = [
@@ -54,6 +57,12 @@ class Columns(Protocol):
         """Number of weights: features, and one for the intercept."""
 
 
+class _OneColumn:
+    """The table of a replay: answers have the shapes that one weight gives."""
+
+    n_weights = 1
+
+
 def are_ticks(answer: object, shape: tuple[int, ...], low: int, high: int) -> bool:
     """Return whether this is an array of whole numbers of a shape, each within two bounds."""
     if type(answer) is not np.ndarray or answer.dtype != np.int64 or answer.shape != shape:
@@ -78,6 +87,10 @@ class Operation(ABC, Generic[T]):
     """
 
     effect: ClassVar[Effect] = Effect.NONE
+    # Probability with which each row is visited, where it is not all of them: a Poisson sample that nobody sees.
+    sampling_rate: float | None = None
+    # Whether the release before it was about other rows, of a partition of them, so that both cost as much as one.
+    continues: bool = False
 
     @abstractmethod
     def on(self, part: "Part") -> T:
@@ -102,6 +115,18 @@ class Operation(ABC, Generic[T]):
         for answer in answers[1:]:
             total = total + answer
         return cast("T", total)
+
+    def asked_of(self, holder: "Holder") -> T:
+        """Return the exact answer of all rows; what needs several visits asks several times."""
+        return holder.ask(self)
+
+    def protected(self, exact: T, mechanism: Any) -> Any:
+        """Return the exact answer as its mechanism takes it: a function of the answer and of public numbers."""
+        return exact
+
+    def blank(self) -> Any:
+        """Return what a noisy answer about a table of one column of zeros looks like, for a replay."""
+        return np.zeros(1)
 
 
 class Change(Operation[None]):
@@ -137,6 +162,13 @@ class Count(Operation[Ticks]):
         """Allow counts of the rows, each so many times at most."""
         return are_counts(answer, (self.size,), n_rows * self.times)
 
+    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
+        """Return whole ticks: those of a mechanism with much noise are larger than 1."""
+        return to_ticks(exact.astype(np.float64), mechanism.tick)
+
+    def blank(self) -> Any:
+        return np.zeros(self.size)
+
 
 class RowSum(Operation[Ticks]):
     """A sum over rows, each a term in whole ticks: kernels cut each entry of it to `MOST_TICKS`."""
@@ -156,7 +188,16 @@ class RowSum(Operation[Ticks]):
 
     def on(self, part: "Part") -> Ticks:
         """Add up all rows of a part; exact, whatever blocks and ranges are."""
-        return part.total(self.add, self.shape(part), reads=self.reads, writes=self.writes)
+        done = self.within(part)
+        return part.total(done.add, self.shape(part), reads=done.reads, writes=done.writes)
+
+    def within(self, part: "Part") -> "RowSum":
+        """Return the operation as it is done on a part: released weights in the precision of its matrix."""
+        w = getattr(self, "w", None)
+        return self if w is None else replace(self, w=part.weights(w))  # type: ignore[type-var]
+
+    def blank(self) -> Any:
+        return np.zeros(self.shape(_OneColumn()))
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         """Allow what rows can add up to: with 2^37 rows in all, no sum of such answers is beyond 2^61."""

@@ -46,6 +46,10 @@ class Part:
         self.first_row = first_row
         self.persons = persons
         self.constant = 0.0  # entry of the intercept's column; 0 when there is none
+        self.targets: Any = None  # the rule that makes what models are trained on from the labels
+        self.scores: Any = None  # of the columns, for steps along one of them
+        self.coins: Any = None  # the holder's own random streams, for operations that sample or shuffle
+        self.progress: Callable[[int, int], None] = lambda done, of: None
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
         self.memory = InMemory(self.n_samples) if memory is None else memory
         for name in (SCALE, DIVISOR):
@@ -106,11 +110,19 @@ class Part:
         ``persons``: where the rows of each person begin among them, and their number.
         """
         part = Part(self.raw[places], self.team, first_row=self.first_row, persons=persons)
-        part.constant = self.constant
+        part.constant, part.targets = self.constant, self.targets
         for name in (SCALE, DIVISOR, LENGTH, LABEL, TARGET, WEIGHT):
             if name in self.memory:
                 part.memory.set(name, self.memory.whole(name)[places])
         return part
+
+    def weights(self, w: NDArray[Any]) -> NDArray[Any]:
+        """Return released weights in the precision of the matrix, cut to what it can hold; one entry stands for all."""
+        most = np.finfo(self.dtype).max
+        cut: NDArray[Any] = np.clip(w, -most, most).astype(self.dtype)
+        return (
+            cut if cut.shape[-1] == self.n_weights else np.broadcast_to(cut, (*cut.shape[:-1], self.n_weights)).copy()
+        )
 
     def sweep(self, task: Callable[..., None], reads: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
         """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.

@@ -13,7 +13,10 @@ from sottovoce.central.data.operation import Change, Count, Effect, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL, TARGET
 
-__all__ = ["BeginModel", "CountBelow", "CountNear", "Given", "JointClasses", "Numbers", "OneAgainstRest", "Targets"]
+__all__ = [
+    "BeginModel", "CountBelow", "CountNear", "Given", "JointClasses", "Numbers", "OneAgainstRest", "TakeTargets",
+    "Targets",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,21 @@ class Given(Targets):
 
 
 @dataclass(frozen=True)
+class TakeTargets(Change):
+    """Tells the rows by which rule targets follow from their labels."""
+
+    targets: Targets
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> None:
+        part.targets = self.targets
+
+
+@dataclass(frozen=True)
 class BeginModel(Change):
     """Sets the target of a model, and begins its dual variables at zero."""
 
-    targets: Targets
     model: int
     location: float = 0.0  # released; it is taken off the targets
     # Names of the columns of dual variables, and how many numbers each has for a row; None for one.
@@ -82,7 +96,7 @@ class BeginModel(Change):
     def on(self, part: Part) -> None:
         part.memory.new(TARGET)
         for _, (labels, target) in part.columns([LABEL], [TARGET]):
-            target[:] = self.targets.of(labels, self.model)
+            target[:] = part.targets.of(labels, self.model)
             if self.location:
                 target -= self.location
         for name, width in self.fresh:
@@ -93,27 +107,25 @@ class BeginModel(Change):
 class CountBelow(Count):
     """The number of targets of the first model up to a level."""
 
-    targets: Targets
     level: float
 
     reads = (LABEL,)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        return _one(self.targets.of(views[0], 0) <= self.level)
+        return _one(part.targets.of(views[0], 0) <= self.level)
 
 
 @dataclass(frozen=True)
 class CountNear(Count):
     """The number of targets of the first model within a distance of a location."""
 
-    targets: Targets
     location: float
     distance: float
 
     reads = (LABEL,)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        return _one(np.abs(self.targets.of(views[0], 0) - self.location) <= self.distance)
+        return _one(np.abs(part.targets.of(views[0], 0) - self.location) <= self.distance)
 
 
 def _one(inside: NDArray[np.bool_]) -> Ticks:

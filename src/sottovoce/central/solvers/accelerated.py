@@ -38,7 +38,7 @@ References
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
@@ -46,23 +46,21 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import Effect, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import SteppedPlan
+from sottovoce.central.stepped_plan import State, SteppedPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["AcceleratedPass", "AcceleratedPlan", "PassesPlan"]
@@ -79,6 +77,7 @@ _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise al
 _LITTLE: Final = 1.6  # of momentum is left out, over the root of mu n: where that is small noise would be amplified
 _MAX_PASSES_PROVED: Final = 4000
 _PROMISE: Final = "expected excess risk of the penalised objective, at most"
+_AFTER_PASSES: Final = ("the weights after every pass (the model is an average of them)", "the number of passes")
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
@@ -145,15 +144,8 @@ class PassesPlan(SteppedPlan):
         clip = math.pow(self.neighbours.rows, _TOGETHER) * self.clip_for(scales)
         return clipped_sum(Neighbours(self.adjacency), clip, self.multiplier_for(scales))
 
-    def chosen(self, scales: Scales) -> dict[str, object]:
-        passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
-        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        scales = self.scales_of(released)
-        spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        event = compose(*self.scale_events, *spent, *self.calibration_events)
-        return event, self.chosen(scales) | self.calibration_of(released)
+    def told(self, scales: Scales) -> dict[str, object]:
+        return {"passes": self.steps_for(scales), "noise multiplier of a pass": self.multiplier_for(scales)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +159,7 @@ class AcceleratedPlan(PassesPlan):
     )
     takes_weights = True
     averaged = 0.45
-    duals = ((DUAL, None), (DUAL_BEFORE, None))
+    start = (np.zeros(1), np.zeros(1))
 
     # Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
     # follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
@@ -197,6 +189,10 @@ class AcceleratedPlan(PassesPlan):
             )
 
     @property
+    def duals(self) -> tuple[tuple[str, int | None], ...]:
+        return (DUAL, None), (DUAL_BEFORE, None)
+
+    @property
     def share_of_calibration(self) -> float:
         return 0.0 if self.proved else self.calibration_by_rule(self.calibration_share)
 
@@ -222,15 +218,6 @@ class AcceleratedPlan(PassesPlan):
     def summary(self) -> dict[str, object]:
         bound = {_PROMISE: self.bound_for(1.0).excess_risk} if self.proved else {}
         return {**super().summary(), "passes of each model, at most": self.passes_for(1.0), **bound}
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            *self.scale_releases,
-            "the weights after every pass (the model is an average of them)",
-            "the number of passes",
-            *self.calibration_releases,
-        )
 
     def passes_for(self, eigenvalue: float) -> int:
         if self.proved and self.n_passes is None:
@@ -277,36 +264,29 @@ class AcceleratedPlan(PassesPlan):
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         return min(step / (step + 3.0), most)
 
-    def chosen(self, scales: Scales) -> dict[str, object]:
+    def told(self, scales: Scales) -> dict[str, object]:
         promise = {_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {}
-        return super().chosen(scales) | promise
+        return super().told(scales) | promise
 
-    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        holder, ratio = fit.holder, scales.eigenvalue / self.alpha_scaled
-        damping = self.damping(scales.eigenvalue)
-        kind = self._kind_of_pass(fit)
-        v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
-        for step in range(self.steps_for(scales)):
-            momentum = self.momentum_for(step, scales)
-            v, v_before = v + momentum * (v - v_before), v
-            one_pass = kind(
-                self.loss, holder.weights(v / self.unit), momentum, ratio, damping, sums.clip, sums.ticks_per_unit
-            )
-            v = v + holder.release(one_pass, sums.mechanism, fit.noise)
-            yield v
-
-    def _kind_of_pass(self, fit: Fit) -> "type[AcceleratedPass]":
-        if fit.grouped and self.neighbours.rows > 1:
-            return WeightedPersonPass if fit.weighted else PersonPass
-        return WeightedPass if fit.weighted else AcceleratedPass
+    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
+        v, before = state
+        momentum = self.momentum_for(number, scales)
+        v, before = v + momentum * (v - before), v
+        ratio, damping = scales.eigenvalue / self.alpha_scaled, self.damping(scales.eigenvalue)
+        one_pass = AcceleratedPass(self.loss, v / self.unit, momentum, ratio, damping, sums.clip, sums.ticks_per_unit)
+        return v + (yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)), before
 
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedPass(RowSum):
-    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves."""
+    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves.
+
+    Where rows have weights, a row adds its part of a step; where the unit is a person of several rows, their steps are
+    cut together.
+    """
 
     loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    w: NDArray[Any]  # of shape (n_weights,); released
     momentum: float
     ratio: float  # lambda_max / alpha
     damping: float  # share of the way that a step goes; 0 means exact coordinate steps
@@ -317,6 +297,17 @@ class AcceleratedPass(RowSum):
     reads: ClassVar[tuple[str, ...]] = (TARGET,)
     writes = (DUAL, DUAL_BEFORE)
 
+    def on(self, part: Part) -> Ticks:
+        if part.persons is not None:
+            return self._on_persons(part, part.persons)
+        return super().on(part)
+
+    def within(self, part: Part) -> "AcceleratedPass":
+        kind = WeightedPass if WEIGHT in part.memory else AcceleratedPass
+        return kind(
+            self.loss, part.weights(self.w), self.momentum, self.ratio, self.damping, self.clip, self.ticks_per_unit
+        )
+
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
         y, a, a_before = views
         passes.accelerated_pass(
@@ -324,9 +315,23 @@ class AcceleratedPass(RowSum):
             self.loss, lo, hi, total,
         )  # fmt: skip
 
+    def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
+        """Do it on rows that are all in memory and in one part."""
+        rows, memory, w = part.rows, part.memory, part.weights(self.w)
+        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
+        shares = memory.whole(WEIGHT) if WEIGHT in memory else np.ones(part.n_samples)
+
+        def add(lo: int, hi: int, total: Ticks) -> None:
+            person_pass(
+                rows.kernel, persons, y, shares, a, a_before, self.momentum, w, self.ratio, self.damping, self.clip,
+                self.ticks_per_unit, self.loss, lo, hi, total,
+            )  # fmt: skip
+
+        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(part.n_weights, np.int64))
+
 
 class WeightedPass(AcceleratedPass):
-    """The same where rows have weights."""
+    """The same on a part whose rows have weights."""
 
     reads = (TARGET, WEIGHT)
 
@@ -336,32 +341,3 @@ class WeightedPass(AcceleratedPass):
             rows, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
             self.ticks_per_unit, self.loss, lo, hi, total,
         )  # fmt: skip
-
-
-class PersonPass(AcceleratedPass):
-    """The same where the unit is a person of several rows, all of them in memory and in one part."""
-
-    def on(self, part: Part) -> Ticks:
-        assert part.persons is not None
-        rows, persons, memory = part.rows, part.persons, part.memory
-        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
-        shares = self.shares(part)
-
-        def add(lo: int, hi: int, total: Ticks) -> None:
-            person_pass(
-                rows.kernel, persons, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping,
-                self.clip, self.ticks_per_unit, self.loss, lo, hi, total,
-            )  # fmt: skip
-
-        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(part.n_weights, np.int64))
-
-    def shares(self, part: Part) -> Vector:
-        """Return the weight of each row over its bound."""
-        return np.ones(part.n_samples)
-
-
-class WeightedPersonPass(PersonPass):
-    """The same where rows have weights."""
-
-    def shares(self, part: Part) -> Vector:
-        return part.memory.whole(WEIGHT)

@@ -5,25 +5,24 @@ more noise than a table can tell, and their model is worse than this one by more
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.central.data.operation import Columns, RowSum, Ticks
+from sottovoce.central.core import Asked, Release
+from sottovoce.central.data.operation import Columns, Operation, Ticks, are_ticks
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.data.targets import Targets
 from sottovoce.central.kernels.rows import MOST_TICKS
-from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit, Plan, Solution
+from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, compose
 
 __all__ = ["ConstantPlan"]
+
+_WORDS: Final = "a noisy mean of the labels: the model predicts it for every row"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,6 @@ class ConstantPlan(Plan):
     solver = "constant"
     mechanism = "one noisy sum of the labels, cut to their bounds: a Gaussian mechanism on a grid"
     proof = "docs/privacy/gaussian_on_a_grid.md"
-    releases = ("a noisy mean of the labels: the model predicts it for every row",)
     in_order = True
     takes_persons = True
     takes_released_norm = True
@@ -53,39 +51,33 @@ class ConstantPlan(Plan):
         mu = gaussian_mu(self.epsilon, self.delta) * math.sqrt(1.0 - self.facts.share_of_norm)
         return clipped_sum(self.neighbours, self.label_bound, 1.0 / mu)
 
-    @property
-    def event(self) -> Event:
-        """One Gaussian release, and the bound on the rows where that is released."""
-        return compose(*self.facts.norm_events, self.total.mechanism.event)
-
     def details(self) -> dict[str, object]:
         assert self.label_bound is not None
         return {"noise of the mean": self.total.mechanism.noise_std / self.n_samples / self.label_bound}
 
-    def train(self, fit: Fit) -> Solution:
-        self.settle()
+    def train(self) -> Asked[Solution]:
         total = self.total
-        noisy = fit.holder.release(
-            SumOfTargets(fit.targets, total.clip, total.ticks_per_unit), total.mechanism, fit.noise
-        )
-        mean = float(np.clip(noisy[0] / self.n_samples, -total.clip, total.clip))
-        event = compose(*fit.spent_before, total.mechanism.event)
-        return Solution(np.zeros((1, self.n_weights)), 1, event, {}, offset=mean)
+        ask = SumOfTargets(total.clip, total.ticks_per_unit)
+        (noisy,) = yield Release(_WORDS, ask, total.mechanism, (1, 1))
+        mean = float(np.clip(noisy / self.n_samples, -total.clip, total.clip))
+        return self.solution([np.zeros(1)], 1, offset=mean)
 
 
 @dataclass(frozen=True)
-class SumOfTargets(RowSum):
+class SumOfTargets(Operation[Ticks]):
     """The sum of the targets of the first model, each cut to a bound and then to whole ticks."""
 
-    targets: Targets
     bound: float
     ticks_per_unit: float
 
     reads = (LABEL,)
 
-    def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (1,)
+    def on(self, part: Part) -> Ticks:
+        total = np.zeros(1, np.int64)
+        for _, (labels,) in part.columns(self.reads):
+            cut = np.clip(part.targets.of(labels, 0), -self.bound, self.bound) * self.ticks_per_unit
+            total += np.trunc(np.clip(cut, -MOST_TICKS, MOST_TICKS)).astype(np.int64).sum()
+        return total
 
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        cut = np.clip(self.targets.of(views[0][lo:hi], 0), -self.bound, self.bound) * self.ticks_per_unit
-        total += np.trunc(np.clip(cut, -MOST_TICKS, MOST_TICKS)).astype(np.int64).sum()
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return are_ticks(answer, (1,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)

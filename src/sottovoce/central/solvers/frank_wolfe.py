@@ -36,18 +36,25 @@ from numpy.typing import NDArray
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
+from sottovoce.central.core import Asked, Release
+from sottovoce.central.data.operation import Change, Columns, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import gradient
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Fit, Plan, Report, Solution
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
-from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
+from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, ExponentialMechanism
 
 __all__ = ["TICKS", "DenseScores", "FrankWolfePlan"]
 
+_WORDS: Final = "the signed column that every step takes, in order (the model is a function of them)"
 TICKS: Final = 2**23  # of a row's largest term: 64 rows of 32-bit sums can hold it
 _STEPS: Final = 0.75  # times (b R n mu / (f log(2 d)))^(2/3), measured
 _FEWEST: Final = 4
@@ -59,7 +66,6 @@ class FrankWolfePlan(Plan):
     """Plan of private Frank-Wolfe; labels of squared loss are within [-1, 1]."""
 
     solver = "frank-wolfe"
-    releases = ("the signed column that every step takes, in order (the model is a function of them)",)
     proof = "docs/privacy/frank_wolfe.md"
     takes_persons = True
 
@@ -109,10 +115,6 @@ class FrankWolfePlan(Plan):
         remedy = "Give a larger epsilon, or fewer n_steps."
         return number(words, spent, at_least=LEAST_EPSILON, infinite=True, remedy=remedy)
 
-    @property
-    def event(self) -> Event:
-        return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps * self.n_models)
-
     def details(self) -> dict[str, object]:
         return {
             "radius of the l1 ball (scaled)": self.radius,
@@ -127,32 +129,77 @@ class FrankWolfePlan(Plan):
         width = 2.0 * self.neighbours.sum_factor * TICKS * ROUNDING_SLACK
         return ExponentialMechanism(self.selection_range, width)
 
-    def train(self, fit: Fit) -> Solution:
-        mechanism = self.selection()
-        kind = SparseScores if sp.issparse(fit.rows.raw) else DenseScores
-
-        def train_one(y: Vector, report: Report) -> Vector:
-            scores = kind(fit.rows, y, self.loss, self.clip, TICKS, fit.team)
+    def train(self) -> Asked[Solution]:
+        mechanism = ColumnChoice(self.selection(), self.set if self.constraint != L1Ball.name else None)
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model)
+            yield BeginScores(self.loss, self.clip)
             taken = np.zeros(self.n_weights, np.int64)
-            for step in range(self.n_steps):
-                column, sign = self._draw(scores, mechanism, fit.noise)
+            for step in range(1, self.n_steps + 1):
+                done = model * self.n_steps + step, self.n_steps * self.n_models
+                column, sign = yield Release(_WORDS, Scores(), mechanism, done)
                 taken[column] += sign
                 if sign:
-                    scores.move(column, sign * self.radius / self.n_steps)
-                report(step + 1)
-            return np.asarray(taken * (self.radius / self.n_steps))
+                    yield MoveAlong(column, sign * self.radius / self.n_steps)
+            weights.append(np.asarray(taken * (self.radius / self.n_steps), np.float64))
+        return self.solution(weights, self.n_steps)
 
-        weights = fit.each_target(self.n_steps, train_one)
-        return Solution(weights, self.n_steps, RepeatedEvent(mechanism.event, self.n_steps * self.n_models), {})
 
-    def _draw(
-        self, scores: "DenseScores | SparseScores", mechanism: ExponentialMechanism, noise: np.random.Generator
-    ) -> tuple[int, int]:
-        """Return the column and the sign of a step; the sign is 0 for none."""
-        if self.constraint == L1Ball.name:
-            return scores.select(mechanism, noise)  # in groups, where rows are sparse
-        place, _ = mechanism.select(self.set.scores(scores.sums()), noise)
-        return self.set.corner(place)
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The choice of a column and its sign from the scores of all of them; the sign is 0 for none."""
+
+    mechanism: ExponentialMechanism
+    corners: CoefficientSet | None = None  # None: all of the ball, in groups where rows are sparse
+
+    @property
+    def event(self) -> Event:
+        return self.mechanism.event
+
+    def release(
+        self, scores: "DenseScores | SparseScores", noise: np.random.Generator
+    ) -> tuple[tuple[int, int], Event]:
+        if self.corners is None:
+            return scores.select(self.mechanism, noise), self.event
+        place, event = self.mechanism.select(self.corners.scores(scores.sums()), noise)
+        return self.corners.corner(place), event
+
+
+@dataclass(frozen=True)
+class BeginScores(Change):
+    """Begins the scores of a model, of rows in memory."""
+
+    loss: Loss
+    clip: float
+
+    def on(self, part: Part) -> None:
+        kind = SparseScores if sp.issparse(part.raw) else DenseScores
+        part.scores = kind(part.rows, part.memory.whole(TARGET), self.loss, self.clip, TICKS, part.team)
+
+
+@dataclass(frozen=True)
+class MoveAlong(Change):
+    """Moves the model along a column."""
+
+    column: int
+    step: float
+
+    def on(self, part: Part) -> None:
+        part.scores.move(self.column, self.step)
+
+
+class Scores(Operation[Any]):
+    """The scores of the model at work."""
+
+    def on(self, part: Part) -> Any:
+        return part.scores
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, DenseScores | SparseScores)
+
+    def blank(self) -> Any:
+        return 0, 0
 
 
 class DenseScores:

@@ -23,7 +23,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,29 +33,32 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import Columns, Effect, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.kernels.persons import person_joint_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit, Solution
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solvers.accelerated import PassesPlan
+from sottovoce.central.stepped_plan import State, unshortened
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
-from sottovoce.central.sums.score_length import length_event, release_score_length
-from sottovoce.central.without_noise import GapPlan
+from sottovoce.central.sums.score_length import score_length
+from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
 _SHARE: Final = 0.4  # the clip, over the first step
 _FACTOR: Final = 7.0  # in the number of passes
+_AFTER_PASSES: Final = (
+    "the weights of all classes after every pass (the model is an average of them)",
+    "the number of passes",
+)
 _LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
 
 
@@ -69,6 +72,7 @@ class MultinomialPlan(PassesPlan):
         "mechanisms on a grid, no subsampling"
     )
     joint = True
+    one_by_one = False
     averaged = 0.35
     _factor = _FACTOR
 
@@ -91,9 +95,13 @@ class MultinomialPlan(PassesPlan):
         return self.mu_steps
 
     @property
-    def calibration_events(self) -> tuple[Event, ...]:
-        """What the length of the scores will cost, which is all that is calibrated."""
-        return (length_event(self.mu_length),) if self.is_noisy else ()
+    def duals(self) -> tuple[tuple[str, int | None], ...]:
+        return (DUAL, self.n_models), (DUAL_BEFORE, self.n_models)
+
+    @property
+    def start(self) -> State:  # type: ignore[override]
+        zeros = np.zeros((self.n_models, 1))
+        return zeros, zeros
 
     def details(self) -> dict[str, object]:
         return {
@@ -107,15 +115,6 @@ class MultinomialPlan(PassesPlan):
     def summary(self) -> dict[str, object]:
         return {**super().summary(), "passes, at most": self.passes_for(1.0)}
 
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            *self.scale_releases,
-            "the weights of all classes after every pass (the model is an average of them)",
-            "the number of passes",
-            *(("the length of the scores, from noisy sums of derivatives of the loss",) if self.is_noisy else ()),
-        )
-
     def multiplier_for(self, scales: Scales) -> float:
         return math.sqrt(self.passes_for(scales.eigenvalue)) / self.mu_steps
 
@@ -126,39 +125,20 @@ class MultinomialPlan(PassesPlan):
         share = _SHARE * max(1.0, wanted / passes) if self.n_passes is None else _SHARE
         return min(1.0, share) * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
-    def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
-        return (RepeatedEvent(event, n_steps),)
+    def finished(self, weights: Vector, scales: Scales, model: int) -> Asked[Vector]:
+        whole = unshortened(weights, scales.norm, self.n_features)
+        if not self.is_noisy:
+            return whole
+        return whole * (yield from score_length(whole, self.neighbours, self.mu_length))
 
-    def train(self, fit: Fit) -> Solution:
-        self.settle()
-        _ = fit.noise  # the first stream to be opened
-        scales = self.release_scales(fit, keeps_whole=self.is_noisy)
-        duals = ((DUAL, self.n_models), (DUAL_BEFORE, self.n_models))
-        fit.holder.ask(BeginModel(fit.targets, 0, fresh=duals))
-        n_passes, sums = self.steps_for(scales), self.sums_for(scales)
-        total, averaged = self.last_points(fit, scales, sums, lambda step: fit.progress(step, n_passes))
-        weights = total / (averaged * self.alpha_scaled * self.n_samples)
-        weights[:, : self.n_features] /= scales.norm
-        if self.is_noisy:
-            length, _ = release_score_length(
-                fit.holder, weights, neighbours=self.neighbours, mu=self.mu_length, noise=fit.noise
-            )
-            weights *= length
-        event = compose(*scales.events, *self.spent(sums.mechanism.event, n_passes), *self.calibration_events)
-        return Solution(weights, n_passes, event, self.chosen(scales))
-
-    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        holder, unit = fit.holder, self.alpha_scaled * self.n_samples
+    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
+        v, before = state
+        momentum = number / (number + 3.0)
+        v, before = v + momentum * (v - before), v
         damping = self.damping(scales.eigenvalue)
-        kind = JointPersonPass if fit.grouped and self.neighbours.rows > 1 else JointPass
-        v, v_before = np.zeros((self.n_models, self.n_weights)), np.zeros((self.n_models, self.n_weights))
-        for step in range(self.passes_for(scales.eigenvalue)):
-            momentum = step / (step + 3.0)
-            v, v_before = v + momentum * (v - v_before), v
-            one_pass = kind(holder.weights(v / unit), momentum, damping, sums.clip, sums.ticks_per_unit)
-            noisy = holder.release(one_pass, sums.mechanism, fit.noise)
-            v = v + noisy - noisy.mean(axis=0)  # the exact sums of the rows of V are 0: what is there is noise
-            yield v
+        one_pass = JointPass(v / self.unit, momentum, damping, sums.clip, sums.ticks_per_unit)
+        noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)
+        return v + noisy - noisy.mean(axis=0), before  # the exact sums of the rows of V are 0: what is there is noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,21 +164,20 @@ class JointPass(RowSum):
             rows, y, a, a_before, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
         )
 
-
-class JointPersonPass(JointPass):
-    """The same where the unit is a person of several rows, all of them in memory and in one part."""
-
     def on(self, part: Part) -> Ticks:
-        assert part.persons is not None
-        rows, persons, memory, team = part.rows, part.persons, part.memory, part.team
+        return super().on(part) if part.persons is None else self._on_persons(part, part.persons)
+
+    def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
+        """Do it on rows that are all in memory and in one part; the steps of a person's rows are cut together."""
+        rows, memory, team, w = part.rows, part.memory, part.team, part.weights(self.w)
         y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
         ranges = team.split(len(persons) - 1, rows.work)
         sums = np.zeros((len(ranges), *self.shape(part)), np.int64)
 
         def add(place: int, lo: int, hi: int) -> None:
             person_joint_pass(
-                rows.kernel, persons, y, a, a_before, self.momentum, self.w, self.damping, self.clip,
-                self.ticks_per_unit, lo, hi, sums[place],
+                rows.kernel, persons, y, a, a_before, self.momentum, w, self.damping, self.clip, self.ticks_per_unit,
+                lo, hi, sums[place],
             )  # fmt: skip
 
         team.run(add, ranges)
@@ -212,7 +191,7 @@ class NonPrivateMultinomialPlan(GapPlan):
 
     solver = "multinomial L-BFGS (no privacy)"
     mechanism = "L-BFGS on the multinomial logistic loss without noise"
-    releases = ("the exact minimiser, unprotected",)
+    words = "the exact minimiser, unprotected"
     gap = "duality gap / objective"
     least_gap = 0.0
     joint = True
@@ -221,8 +200,8 @@ class NonPrivateMultinomialPlan(GapPlan):
         super().__post_init__()
         _check_loss(self.loss)
 
-    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        rows = fit.rows
+    def exact(self, part: Part) -> Exact:
+        rows, y = part.rows, part.memory.whole(TARGET)
         shape, done = (self.n_models, rows.n_weights), 0
 
         def objective(w: Vector) -> tuple[float, Vector]:
@@ -241,7 +220,7 @@ class NonPrivateMultinomialPlan(GapPlan):
             )  # fmt: skip
             stuck = wanted < 1e-14
             w, done, gap, wanted = found.x, done + int(found.nit), relative_gap(found.x), wanted / 10.0
-            fit.progress(done, self.max_iter)
+            part.progress(done, self.max_iter)
             if stuck:
                 break
         if gap > self.tol:
@@ -251,11 +230,7 @@ class NonPrivateMultinomialPlan(GapPlan):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return w.reshape(shape), done, gap
-
-    def train(self, fit: Fit) -> Solution:
-        weights, steps, gap = self.approach(fit, fit.target(0))
-        return Solution(weights, steps, self.event, {self.gap: gap})
+        return Exact(w.reshape(shape), done, gap)
 
     def _objective(self, rows: Rows, y: Vector, w: Vector) -> tuple[float, Vector]:
         value, gradient, lo = 0.0, np.zeros(w.shape), 0

@@ -30,7 +30,7 @@ References
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -38,26 +38,26 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.calibration import Calibration
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import Effect, RowSum
 from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
-from sottovoce.central.plan import Fit, Report, Solution
+from sottovoce.central.plan import Solution
 from sottovoce.central.scaled_plan import ScaledPlan
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
+from sottovoce.central.stepped_plan import unshortened
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
+from sottovoce.central.sums.whole_gram import gram, gram_mechanism, refuse_many_weights
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["NewtonPlan"]
 
+_AFTER_PASSES: Final = "the weights after every pass, the first of which releases a share of X'y"
 _GRAM_SHARE: Final = 0.08  # of mu^2
 
 
@@ -92,15 +92,6 @@ class NewtonPlan(ScaledPlan):
                 "solver='scd', or solver='auto'."
             )
         refuse_many_weights(self)
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            *self.scale_releases,
-            "X'X of the scaled rows, noisy",
-            "the weights after every pass, the first of which releases a share of X'y",
-            *self.calibration_releases,
-        )
 
     def details(self) -> dict[str, object]:
         return {
@@ -160,48 +151,25 @@ class NewtonPlan(ScaledPlan):
         """What eigenvalues of the noisy matrix are kept above."""
         return self.schedule.least_eigenvalue(self.gram_mechanism.noise_std)
 
-    @property
-    def event(self) -> Event:
-        """The second moments, and every pass of every model."""
-        passes = (GaussianEvent(multiplier) for multiplier in self.multipliers)
-        return compose(
-            *self.scale_events,
-            self.gram_mechanism.event,
-            *(RepeatedEvent(event, self.n_models) for event in passes),
-            *self.calibration_events,
-        )
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        return self.event, self.chosen(self.scales_of(released)) | self.calibration_of(released)
-
-    def train(self, fit: Fit) -> Solution:
-        self.settle()
-        scales = self.release_scales(fit)
-        matrix = release_gram(fit.holder, self.gram_mechanism, fit.noise)
+    def train(self) -> Asked[Solution]:
+        scales = yield from self.scales()
+        matrix = yield from gram(self.gram_mechanism, "X'X of the scaled rows, noisy")
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
-        calibrations = list[Calibration]()
         sums = [
             clipped_sum(self.neighbours, clip, multiplier)
             for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
         ]
-
-        def train_one(model: int, report: Report) -> Vector:
-            fit.holder.ask(BeginModel(fit.targets, model, fresh=((DUAL, None),)))
-            found = self._train_one(fit, report, curvature, sums)
-            return self.calibrate(fit, found, curvature.largest / self.n_samples, calibrations)
-
-        weights = fit.each_model(len(sums), train_one)
-        weights[:, : self.n_features] /= scales.norm
-        return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
-
-    def _train_one(self, fit: Fit, report: Report, curvature: Curvature, sums: list[ClippedSum]) -> Vector:
-        holder, steps = fit.holder, NewtonSteps(self.schedule, curvature)
-        for step, one in enumerate(sums, start=1):
-            w = holder.weights(steps.point)
-            moved = NewtonPass(self.loss, w, steps.share, one.clip, one.ticks_per_unit)
-            steps.take(holder.release(moved, one.mechanism, fit.noise), one.mechanism.noise_std)
-            report(step)
-        return steps.point
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model, fresh=((DUAL, None),))
+            steps = NewtonSteps(self.schedule, curvature)
+            for step, one in enumerate(sums, start=1):
+                moved = NewtonPass(self.loss, steps.point, steps.share, one.clip, one.ticks_per_unit)
+                done = model * len(sums) + step, len(sums) * self.n_models
+                steps.take((yield Release(_AFTER_PASSES, moved, one.mechanism, done)), one.mechanism.noise_std)
+            found = yield from self.calibrated(steps.point, curvature.largest / self.n_samples, model)
+            weights.append(unshortened(found, scales.norm, self.n_features))
+        return self.solution(weights, len(sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +177,7 @@ class NewtonPass(RowSum):
     """Moves the dual variables at a point, and returns by how much v moves."""
 
     loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    w: NDArray[Any]  # of shape (n_weights,); released
     share: float  # of the way to -l'(x.w)
     clip: float  # bound on a row's term
     ticks_per_unit: float

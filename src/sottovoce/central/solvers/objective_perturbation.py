@@ -22,16 +22,22 @@ References
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import magnitude, number
+from sottovoce.central.core import Asked, Release, replay
+from sottovoce.central.data.operation import Columns, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
-from sottovoce.central.plan import Fit, Plan, Report, Solution, most_rows
+from sottovoce.central.plan import Plan, Solution, most_rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.accounting import PLDAccountant
@@ -41,6 +47,8 @@ from sottovoce.privacy.events import Event, GaussianEvent, ObjectivePerturbation
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
 __all__ = ["ObjectivePlan"]
+
+_WORDS: Final = "the weights: the noisy minimiser of each model"
 
 _OUTPUT: Final = 32.0  # noise multiplier of the output noise over that of the linear term: a thousandth of the budget
 _TOLERANCE: Final = 1e-6
@@ -97,9 +105,13 @@ class ObjectivePlan(Plan):
         return self.trained_loss.smoothness * ROUNDING_SLACK**2 / self.total_penalty
 
     @property
+    def _before(self) -> tuple[Event, ...]:
+        return (replay(self.facts.norm).event,)
+
+    @property
     def noise_multiplier(self) -> float:
         """Standard deviation of the linear term over the largest gradient of one row."""
-        return _calibrate(self.facts.norm_events, self.curvature_ratio, self.n_models, self.epsilon, self.delta)
+        return _calibrate(self._before, self.curvature_ratio, self.n_models, self.epsilon, self.delta)
 
     @property
     def linear_std(self) -> float:
@@ -134,11 +146,6 @@ class ObjectivePlan(Plan):
         tick = power_of_two_below(noise_multiplier * distance) * _TICKS
         return GridGaussian(distance * ROUNDING_SLACK + rounding_norm(self.n_weights, tick), noise_multiplier, tick)
 
-    @property
-    def event(self) -> Event:
-        """For each model the exact minimiser, and the noisy distance from it."""
-        return _event(self.facts.norm_events, self.curvature_ratio, self.n_models, self.noise_multiplier)
-
     def settle(self) -> None:
         _ = self.event, self.output_mechanism
 
@@ -152,10 +159,6 @@ class ObjectivePlan(Plan):
             "tolerance of the gradient's norm": self.gradient_tolerance,
             "standard deviation of the output noise": self.output_mechanism.noise_std,
         }
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (*self.facts.norm_releases, "the weights: the noisy minimiser of each model")
 
     @property
     def mechanism(self) -> str:
@@ -173,20 +176,53 @@ class ObjectivePlan(Plan):
                 "not be bounded. Raise n_public."
             )
 
-    def train(self, fit: Fit) -> Solution:
-        self.check_size(fit.rows.n_samples)
-        mechanism, noise = self.output_mechanism, fit.noise  # refuses before noise
-        reachable = fit.rows.within_reach()
+    def train(self) -> Asked[Solution]:
+        mechanism = LinearTerm(
+            self.n_weights, self.noise_multiplier, self.curvature_ratio, self.linear_std, self.output_mechanism
+        )
+        ask = Minimiser(self.trained_loss, self.total_penalty, self.gradient_tolerance)
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model)
+            weights.append((yield Release(_WORDS, ask, mechanism, (model + 1, self.n_models))))
+        return self.solution(weights, 1)
 
-        def train_one(y: Vector, report: Report) -> Vector:
-            linear = self.linear_std * noise.standard_normal(self.n_weights)
-            objective = PerturbedObjective(reachable, y, self.trained_loss, self.total_penalty, linear, fit.team)
-            point = minimise(objective, self.gradient_tolerance)
-            released, _ = mechanism.release(to_ticks(point, mechanism.tick), noise)
-            report(1)
-            return released
 
-        return Solution(fit.each_target(1, train_one), 1, self.event, {})
+@dataclass(frozen=True)
+class Minimiser(Operation[Any]):
+    """What finds the minimiser for a linear term, of rows in memory."""
+
+    loss: Loss
+    penalty: float
+    tolerance: float
+
+    def on(self, part: Part) -> Callable[[Vector], Vector]:
+        rows, y = part.rows.within_reach(), part.memory.whole(TARGET)
+        return lambda linear: minimise(
+            PerturbedObjective(rows, y, self.loss, self.penalty, linear, part.team), self.tolerance
+        )
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return callable(answer)
+
+
+@dataclass(frozen=True)
+class LinearTerm:
+    """A random linear term before the optimisation, and noise for the distance from the exact minimiser after it."""
+
+    n_weights: int
+    noise_multiplier: float
+    curvature_ratio: float
+    linear_std: float
+    output: GridGaussian
+
+    @property
+    def event(self) -> Event:
+        return _event((), self.curvature_ratio, 1, self.noise_multiplier)
+
+    def release(self, minimiser: Callable[[Vector], Vector], noise: np.random.Generator) -> tuple[Vector, Event]:
+        point = minimiser(self.linear_std * noise.standard_normal(self.n_weights))
+        return self.output.release(to_ticks(point, self.output.tick), noise)[0], self.event
 
 
 def _event(before: tuple[Event, ...], curvature_ratio: float, n_models: int, noise_multiplier: float) -> Event:

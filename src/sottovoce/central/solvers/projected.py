@@ -21,9 +21,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.plan import Fit
-from sottovoce.central.without_noise import GapPlan
+from sottovoce.central.without_noise import Exact, GapPlan
 
 __all__ = ["ProjectedGradientPlan"]
 
@@ -54,29 +55,31 @@ class ProjectedGradientPlan(GapPlan):
         kind = {} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}
         return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
 
-    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
+    def exact(self, part: Part) -> Exact:
+        rows, y, team = part.rows, part.memory.whole(TARGET), part.team
+
         def objective(m: Vector) -> float:
             return float(np.mean(self.loss.value(y, m)))
 
         def slopes(m: Vector) -> Vector:
-            gradient: Vector = _transposed(fit.rows, self.loss.derivative(y, m))
-            gradient /= fit.rows.n_samples
+            gradient: Vector = _transposed(rows, self.loss.derivative(y, m))
+            gradient /= rows.n_samples
             return gradient
 
         w = ahead = self.set.project(np.zeros(self.n_weights))
-        m = m_ahead = fit.rows.margins(w, fit.team) if w.any() else np.zeros(fit.rows.n_samples)
+        m = m_ahead = rows.margins(w, team) if w.any() else np.zeros(rows.n_samples)
         value, momentum, gap = objective(m), 1.0, math.inf
         curvature = 1e-3 * self.loss.smoothness  # doubled where it is too small for a step
         for step in range(self.max_iter):
             here = slopes(m)
             gap = (float(here @ w) + self.set.steepest(here)) / max(abs(value), 1e-300)
-            fit.progress(step + 1, self.max_iter)
+            part.progress(step + 1, self.max_iter)
             if gap <= self.tol:
-                return w, step, gap
+                return Exact(w, step, gap)
             g, value_ahead = slopes(m_ahead), objective(m_ahead)
             while True:
                 moved = self.set.project(ahead - g / curvature)
-                m_moved = fit.rows.margins(moved, fit.team)
+                m_moved = rows.margins(moved, team)
                 change = moved - ahead
                 model = value_ahead + float(g @ change) + 0.5 * curvature * float(change @ change)
                 new = objective(m_moved)
@@ -96,7 +99,7 @@ class ProjectedGradientPlan(GapPlan):
             ConvergenceWarning,
             stacklevel=2,
         )
-        return w, self.max_iter, gap
+        return Exact(w, self.max_iter, gap)
 
 
 def _transposed(rows: Rows, factors: Vector) -> Vector:

@@ -27,7 +27,7 @@ References
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -37,29 +37,25 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import number as number_within
+from sottovoce._validation import whole_number
+from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.lengths import Shorten
 from sottovoce.central.data.operation import RowSum
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.distances import (
-    clip_grid,
-    histogram_mechanism,
-    location_event,
-    release_distances,
-    release_location,
-)
+from sottovoce.central.distances import clip_grid, distances, label_location
 from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit, Plan, Solution
-from sottovoce.central.scales import norm_counts, release_row_norm
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.scales import most_rows_bound
+from sottovoce.central.stepped_plan import unshortened
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
+from sottovoce.central.sums.whole_gram import gram, gram_mechanism, refuse_many_weights
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["RefinementPlan"]
@@ -79,9 +75,8 @@ _FIRST_PART: Final = 0.1  # share of the passes before the residuals are looked 
 _REACH: Final = 10.0  # T passes reach eigenvalues down to this over T^2, of the least d_j
 _SHORTEST: Final = 1e-4  # mean square of the norms of rows: fewer would be noise
 
+_AFTER_PASSES: Final = "the weights after every pass (the model is an average of them)"
 # names in the receipt
-_NORM: Final = "bound of most rows, in units of data_norm (noisy)"
-_MEDIAN: Final = "label location, from the middle of the bounds (noisy)"
 _CLIPS: Final = ("clip of the residuals in the first passes", "clip of the residuals in the others")
 
 
@@ -150,17 +145,6 @@ class RefinementPlan(Plan):
     def multiplier(self) -> float:
         return math.sqrt(self.passes) / self.mu_passes
 
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            *(("a bound that most rows keep, noisy; longer rows were shortened to it",) * self.shortens_rows),
-            *self.facts.norm_releases,
-            *(("location of the labels (a median), noisy",) * self.is_located),
-            "X'X of the scaled rows, noisy",
-            "histograms of the signed distances of labels from the location and, later, from predictions, noisy",
-            "the weights after every pass (the model is an average of them)",
-        )
-
     def details(self) -> dict[str, object]:
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
@@ -171,21 +155,6 @@ class RefinementPlan(Plan):
             "mu for the passes": self.mu_passes,
             "passes": self.passes,
         }
-
-    @property
-    def event(self) -> Event:
-        """All releases in their order; what is chosen on the way changes sizes, not events."""
-        one = GaussianEvent(self.multiplier)
-        rest = self.passes - self.first_passes
-        return compose(
-            *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else self.facts.norm_events),
-            *((location_event(self._share(_LOCATION)),) if self.is_located else ()),
-            self.gram_mechanism.event,
-            histogram_mechanism(self.neighbours, self._share(_DISTANCES)).event,
-            RepeatedEvent(one, self.first_passes),
-            histogram_mechanism(self.neighbours, self._share(_RESIDUALS)).event,
-            *((RepeatedEvent(one, rest),) if rest else ()),
-        )
 
     def _share(self, share: float) -> float:
         return self.mu * math.sqrt(share)
@@ -198,66 +167,47 @@ class RefinementPlan(Plan):
         assert self.label_bound is not None
         return self.label_bound + abs(location)
 
-    def train(self, fit: Fit) -> Solution:
-        self.settle()
-        holder, norm, location = fit.holder, 1.0, 0.0
-        if self.shortens_rows:
-            norm, _ = release_row_norm(
-                holder, n_public=self.n_samples, neighbours=self.neighbours, mu=self._share(_LENGTH), noise=fit.noise
-            )
-            if norm < 1.0:
-                holder.ask(Shorten(norm))
-        if self.is_located:
-            assert self.label_bound is not None
-            location, _ = release_location(
-                holder, fit.targets, n_public=self.n_samples, bound=self.label_bound, neighbours=self.neighbours,
-                mu=self._share(_LOCATION), noise=fit.noise,
-            )  # fmt: skip
-        mechanism = self.gram_mechanism
-        matrix = release_gram(holder, mechanism, fit.noise)
-        filtered = _Filter(matrix, mechanism.noise_std, self.alpha_scaled * self.n_samples, self.passes)
-        holder.ask(BeginModel(fit.targets, 0, location))
-        widest = self._widest(location)
-        clips = [self._clip(fit, None, widest, _DISTANCES, filtered)]
-        path = _Path(self, fit, filtered)
-        path.follow(self.first_passes, clips[0])
-        clips.append(self._clip(fit, path.point, 2.0 * widest, _RESIDUALS, filtered))
-        path.follow(self.passes - self.first_passes, clips[1])
-        weights = path.average[None, :].copy()
-        weights[:, : self.n_features] /= norm
-        chosen = self._chosen(norm, location, clips[0], clips[1])
-        return Solution(weights, self.passes, self.event, chosen, offset=location)
-
-    def _clip(self, fit: Fit, w: Vector | None, widest: float, share: float, filtered: "_Filter") -> float:
-        """Release a histogram of distances from predictions, and return the clip that it asks for."""
-        found, _ = release_distances(
-            fit.holder, w, widest=widest, neighbours=self.neighbours, mu=self._share(share), noise=fit.noise
-        )
-        length = math.sqrt(min(1.0, max(_SHORTEST, filtered.trace / self.n_samples)))
-        gain = filtered.gain * (self.neighbours.rows / self.mu_passes) ** 2
-        return found.clip(self.n_samples, noise_gain=gain, length=length)
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan; of the released values, that a run can have chosen them. See `Plan.run`."""
+    def train(self) -> Asked[Solution]:
         assert self.label_bound is not None
         norm, location = 1.0, 0.0
         if self.shortens_rows:
-            norm = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0)
+            norm = yield from most_rows_bound(self.n_samples, self.neighbours, self._share(_LENGTH))
+            if norm < 1.0:
+                yield Shorten(norm)
         if self.is_located:
-            location = number(_MEDIAN, released.get(_MEDIAN), at_least=-self.label_bound, at_most=self.label_bound)
-        clips = [number(name, released.get(name), above=0.0) for name in _CLIPS]
-        for clip, factor in zip(clips, (1.0, 2.0), strict=True):
-            if not np.any(np.isclose(clip, clip_grid(factor * self._widest(location)), rtol=1e-9, atol=0.0)):
-                raise ParameterError(f"a clip of {clip!r} is none that follows from the location of the labels.")
-        return self.event, self._chosen(norm, location, clips[0], clips[1])
+            location = yield from label_location(
+                self.n_samples, self.label_bound, self.neighbours, self._share(_LOCATION)
+            )
+        mechanism = self.gram_mechanism
+        matrix = yield from gram(mechanism, "X'X of the scaled rows, noisy")
+        filtered = _Filter(matrix, mechanism.noise_std, self.alpha_scaled * self.n_samples, self.passes)
+        yield BeginModel(0, location)
+        widest = self._widest(location)
+        path = _Path(self, filtered)
+        yield from path.follow(self.first_passes, (yield from self._clip(0, None, widest, filtered)))
+        yield from path.follow(
+            self.passes - self.first_passes, (yield from self._clip(1, path.point, 2.0 * widest, filtered))
+        )
+        weights = unshortened(path.average, norm, self.n_features)
+        return self.solution([weights], self.passes, offset=location)
 
-    def _chosen(self, norm: float, location: float, first: float, second: float) -> dict[str, object]:
-        return {
-            **({_NORM: norm} if self.shortens_rows else {}),
-            **({_MEDIAN: location} if self.is_located else {}),
-            _CLIPS[0]: first,
-            _CLIPS[1]: second,
-        }
+    def _clip(self, number: int, w: Vector | None, widest: float, filtered: "_Filter") -> Asked[float]:
+        """Release a histogram of distances from predictions, and return the clip that it asks for."""
+        found = yield from distances(w, widest, self.neighbours, self._share((_DISTANCES, _RESIDUALS)[number]))
+
+        def best() -> float:
+            length = math.sqrt(min(1.0, max(_SHORTEST, filtered.trace / self.n_samples)))
+            gain = filtered.gain * (self.neighbours.rows / self.mu_passes) ** 2
+            return found.clip(self.n_samples, noise_gain=gain, length=length)
+
+        def check(name: str, value: Any) -> float:
+            clip = number_within(name, value, above=0.0)
+            if not np.any(np.isclose(clip, clip_grid(widest), rtol=1e-9, atol=0.0)):
+                raise ParameterError(f"a clip of {clip!r} is none that follows from the location of the labels.")
+            return clip
+
+        kept: float = yield Keep(_CLIPS[number], best, check, widest)
+        return kept
 
 
 class _Filter:
@@ -266,7 +216,7 @@ class _Filter:
     def __init__(self, matrix: Vector, noise_std: float, penalty: float, passes: int) -> None:
         values, self._vectors = eigh(matrix)
         edge = math.sqrt(2.0 * len(matrix)) * noise_std
-        self.penalty = penalty
+        self.penalty, self.n_weights = penalty, len(values)
         self.trace = float(np.sum(values))
         self._divisors = np.maximum(values, 0.0) + penalty + edge
         self.gain = _noise_gain(values, edge, penalty + edge * _REACH / passes**2)
@@ -294,34 +244,31 @@ def _noise_gain(values: Vector, edge: float, reached: float) -> float:
 class _Path:
     """The iterates of a fit: all of them released."""
 
-    def __init__(self, plan: RefinementPlan, fit: Fit, filtered: _Filter) -> None:
-        self._plan, self._fit, self._filter = plan, fit, filtered
+    def __init__(self, plan: RefinementPlan, filtered: _Filter) -> None:
+        self._plan, self._filter = plan, filtered
         self._step = 0
         self._averaged = max(1, round(_AVERAGED * plan.passes))
-        self._total = np.zeros(plan.n_weights)
-        self.point = self._before = np.zeros(plan.n_weights)
+        self._total = np.zeros(1)  # one entry stands for all weights
+        self.point = self._before = np.zeros(filtered.n_weights)
 
     @property
     def average(self) -> Vector:
         return self._total / self._averaged
 
-    def follow(self, passes: int, clip: float) -> None:
-        sums = clipped_sum(self._plan.neighbours, clip, self._plan.multiplier)
+    def follow(self, passes: int, clip: float) -> Asked[None]:
+        plan = self._plan
+        sums = clipped_sum(plan.neighbours, clip, plan.multiplier)
         for _ in range(passes):
             momentum = self._step / (self._step + 3.0)
             ahead = self.point + momentum * (self.point - self._before)
-            pull = -self._slopes(ahead, sums) - self._filter.penalty * ahead
-            self.point, self._before = ahead + self._filter.solve(pull), self.point
             self._step += 1
-            if self._step > self._plan.passes - self._averaged:
-                self._total += self.point
-            self._fit.progress(self._step, self._plan.passes)
-
-    def _slopes(self, point: Vector, sums: ClippedSum) -> Vector:
-        """Release the sum of the clipped gradients, which are minus the residuals times rows."""
-        holder = self._fit.holder
-        slopes = ClippedSlopes(self._plan.loss, holder.weights(point), sums.clip, sums.ticks_per_unit)
-        return holder.release(slopes, sums.mechanism, self._fit.noise)
+            # the clipped gradients are minus the residuals times rows
+            slopes = ClippedSlopes(plan.loss, ahead, sums.clip, sums.ticks_per_unit)
+            noisy = yield Release(_AFTER_PASSES, slopes, sums.mechanism, (self._step, plan.passes))
+            pull = -noisy - self._filter.penalty * ahead
+            self.point, self._before = ahead + self._filter.solve(pull), self.point
+            if self._step > plan.passes - self._averaged:
+                self._total = self._total + self.point
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +276,7 @@ class ClippedSlopes(RowSum):
     """The sum of the clipped gradients at a point."""
 
     loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    w: NDArray[Any]  # of shape (n_weights,); released
     clip: float  # bound on a row's term
     ticks_per_unit: float
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET, WEIGHT
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Fit
-from sottovoce.central.without_noise import GapPlan
+from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.randomness import Purpose
 
 __all__ = ["NonPrivatePlan"]
@@ -33,13 +34,14 @@ class NonPrivatePlan(GapPlan):
 
     solver = "sdca (no privacy)"
     mechanism = "stochastic dual coordinate ascent without noise"
-    releases = ("the exact minimiser, unprotected",)
+    words = "the exact minimiser, unprotected"
     gap = "duality gap / objective"
     least_gap = 0.0
     takes_weights = True
 
-    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
-        rows, shares, order = fit.rows, fit.row_weights, fit.streams.generator(Purpose.SHUFFLING)
+    def exact(self, part: Part) -> Exact:
+        rows, y, order = part.rows, part.memory.whole(TARGET), part.coins.generator(Purpose.SHUFFLING)
+        shares = part.memory.whole(WEIGHT) if WEIGHT in part.memory else None
         alpha_n = self.alpha_scaled * rows.n_samples
         a = np.zeros(rows.n_samples)
         w = np.zeros(rows.n_weights)
@@ -60,8 +62,8 @@ class NonPrivatePlan(GapPlan):
             visit(everyone)
             epoch += 1
             if epoch % _CHECK_EVERY == 0 or epoch == self.max_iter:
-                gap = self._relative_gap(rows, y, shares, a, w, fit.team)
-                fit.progress(epoch, self.max_iter)
+                gap = self._relative_gap(rows, y, shares, a, w, part.team)
+                part.progress(epoch, self.max_iter)
                 if gap <= self.tol:
                     break
             moved = np.flatnonzero(a != before)
@@ -75,7 +77,7 @@ class NonPrivatePlan(GapPlan):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return w, epoch, gap
+        return Exact(w, epoch, gap)
 
     def _relative_gap(self, rows: Rows, y: Vector, shares: Vector | None, a: Vector, w: Vector, team: Team) -> float:
         m, each = rows.margins(w, team), 1.0 if shares is None else shares

@@ -22,20 +22,23 @@ References
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import gradient, sequential
-from sottovoce.central.plan import Fit, Report, Solution
-from sottovoce.central.sampled_plan import AddTerms, SampledPlan
+from sottovoce.central.sampled_plan import SampledPlan, SampledSum
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import FirstOrderPlan
-from sottovoce.central.without_noise import UnprotectedPlan
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.without_noise import Exact, UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Purpose
@@ -146,13 +149,21 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
             "noise multiplier of a step": self.noise_multiplier,
         }
 
-    def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
-        return lambda w, clip, ticks, batch, lo, hi, total: gradient.batch_gradient(
-            rows.kernel, y, w, clip, ticks, self.loss, batch, lo, hi, total
-        )
+    def terms(self, w: Vector, scales: Scales, sums: ClippedSum) -> SampledSum:
+        return SampledGradient(self.loss, w, sums.clip, sums.ticks_per_unit, self.sampling_rate)
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         return (point - (self.rate / self.expected_size) * noisy) / (1.0 + self.rate * self.alpha_scaled)
+
+
+class SampledGradient(SampledSum):
+    """The sum of the clipped gradients of a sample."""
+
+    def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
+        rows, y = part.rows, part.memory.whole(TARGET)
+        return lambda batch, lo, hi, total: gradient.batch_gradient(
+            rows.kernel, y, w, self.clip, self.ticks_per_unit, self.loss, batch, lo, hi, total
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,20 +191,16 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
     def rate(self) -> float:
         return self.safe_rate if self.learning_rate is None else self.learning_rate
 
-    def train(self, fit: Fit) -> Solution:
-        shuffling = fit.streams.generator(Purpose.SHUFFLING)
-
-        def train_one(y: Vector, report: Report) -> Vector:
-            w, average = np.zeros(self.n_weights), np.zeros(self.n_weights)
-            done = before = 0
-            for epoch in range(self._epochs):
-                if epoch == self._epochs // 2:
-                    average[:], before = 0.0, done
-                done = sequential.sgd_epoch(
-                    fit.rows.kernel, y, w, self.alpha_scaled, self.rate, done, self._size, self.loss,
-                    shuffling.permutation(fit.rows.n_samples), average,
-                )  # fmt: skip
-                report(epoch + 1)
-            return average / (done - before)
-
-        return Solution(fit.each_target(self._epochs, train_one), self._epochs, self.event, {})
+    def exact(self, part: Part) -> Exact:
+        shuffling, rows, y = part.coins.generator(Purpose.SHUFFLING), part.rows, part.memory.whole(TARGET)
+        w, average = np.zeros(self.n_weights), np.zeros(self.n_weights)
+        done = before = 0
+        for epoch in range(self._epochs):
+            if epoch == self._epochs // 2:
+                average[:], before = 0.0, done
+            done = sequential.sgd_epoch(
+                rows.kernel, y, w, self.alpha_scaled, self.rate, done, self._size, self.loss,
+                shuffling.permutation(rows.n_samples), average,
+            )  # fmt: skip
+            part.progress(epoch + 1, self._epochs)
+        return Exact(average / (done - before), self._epochs)

@@ -20,24 +20,23 @@ References
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-import numpy as np
-
 from sottovoce._validation import number
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.plan import Fit, LeastSquares, Solution, most_rows
+from sottovoce.central.core import Asked, Keep, Tell
+from sottovoce.central.plan import LeastSquares, Solution, most_rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.sums.noisy_moments import NoisyMoments
-from sottovoce.central.sums.whole_gram import LabelColumn, moments_mechanism, refuse_many_weights, release_gram
+from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism, refuse_many_weights
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["SufficientStatisticsPlan", "release_moments"]
+__all__ = ["SufficientStatisticsPlan"]
+
+_WORDS: Final = "X'X, X'y and y'y of the scaled rows and clipped labels, noisy"
 
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
 _LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
@@ -79,10 +78,6 @@ class SufficientStatisticsPlan(ScaledPlan):
         """Whether labels are clipped at a multiple of their scale."""
         return self.clip_labels
 
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (*self.scale_releases, "X'X, X'y and y'y of the scaled rows and clipped labels, noisy")
-
     def details(self) -> dict[str, object]:
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
@@ -106,41 +101,25 @@ class SufficientStatisticsPlan(ScaledPlan):
         multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
         return multiple * scale
 
-    def train(self, fit: Fit) -> Solution:
-        assert self.label_bound is not None
-        scales = self.release_scales(fit)
-        clip = self._label_clip_for(scales)
-        mechanism, label = self.gram_mechanism(), LabelColumn(fit.targets, scales.location, clip)
-        moments = release_moments(fit.holder, label, _LABEL_WEIGHT, mechanism, fit.noise)
+    def train(self) -> Asked[Solution]:
+        scales = yield from self.scales()
+        clip, mechanism = self._label_clip_for(scales), self.gram_mechanism()
+        yield Tell("labels clipped at this distance from the location", clip)
+        yield Tell("noise of an entry of the diagonal of X'X", mechanism.noise_std)
+        label = LabelColumn(scales.location, clip)
+        matrix = yield from gram(mechanism, _WORDS, label=label, label_weight=_LABEL_WEIGHT)
+        moments = NoisyMoments(matrix, _LABEL_WEIGHT, mechanism.noise_std)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
-        fit.progress(1, 1)
-        return Solution(
-            clip * weights[None, :],
-            1,
-            compose(*scales.events, mechanism.event),
-            self._chosen(scales, penalty / self.n_samples),
-            offset=scales.location,
-            least_squares=self._least_squares(moments, fit.holder.constant, clip),
-        )
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
-        return self.event, self._chosen(self.scales_of(released), alpha)
+        yield Keep(_ALPHA, penalty / self.n_samples, partial(number, at_least=0.0), 0.0)
+        solution = self.solution([clip * weights], 1, offset=scales.location)
+        return replace(solution, least_squares=self._least_squares(moments, clip))
 
     def _label_clip_for(self, scales: Scales) -> float:
         assert self.label_bound is not None
         clip = self.label_bound + abs(scales.location)
         return min(clip, self.label_clip(scales.label)) if self.estimates_labels else clip
 
-    def _chosen(self, scales: Scales, alpha: float) -> dict[str, object]:
-        return {
-            **self.chosen(scales),
-            "labels clipped at this distance from the location": self._label_clip_for(scales),
-            "noise of an entry of the diagonal of X'X": self.gram_mechanism().noise_std,
-            _ALPHA: alpha,
-        }
-
-    def _least_squares(self, moments: NoisyMoments, constant: float, clip: float) -> LeastSquares | None:
+    def _least_squares(self, moments: NoisyMoments, clip: float) -> LeastSquares | None:
         """Return what intervals are made of, in the unit of the labels, or None where the secret n stands in the way.
 
         Under add-remove the released column of the intercept shows n. The quantiles of the labels, found with the
@@ -150,21 +129,8 @@ class SufficientStatisticsPlan(ScaledPlan):
             return None  # rows of one person are not independent, and how many are used is secret
         n_rows: float = self.n_samples
         if self.adjacency is Adjacency.ADD_REMOVE:
-            if self.clip_labels or constant == 0.0:
+            if self.clip_labels or self.facts.constant == 0.0:
                 return None
-            n_rows = float(moments.gram[-1, -1]) / constant**2
+            n_rows = float(moments.gram[-1, -1]) / self.facts.entry**2
         found = moments.least_squares(n_rows)
         return LeastSquares(clip * found.estimates, clip * found.standard_errors)
-
-
-def release_moments(
-    holder: Holder, label: LabelColumn, label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
-) -> NoisyMoments:
-    """Release the sum of u_i u_i', u_i = (x_i, c t_i), by its upper triangle, as `release_gram` does.
-
-    ``label``: t_i, within [-1, 1].
-    ``label_weight``: > 0; c.
-    ``mechanism``: its sensitivity is in Frobenius norm.
-    """
-    matrix = release_gram(holder, mechanism, noise, label=label, label_weight=label_weight)
-    return NoisyMoments(matrix, label_weight, mechanism.noise_std)

@@ -9,23 +9,30 @@ X'X is summed in whole numbers, so no rounding depends on n but that of the fini
 2^-53, whatever the number of pieces. Proofs: ``docs/privacy/dp_scd.md``, Proposition 3.
 """
 
-from typing import Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from scipy.linalg import eigh
 
 from sottovoce._numerics import ROUNDING_SLACK
+from sottovoce._validation import number
+from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Ticks
+from sottovoce.central.data.operation import Columns, Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import most_rows
 from sottovoce.central.sums.sketch import sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
 from sottovoce.central.sums.whole_gram import Gram, Triangle
-from sottovoce.central.sums.whole_numbers import WholeNumbers
-from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["MAX_GRAM", "eigenvalue_mechanism", "release_largest_eigenvalue"]
+__all__ = ["EIGENVALUE", "MAX_GRAM", "eigenvalue_mechanism", "largest_eigenvalue"]
+
+EIGENVALUE: Final = "lambda_max (noisy)"  # its name in the receipt
+_WORDS: Final = "lambda_max of X'X/n of the scaled rows: a noisy upper estimate"
 
 MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
@@ -52,38 +59,45 @@ def eigenvalue_mechanism(width: int, n_public: int, neighbours: Neighbours, mu: 
     return GridGaussian(sensitivity + rounding_norm(1, tick), 1.0 / mu, tick)
 
 
-def release_largest_eigenvalue(
-    holder: Holder, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
-) -> tuple[float, GaussianEvent]:
+def largest_eigenvalue(facts: TrainingFacts, mu: float) -> Asked[float]:
     """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
 
     From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond: the
     noisy value plus two standard deviations, within the public bounds.
     """
-    width = holder.n_weights
-    mechanism = eigenvalue_mechanism(width, n_public, neighbours, mu)
-    noisy = (_release_from_gram if width <= MAX_GRAM else _release_from_sketch)(holder, mechanism, noise)
-    estimate = (noisy + _INFLATION * mechanism.noise_std) / n_public
+    width, n_public = facts.n_weights, facts.n_samples
+    mechanism = eigenvalue_mechanism(width, n_public, facts.neighbours, mu)
+    (noisy,) = yield Release(_WORDS, LargestEigenvalue() if width <= MAX_GRAM else SketchedNorm(width), mechanism)
+    estimate = (float(noisy) + _INFLATION * mechanism.noise_std) / n_public
     # the column of the intercept alone has the eigenvalue constant^2
-    lowest = max(1.0 / width, holder.constant**2)
-    return min(1.0, max(lowest, estimate)), mechanism.event
+    lowest = max(1.0 / width, facts.entry**2)
+    kept: float = yield Keep(EIGENVALUE, min(1.0, max(lowest, estimate)), partial(number, above=0.0), 1.0)
+    return kept
 
 
-def _release_from_gram(holder: Holder, mechanism: GridGaussian, noise: np.random.Generator) -> float:
-    def ticks(triangle: Triangle) -> Ticks:
-        last = triangle.width - 1
-        return to_ticks(eigh(triangle.matrix, eigvals_only=True, subset_by_index=(last, last)), mechanism.tick)
+class LargestEigenvalue(Gram):
+    """Lambda_max(X'X)."""
 
-    return float(holder.release(Gram(), mechanism, noise, ticks=ticks)[0])
+    def protected(self, exact: Triangle, mechanism: Any) -> Ticks:
+        last = exact.width - 1
+        return to_ticks(eigh(exact.matrix, eigvals_only=True, subset_by_index=(last, last)), mechanism.tick)
 
 
-def _release_from_sketch(holder: Holder, mechanism: GridGaussian, noise: np.random.Generator) -> float:
-    """Add up the columns of the sketch, some at a time; the last ones leave with the noise on all."""
-    width = holder.n_weights
-    *pieces, last = sketch_pieces(width)
-    square = sum(sum_of_squares(holder.ask(piece), width) for piece in pieces)
+@dataclass(frozen=True)
+class SketchedNorm(Operation[float]):
+    """An estimate of the Frobenius norm of X'X, a little upward: the columns of the sketch are added some at a time."""
 
-    def ticks(part: WholeNumbers) -> Ticks:
-        return to_ticks(np.array([sketch_estimate(square + sum_of_squares(part, width))]), mechanism.tick)
+    width: int  # number of weights
 
-    return float(holder.release(last, mechanism, noise, ticks=ticks)[0])
+    def asked_of(self, holder: Holder) -> float:
+        squares = (sum_of_squares(holder.ask(piece), self.width) for piece in sketch_pieces(self.width))
+        return sketch_estimate(sum(squares))
+
+    def protected(self, exact: float, mechanism: Any) -> Ticks:
+        return to_ticks(np.array([exact]), mechanism.tick)
+
+    def on(self, part: Part) -> float:
+        raise NotImplementedError("squares of parts do not add up: it is asked piece by piece")
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return False

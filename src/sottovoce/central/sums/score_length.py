@@ -25,17 +25,18 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.lengths import WHOLE_SCALE
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["length_event", "release_score_length"]
+__all__ = ["score_length"]
+
+_WORDS: Final = "the length of the scores, from noisy sums of derivatives of the loss"
 
 ROUNDS: Final = 2
 CLIP: Final = 4.0  # of (g_i, h_i), in natural units of log loss
@@ -44,21 +45,11 @@ _PRIOR_MEAN, _PRIOR_STD, _LARGEST_STEP, _LARGEST = 0.3, 0.4, 1.0, 1.5
 _FAR: Final = 1e100
 
 
-def length_event(mu: float) -> Event:
-    return RepeatedEvent(GaussianEvent(math.sqrt(ROUNDS) / mu), ROUNDS)
-
-
-def release_score_length(
-    holder: Holder,
-    weights: Vector,
-    *,
-    neighbours: Neighbours,
-    mu: float,
-    noise: np.random.Generator,
-) -> tuple[float, Event]:
+def score_length(weights: Vector, neighbours: Neighbours, mu: float) -> Asked[float]:
     """Release the factor by which the scores of a model should be longer, between exp(-1.5) and exp(1.5).
 
-    ``holder``: of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
+    Asked of rows with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
+
     ``weights``: of shape (K, n_weights); released.
     """
     sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
@@ -67,14 +58,14 @@ def release_score_length(
     for _ in range(ROUNDS):
         moments = ScoreMoments(weights, math.exp(t), sums.clip, sums.ticks_per_unit)
         # where the derivative is 0, this is the second derivative too
-        slope, curvature = holder.release(moments, sums.mechanism, noise)
+        slope, curvature = yield Release(_WORDS, moments, sums.mechanism)
         if not curvature >= 2.0 * std:  # it may be noise alone, and tells nothing
             continue
         seen = t - min(max(float(slope) / curvature, -_LARGEST_STEP), _LARGEST_STEP)
         trust = (curvature / std) ** 2
         mean, precision = (mean * precision + seen * trust) / (precision + trust), precision + trust
         t = min(max(mean, -_LARGEST), _LARGEST)
-    return math.exp(t), length_event(mu)
+    return math.exp(t)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
@@ -36,11 +36,12 @@ __all__ = [
     "Gram",
     "GramSum",
     "LabelColumn",
+    "ReleasedGram",
     "Triangle",
+    "gram",
     "gram_mechanism",
     "moments_mechanism",
     "refuse_many_weights",
-    "release_gram",
 ]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
@@ -59,14 +60,13 @@ _ROUNDINGS: Final = 8.0
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """The label as a further column of the rows: clip((t - location) / clip, -1, 1)."""
+    """The target of the first model as a further column of the rows: clip((t - location) / clip, -1, 1)."""
 
-    targets: Targets  # make t from what is remembered of the rows; that of the first model is taken
     location: float = 0.0  # public or released, as is the clip
     clip: float = 1.0
 
-    def of(self, labels: NDArray[Any]) -> Vector:
-        column: Vector = np.clip((self.targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
+    def of(self, labels: NDArray[Any], targets: Targets) -> Vector:
+        column: Vector = np.clip((targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
         return column
 
 
@@ -100,7 +100,7 @@ class Gram(Operation[Triangle]):
         sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
 
         def task(place: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
-            sums.add(block, lo, hi, None if self.label is None else self.label.of(views[0][lo:hi]))
+            sums.add(block, lo, hi, None if self.label is None else self.label.of(views[0][lo:hi], part.targets))
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
         return sums.total()
@@ -241,27 +241,28 @@ def gram_mechanism(n_weights: int, n_public: int, neighbours: Neighbours, mu: fl
     return moments_mechanism(n_weights, square=neighbours.square_factor, length=1.0, n_rows=n_rows, mu=mu)
 
 
-def release_gram(
-    holder: Holder,
-    mechanism: GridGaussian,
-    noise: np.random.Generator,
-    *,
-    label: LabelColumn | None = None,
-    label_weight: float = 1.0,
-) -> Vector:
-    """Release X'X by its upper triangle, entries beside the diagonal times sqrt(2).
+@dataclass(frozen=True)
+class ReleasedGram(Gram):
+    """The same in the coordinates that are released: entries beside the diagonal times sqrt(2)."""
 
-    The noise has variance s^2 on the diagonal and s^2 / 2 beside it.
+    label_weight: float = 1.0  # > 0; public factor of the further column
+
+    def protected(self, exact: Triangle, mechanism: Any) -> Ticks:
+        weight = 1.0 if self.label is None else self.label_weight
+        return to_ticks(exact.entries * coordinate_factors(exact.width, weight), mechanism.tick)
+
+    def blank(self) -> Any:
+        return np.zeros(1 if self.label is None else 3)
+
+
+def gram(
+    mechanism: GridGaussian, words: str, *, label: LabelColumn | None = None, label_weight: float = 1.0
+) -> Asked[Vector]:
+    """Release X'X. The noise has variance s^2 on the diagonal and s^2 / 2 beside it.
 
     ``mechanism``: its sensitivity is in Frobenius norm.
-    ``label``: a further column.
-    ``label_weight``: > 0; public factor of the further column.
+    ``label``, ``label_weight``: a further column, and its public factor.
     """
-    width = holder.n_weights + (label is not None)
-    factors = coordinate_factors(width, 1.0 if label is None else label_weight)
-
-    def ticks(triangle: Triangle) -> Ticks:
-        return to_ticks(triangle.entries * factors, mechanism.tick)
-
-    noisy = holder.release(Gram(label), mechanism, noise, ticks=ticks)
+    noisy = yield Release(words, ReleasedGram(label, label_weight), mechanism)
+    width = (math.isqrt(8 * len(noisy) + 1) - 1) // 2
     return symmetric(noisy / coordinate_factors(width), width)

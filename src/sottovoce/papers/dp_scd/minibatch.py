@@ -11,18 +11,22 @@ w's are averaged.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.kernels import passes
-from sottovoce.central.sampled_plan import AddTerms, SampledPlan
+from sottovoce.central.sampled_plan import SampledPlan, SampledSum
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solver import Solver
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
@@ -94,18 +98,34 @@ class MinibatchPlan(SampledPlan):
         last = _rule(self.loss)[2]
         return last + (1.0 - last) * (1.0 - step / self.n_steps)
 
-    def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
-        """Return the kernel that makes the terms for one target, with the duals of the rows."""
-        duals, ratio, ratio_norm = np.zeros(rows.n_samples), self._shared(scales) / self.unit, 1.0 / self.unit
-        return lambda w, clip, ticks, batch, lo, hi, total: passes.batch_pass(
-            rows.kernel, y, duals, w, ratio, ratio_norm, clip, ticks, self.loss, batch, lo, hi, total
-        )
+    @property
+    def duals(self) -> tuple[tuple[str, int | None], ...]:
+        return ((DUAL, None),)
+
+    def terms(self, w: Vector, scales: Scales, sums: ClippedSum) -> SampledSum:
+        shared = self._shared(scales) / self.unit
+        return SampledSteps(self.loss, w, sums.clip, sums.ticks_per_unit, self.sampling_rate, shared, 1.0 / self.unit)
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         return point + noisy
 
     def _shared(self, scales: Scales) -> float:
         return (self.expected_size - 1.0) * scales.eigenvalue  # what other rows of a batch add to the constant
+
+
+@dataclass(frozen=True, eq=False)
+class SampledSteps(SampledSum):
+    """The sum of the clipped coordinate steps of a sample, whose dual variables move."""
+
+    ratio: float = 0.0  # what other rows of a batch add to the aggregation constant, over alpha n
+    ratio_norm: float = 0.0  # 1 / (alpha n)
+
+    def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
+        rows, y, duals = part.rows, part.memory.whole(TARGET), part.memory.whole(DUAL)
+        return lambda batch, lo, hi, total: passes.batch_pass(
+            rows.kernel, y, duals, w, self.ratio, self.ratio_norm, self.clip, self.ticks_per_unit, self.loss,
+            batch, lo, hi, total,
+        )  # fmt: skip
 
 
 def _rule(loss: Loss) -> tuple[float, float, float]:

@@ -12,7 +12,6 @@ Gaussian mechanisms, and s = sqrt(b E K) / mu. The model is the average of the l
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -22,15 +21,17 @@ import scipy.sparse as sp
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
+from sottovoce.central.core import Asked, Release, Shuffle
+from sottovoce.central.data.operation import Change, Columns, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows, norm_bounds
 from sottovoce.central.kernels import gradient, passes
-from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solver import Solver
-from sottovoce.central.stepped_plan import FirstOrderPlan
+from sottovoce.central.stepped_plan import AFTER_STEPS, FirstOrderPlan, State
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
-from sottovoce.randomness import Purpose
+from sottovoce.losses import Loss
 
 __all__ = ["Primal", "PrimalPlan"]
 
@@ -92,11 +93,6 @@ class PrimalPlan(FirstOrderPlan):
     def noise_multiplier(self) -> float:
         return math.sqrt(self.n_steps * self.n_models) / self.mu_steps
 
-    @property
-    def event(self) -> Event:
-        steps = RepeatedEvent(GaussianEvent(self.noise_multiplier), self.n_steps * self.n_models)
-        return compose(*self.scale_events, steps)
-
     def details(self) -> dict[str, object]:
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
@@ -116,29 +112,71 @@ class PrimalPlan(FirstOrderPlan):
     def multiplier_for(self, scales: Scales) -> float:
         return self.noise_multiplier
 
-    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Do the epochs for one target, each in an order of its own; yield the weights after each."""
-        shuffling, blocks = fit.streams.generator(Purpose.SHUFFLING), _blocks_of(fit.rows.within_reach(), self.size)
-        y, clip, per_unit = fit.current_target, sums.clip, sums.ticks_per_unit
-        m, w = np.zeros(len(y)), np.zeros(self.n_weights)
-
-        def sum_of(rows: Rows) -> Ticks:
-            return fit.team.total(
-                lambda lo, hi, total: gradient.gradient(rows.kernel, y, m, clip, per_unit, self.loss, lo, hi, total),
-                rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
-            )  # fmt: skip
-
-        for _ in range(self.n_epochs):
-            for place in shuffling.permutation(len(blocks)):
-                where, block = blocks[place]
-                noisy, _ = sums.mechanism.release(sum_of(block), fit.noise)
-                after = (w[where] - (self.rate / self.n_samples) * noisy) / (1.0 + self.rate * self.alpha_scaled)
-                m += block.margins(after - w[where], fit.team)
-                w[where] = after
-            yield w
+    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
+        """Do an epoch, in an order of its own."""
+        (w,) = state
+        if number == 0:
+            yield BeginBlocks(self.size)
+            w = np.zeros(self.n_weights)
+        order = yield Shuffle(self.n_blocks)
+        for visit, place in enumerate(order, start=1):
+            ask = BlockGradient(int(place), self.loss, sums.clip, sums.ticks_per_unit)
+            noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done if visit == len(order) else None)
+            lo, last = int(place) * self.size, place == self.n_blocks - 1
+            where = slice(lo, self.n_weights if last else lo + self.size)
+            after = (w[where] - (self.rate / self.n_samples) * noisy) / (1.0 + self.rate * self.alpha_scaled)
+            yield MoveBlock(int(place), after - w[where])
+            w = w.copy()
+            w[where] = after
+        return (w,)
 
 
-def _blocks_of(rows: Rows, size: int) -> list[tuple[slice, Rows]]:
+@dataclass(frozen=True)
+class BeginBlocks(Change):
+    """Cuts the columns into blocks (a copy), and begins the predictions of a model at zero."""
+
+    size: int
+
+    def on(self, part: Part) -> None:
+        part.scores = _blocks_of(part.rows.within_reach(), self.size), np.zeros(part.n_samples)
+
+
+@dataclass(frozen=True)
+class BlockGradient(Operation[Ticks]):
+    """The sum of the gradients in a block of columns, each clipped."""
+
+    place: int
+    loss: Loss
+    clip: float
+    ticks_per_unit: float
+
+    def on(self, part: Part) -> Ticks:
+        blocks, m = part.scores
+        rows, y = blocks[self.place], part.memory.whole(TARGET)
+        return part.team.total(
+            lambda lo, hi, total: gradient.gradient(
+                rows.kernel, y, m, self.clip, self.ticks_per_unit, self.loss, lo, hi, total
+            ),
+            rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
+        )  # fmt: skip
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, np.ndarray)
+
+
+@dataclass(frozen=True, eq=False)
+class MoveBlock(Change):
+    """Moves the predictions by a step of a block."""
+
+    place: int
+    step: Vector
+
+    def on(self, part: Part) -> None:
+        blocks, m = part.scores
+        m += blocks[self.place].margins(self.step, part.team)
+
+
+def _blocks_of(rows: Rows, size: int) -> list[Rows]:
     """Cut the table into blocks of columns (a copy), each with the norms of its parts of the rows."""
     width, sparse = rows.raw.shape[1], bool(sp.issparse(rows.raw))
     blocks = []
@@ -150,7 +188,7 @@ def _blocks_of(rows: Rows, size: int) -> list[tuple[slice, Rows]]:
         block = Rows(raw, rows.scale, length, constant)  # its divisor is not known yet
         passes.norms(block.kernel.X, 0, rows.n_samples, length)
         block = replace(block, divisor=norm_bounds(rows.scale, length, constant))
-        blocks.append((slice(lo, hi + (constant > 0.0)), block))
+        blocks.append(block)
     return blocks
 
 

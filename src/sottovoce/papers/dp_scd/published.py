@@ -19,6 +19,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -26,11 +27,14 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, whole_number
-from sottovoce.central.data.row_memory import DIVISOR
-from sottovoce.central.data.rows import Rows
+from sottovoce.central.core import Asked, Release, Shuffle
+from sottovoce.central.data.operation import Change, Columns, Effect, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DIVISOR, DUAL, TARGET
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.kernels.rows import MOST_TICKS
-from sottovoce.central.plan import Fit, Plan, Report, Solution
+from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sampling import sampled_steps
 from sottovoce.central.solver import Solver
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
@@ -40,9 +44,7 @@ from sottovoce.losses.base import provides_dual_step, provides_slope, slope
 from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Purpose
 
 __all__ = ["OneNewtonStep", "Published", "PublishedPlan", "Sequential", "SequentialPlan", "moments_noise"]
 
@@ -94,40 +96,83 @@ class _ShuffledPlan(Plan):
     def true_multiplier(self) -> float:
         """Noise of a batch over how far one row can move it."""
 
-    @abstractmethod
-    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
-        """Return how far the duals of a batch and v go, in ticks."""
-
-    @property
-    def event(self) -> Event:
-        """What holds: each row is in ``epochs`` Gaussian mechanisms of each model."""
-        return RepeatedEvent(GaussianEvent(self.true_multiplier), self.epochs * self.n_models)
+    in_turn: ClassVar[bool]  # whether each step of a batch sees those before it
+    words: ClassVar[tuple[str, str]]  # what is released with every batch, beside the weights
 
     def batch_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases (a, v) of a batch, in ticks; it follows from public facts."""
         return clipped_mechanism(self.sensitivity_factor * self.clip, self.clip, self.true_multiplier)
 
-    def train(self, fit: Fit) -> Solution:
+    def train(self) -> Asked[Solution]:
         """Train one model for each target as planned; the model is the last w."""
-        rows, noise, shuffling = fit.rows, fit.noise, fit.streams.generator(Purpose.SHUFFLING)
-        mechanism, alpha_n = self.batch_mechanism(), self.alpha_scaled * self.n_samples
-
-        def train_one(y: Vector, report: Report) -> Vector:
-            a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
-            for epoch in range(self.epochs):
-                order = shuffling.permutation(rows.n_samples)
-                for lo in range(0, rows.n_samples, self.size):
+        mechanism, alpha_n, n = self.batch_mechanism(), self.alpha_scaled * self.n_samples, self.n_samples
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model, fresh=((DUAL, None),))
+            v = np.zeros(self.n_weights)
+            for epoch in range(1, self.epochs + 1):
+                order = yield Shuffle(n)
+                for lo in range(0, n, self.size):
                     batch = order[lo : lo + self.size]
-                    before = a[batch]
-                    noisy, _ = mechanism.release(self.moves(rows, y, a, v / alpha_n, batch, mechanism.tick), noise)
-                    a[batch] = before + noisy[: len(batch)]
+                    ask = BatchMoves(
+                        self.loss, v / alpha_n, batch, self.size, alpha_n, self.clip, mechanism.tick, self.in_turn,
+                        lo > 0,
+                    )  # fmt: skip
+                    done = model * self.epochs + epoch, self.epochs * self.n_models
+                    noisy = yield Release(self.words, ask, mechanism, done if lo + self.size >= n else None)
+                    yield MoveDuals(batch, noisy[: len(batch)])
                     v = v + noisy[len(batch) :]
-                report(epoch + 1)
-            return v / alpha_n
+            weights.append(v / alpha_n)
+        return self.solution(weights, self.epochs * math.ceil(n / self.size))
 
-        weights = fit.each_target(self.epochs, train_one)
-        event = RepeatedEvent(mechanism.event, self.epochs * self.n_models)
-        return Solution(weights, self.epochs * math.ceil(rows.n_samples / self.size), event, {})
+
+@dataclass(frozen=True, eq=False)
+class BatchMoves(Operation[Ticks]):
+    """How far the duals of a batch and v go, in ticks."""
+
+    loss: Loss
+    w: Vector  # of shape (n_weights,); released
+    batch: NDArray[np.int64]
+    size: int  # L, of a batch
+    alpha_n: float
+    clip: float
+    tick: float
+    in_turn: bool  # whether each step sees those before it; else all are at the same a and w
+    continues: bool = False  # it is not the first batch of an epoch, whose batches have no row in common
+
+    def on(self, part: Part) -> Ticks:
+        rows, y, a, batch = part.rows, part.memory.whole(TARGET), part.memory.whole(DUAL).copy(), self.batch
+        if self.in_turn:
+            moves = np.zeros(len(batch) + part.n_weights, np.int64)
+            sequential.sequential_batch(
+                rows.kernel, y, a, self.w, self.alpha_n, self.clip, 1.0 / self.tick, self.loss, batch,
+                moves[: len(batch)], moves[len(batch) :],
+            )  # fmt: skip
+            return moves
+        before, total = a[batch], np.zeros(part.n_weights, np.int64)
+        passes.batch_pass(
+            rows.kernel, y, a, rows.weights(self.w), 0.0, self.size / self.alpha_n, self.clip, 1.0 / self.tick,
+            self.loss, batch, 0, len(batch), total,
+        )  # fmt: skip
+        gone = np.clip((a[batch] - before) / self.tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
+        return np.concatenate([gone, total])
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, np.ndarray)
+
+    def blank(self) -> Any:
+        return np.zeros(len(self.batch) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class MoveDuals(Change):
+    """Moves the duals of a batch by what was released."""
+
+    batch: NDArray[np.int64]
+    moves: Vector
+
+    def on(self, part: Part) -> None:
+        part.memory.whole(DUAL)[self.batch] += self.moves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +184,8 @@ class PublishedPlan(_ShuffledPlan):
         "DP-SCD as published (for reproduction): visible dual variables void amplification by sampling, so each "
         "row is in one full Gaussian mechanism an epoch and the published epsilon does not hold"
     )
-    releases = ("the weights after every step", "the noised dual variables after every step, and with them the batches")
+    in_turn = False
+    words = ("the weights after every step", "the noised dual variables after every step, and with them the batches")
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -169,27 +215,27 @@ class PublishedPlan(_ShuffledPlan):
             "noise multiplier": self.noise_multiplier,
         }
 
-    def train(self, fit: Fit) -> Solution:
+    def check_size(self, n_rows: int) -> None:
         warnings.warn(
             f"solver=Published() reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the "
             f"receipt states epsilon={self.promised_epsilon:.3g}. Use solver='scd' for a model that keeps its budget.",
             PrivacyWarning,
             stacklevel=5,
         )
-        # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        fit.part.memory.set(DIVISOR, np.ones(fit.holder.n_samples))
-        return super().train(fit)
 
-    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
-        """Return how far the duals of a batch and v go, in ticks: all steps at the same a and w."""
-        ratio, before = self.size / (self.alpha_scaled * self.n_samples), a[batch]
-        total = np.zeros(self.n_weights, np.int64)
-        passes.batch_pass(
-            rows.kernel, y, a, rows.weights(w), 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch),
-            total,
-        )  # fmt: skip
-        moves = np.clip((a[batch] - before) / tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
-        return np.concatenate([moves, total])
+    def train(self) -> Asked[Solution]:
+        # |zeta| itself is clipped, because a moves by it; a short row steps with care
+        yield UnitDivisors()
+        return (yield from super().train())
+
+
+class UnitDivisors(Change):
+    """Takes every row for one of norm 1, so that steps themselves are clipped and not what they add."""
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> None:
+        part.memory.set(DIVISOR, np.ones(part.n_samples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +247,8 @@ class SequentialPlan(_ShuffledPlan):
         "sequential DP-SCD with noised, visible dual variables: each row is in one Gaussian mechanism on a grid an "
         "epoch, no amplification by sampling"
     )
-    releases = (
+    in_turn = True
+    words = (
         "the weights after every batch",
         "the noised dual variables after every batch, and with them the batches and their order",
     )
@@ -225,15 +272,6 @@ class SequentialPlan(_ShuffledPlan):
             "sensitivity of a batch over the clipping norm": self.sensitivity_factor,
             "noise multiplier of a batch": self.true_multiplier,
         }
-
-    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
-        """Return how far the duals of a batch and v go, in ticks; each step sees those before it."""
-        moves = np.zeros(len(batch) + self.n_weights, np.int64)
-        sequential.sequential_batch(
-            rows.kernel, y, a, w, self.alpha_scaled * self.n_samples, self.clip, 1.0 / tick, self.loss, batch,
-            moves[: len(batch)], moves[len(batch) :],
-        )  # fmt: skip
-        return moves
 
 
 @dataclass(frozen=True, kw_only=True)

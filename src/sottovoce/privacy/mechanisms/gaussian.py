@@ -24,6 +24,7 @@ References
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class GridGaussian:
         """Standard deviation of the noise, in the unit of the value."""
         return self.noise_multiplier * self.l2_sensitivity
 
-    @property
+    @cached_property
     def event(self) -> GaussianEvent:
         return GaussianEvent(self.noise_multiplier)
 

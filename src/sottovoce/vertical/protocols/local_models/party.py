@@ -49,10 +49,10 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         plan, unit = self._plan, RowUnit(self._data_norm, self._plan.intercept)
         with team() as threads:
             rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
-            solution = plan.solve(rows, request.labels, desk.streams(), threads)
-        (weights,) = solution.weights
+            driven = plan.solve(rows, request.labels, desk.streams(), threads)
+        (weights,) = driven.result.weights
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
         x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
         # it took one request, and what it left follows from noisy sums
         desk.training.worker, desk.training.intercept = SimpleNamespace(x=x, released=True), True
-        return Trained(event_text(solution.event))
+        return Trained(event_text(driven.event))

@@ -28,25 +28,26 @@ References
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import LARGEST, magnitude, number, whole_number
+from sottovoce.central.core import Asked, Driven, drive, replay
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
 from sottovoce.central.sums.noisy_moments import NoisyMoments
-from sottovoce.central.sums.whole_gram import LabelColumn, release_gram
+from sottovoce.central.sums.whole_gram import LabelColumn, gram
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU
 
 __all__ = ["SPENT", "ReleasedLabelsPlan", "Vector"]
@@ -210,9 +211,14 @@ class ReleasedLabelsPlan(ABC):
         tick = max(useful, countable)
         return GridGaussian(exact + rounding_norm(size, tick), 1.0 / self.mu_moments, tick)
 
+    @cached_property
+    def event(self) -> Event:
+        return replay(lambda: self.train(np.zeros(1))).event
+
     @property
-    @abstractmethod
-    def event(self) -> Event: ...
+    def entry(self) -> float:
+        """Entry of the intercept's column in a row."""
+        return RowUnit(1.0, self.intercept).entry
 
     # The run
 
@@ -233,7 +239,7 @@ class ReleasedLabelsPlan(ABC):
             raise DataError(f"labels must be {wanted}; got {y[bad[0]]!r} at row {bad[0]} ({bad.size} such row(s)).")
         return y if self.label_bound is not None else self.soft_label_bound * y
 
-    def solve(self, rows: Rows, labels: Vector, streams: Streams, team: Team) -> Solution:
+    def solve(self, rows: Rows, labels: Vector, streams: Streams, team: Team) -> Driven[Solution]:
         """Train as planned.
 
         Parameters
@@ -247,8 +253,9 @@ class ReleasedLabelsPlan(ABC):
 
         Returns
         -------
-        Solution
-            ``weights`` of shape (1, n_weights), for rows of norm at most 1, the intercept's weight last.
+        Driven
+            Its result is a `Solution` with ``weights`` of shape (1, n_weights), for rows of norm at most 1, the
+            intercept's weight last.
 
         Raises
         ------
@@ -257,27 +264,23 @@ class ReleasedLabelsPlan(ABC):
         """
         self._check(rows)
         soft = self.soft_labels(labels)
-        noise = streams.generator(Purpose.NOISE)
-        return self._train(rows, soft, noise, team)
+        return drive(lambda: self.train(soft), hold(rows, [soft], team), streams)
 
     @abstractmethod
-    def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:
-        """Train on soft labels."""
+    def train(self, soft: Vector) -> Asked[Solution]:
+        """Train on soft labels, which everybody may see."""
 
-    def _release_matrix(
-        self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team
-    ) -> tuple[NoisyMoments, Event]:
+    def moments(self, soft: Vector) -> Asked[NoisyMoments]:
         """Release the Gram matrix with beta; what follows from public facts needs no noise."""
         mechanism, bound = self.moments_mechanism(), self.soft_label_bound
-        weight = self.label_weight * bound
-        label = LabelColumn(Given(1), clip=bound)
-        matrix = release_gram(hold(rows, [soft], team), mechanism, noise, label=label, label_weight=weight)
-        moments, event = NoisyMoments(matrix, self.label_weight, mechanism.noise_std), mechanism.event
-        if rows.constant > 0.0:
-            moments.matrix[-2, -2] = self.n_samples * rows.constant**2
-            public = self.label_weight * rows.constant * float(np.sum(soft))
+        label = LabelColumn(clip=bound)
+        matrix = yield from gram(mechanism, "X'X and beta", label=label, label_weight=self.label_weight * bound)
+        moments = NoisyMoments(matrix, self.label_weight, mechanism.noise_std)
+        if self.intercept > 0.0:
+            moments.matrix[-2, -2] = self.n_samples * self.entry**2
+            public = self.label_weight * self.entry * float(np.sum(soft))
             moments.matrix[-1, -2] = moments.matrix[-2, -1] = public
-        return moments, event
+        return moments
 
     def _check(self, rows: Rows) -> None:
         shape = (rows.n_samples, rows.n_weights)

@@ -12,18 +12,21 @@ D and s fade as mu grows, and then the result is the minimiser of J.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.kernels import gradient
-from sottovoce.central.parallel import Team
+from sottovoce._validation import number
+from sottovoce.central.core import Asked, Keep, Release
+from sottovoce.central.data.operation import Columns, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Solution
+from sottovoce.central.solvers.refinement import ClippedSlopes
 from sottovoce.central.sums.clipped_sums import Ticks, sum_mechanism
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
@@ -31,13 +34,13 @@ from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan, Vector
 
 __all__ = ["TRAININGS", "LogisticOnLabelsPlan", "SquaredOnLabelsPlan"]
 
+_BETA: Final = "beta, the sum of the soft labels times the rows"
 _GRAM_SHARE: Final = 0.05  # of mu^2
 _GRAM_SHARE_OF_SQUARED: Final = 0.3
 _CURVATURE: Final = 0.15  # k
@@ -84,10 +87,6 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
         return sum_mechanism(Neighbours(Adjacency.REPLACE_ONE), _MAX_SLOPE, math.sqrt(self.n_steps) / self.mu_slopes)
 
     @property
-    def event(self) -> Event:
-        return compose(self.moments_mechanism().event, RepeatedEvent(self.slopes_mechanism().event, self.n_steps))
-
-    @property
     def gradient_noise(self) -> float:
         """Standard deviation s of the noise in an entry of beta, and of all sums of slopes taken as one release."""
         return math.hypot(self.label_sum_noise, 2.0 * _MAX_SLOPE / self.mu_slopes)
@@ -111,32 +110,17 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
         """Return D, or k n + D where the bound n I takes the place of G."""
         return max(self._stable, (self.n_steps + 1) * self.gradient_noise)
 
-    def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:
+    def train(self, soft: Vector) -> Asked[Solution]:
         spectrum, mechanism = None, self.moments_mechanism()
         if self.releases_gram:
-            moments, event = self._release_matrix(rows, soft, noise, team)
+            moments = yield from self.moments(soft)
             spectrum, beta = eigh(moments.gram), moments.cross
         else:
             factor = math.sqrt(2.0) * self.label_weight  # of beta in the coordinates of the release
-            released, event = mechanism.release(to_ticks(factor * _label_sum(rows, soft), mechanism.tick), noise)
-            beta = released / factor
-            if rows.constant > 0.0:
-                beta[-1] = rows.constant * float(np.sum(soft))
-        weights = self._descend(rows, soft, beta, spectrum, noise, team)
-        spent = compose(event, RepeatedEvent(self.slopes_mechanism().event, self.n_steps))
-        return Solution(weights[None, :], self.n_steps, spent, {})
-
-    def _descend(
-        self,
-        rows: Rows,
-        soft: Vector,
-        beta: Vector,
-        spectrum: tuple[Vector, Vector] | None,
-        noise: np.random.Generator,
-        team: Team,
-    ) -> Vector:
-        """Do the damped steps; the first, from 0, needs no sum of slopes."""
-        mechanism, penalty = self.slopes_mechanism(), self.alpha_scaled * self.n_samples
+            beta = (yield Release(_BETA, LabelSum(factor), mechanism)) / factor
+            if self.intercept > 0.0:
+                beta[-1] = self.entry * float(np.sum(soft))
+        slopes, penalty = self.slopes_mechanism(), self.alpha_scaled * self.n_samples
         damping = self.damping + penalty
 
         def step(descent: Vector) -> Vector:
@@ -145,20 +129,18 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
             values, vectors = spectrum
             return np.asarray(vectors @ ((vectors.T @ descent) / (_CURVATURE * np.maximum(values, 0.0) + damping)))
 
-        w = step(beta)
+        yield BeginModel(0)
+        w = step(beta)  # the first step, from 0, needs no sum of slopes
         for _ in range(self.n_steps):
-            at = rows.weights(w)
-
-            def one_range(lo: int, hi: int, sums: Ticks, at: NDArray[Any] = at) -> None:
-                gradient.batch_gradient(
-                    rows.kernel, soft, at, _MAX_SLOPE, 1.0 / mechanism.tick, _EvenLogistic(), np.arange(lo, hi), 0,
-                    hi - lo, sums,
-                )  # fmt: skip
-
-            sums = team.total(one_range, rows.n_samples, rows.work, np.zeros(self.n_weights, np.int64))
-            slopes, _ = mechanism.release(sums, noise)
-            w = w + step(beta - slopes - penalty * w)
-        return w
+            ask = ClippedSlopes(
+                _EvenLogistic(),
+                w,  # type: ignore[arg-type]
+                _MAX_SLOPE,
+                1.0 / slopes.tick,
+            )
+            noisy = yield Release("the sums of slopes", ask, slopes)
+            w = w + step(beta - noisy - penalty * w)
+        return Solution(w[None, :], self.n_steps)
 
 
 def _damping(gram_noise: float, n_weights: int) -> float:
@@ -166,17 +148,29 @@ def _damping(gram_noise: float, n_weights: int) -> float:
     return _CURVATURE * _EDGE * math.sqrt(2.0 * n_weights) * gram_noise
 
 
-def _label_sum(rows: Rows, soft: Vector) -> Vector:
-    """Return sum_i t_i x_i of the scaled rows in double precision, piece by piece."""
-    total = np.zeros(rows.n_weights)
-    features = rows.raw.shape[1]
-    lo = 0
-    for scaled in rows.scaled_pieces():
-        hi = lo + scaled.shape[0]
-        total[:features] += scaled.T @ soft[lo:hi]
-        lo = hi
-    total[features:] = rows.constant * np.sum(soft)
-    return total
+@dataclass(frozen=True)
+class LabelSum(Operation[Vector]):
+    """The sum of t_i x_i of the scaled rows, times a public factor, in double precision, piece by piece."""
+
+    factor: float
+
+    def on(self, part: Part) -> Vector:
+        rows, soft = part.rows, part.memory.whole(LABEL)
+        total = np.zeros(rows.n_weights)
+        features = rows.raw.shape[1]
+        lo = 0
+        for scaled in rows.scaled_pieces():
+            hi = lo + scaled.shape[0]
+            total[:features] += scaled.T @ soft[lo:hi]
+            lo = hi
+        total[features:] = rows.constant * np.sum(soft)
+        return self.factor * total
+
+    def protected(self, exact: Vector, mechanism: Any) -> Ticks:
+        return to_ticks(exact, mechanism.tick)
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, np.ndarray)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,14 +196,11 @@ class SquaredOnLabelsPlan(ReleasedLabelsPlan):
     def shares(self) -> tuple[float, float, float]:
         return _GRAM_SHARE_OF_SQUARED, 1.0 - _GRAM_SHARE_OF_SQUARED, 0.0
 
-    @property
-    def event(self) -> Event:
-        return self.moments_mechanism().event
-
-    def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:
-        moments, event = self._release_matrix(rows, soft, noise, team)
+    def train(self, soft: Vector) -> Asked[Solution]:
+        moments = yield from self.moments(soft)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
-        return Solution(weights[None, :], 1, event, {"alpha after AdaSSP's rule": penalty / self.n_samples})
+        yield Keep("alpha after AdaSSP's rule", penalty / self.n_samples, partial(number, at_least=0.0), 0.0)
+        return Solution(weights[None, :], 1)
 
 
 TRAININGS: Final[dict[str, type[ReleasedLabelsPlan]]] = {

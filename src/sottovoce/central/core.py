@@ -1,0 +1,244 @@
+"""The core: a solver is a generator of releases, and noise has one door.
+
+A solver asks questions about rows. It never holds a row, and it never draws: it *yields* what it wants to ask, as a
+named operation with the mechanism that protects the answer, and is sent the noisy answer. That what becomes of an
+answer is post-processing therefore holds by construction, and not because somebody read the solver.
+
+* `drive` is the door. It has the holder of the rows do the operation, draws the noise, records the event that the
+  mechanism emits, and sends the answer back. Nothing else draws noise for a table, and nothing else sees an exact
+  answer.
+* `replay` runs the same generator without rows. Answers are those of a table of one column of zeros; whatever sizes or
+  noise follow from, the solver has kept (`Keep`), and that is sent again. So what a plan costs, what a receipt says,
+  and whether a receipt that somebody shows is one that a run can have made, all come from the generator of the fit.
+
+A solver that forgot to keep what a later release follows from is noticed at the end of each fit: its replay then has
+other events than its run.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Change, Operation
+from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, RepeatedEvent, compose
+from sottovoce.randomness import Purpose, Streams
+
+__all__ = [
+    "Asked", "Driven", "Keep", "Mechanism", "Progress", "Release", "Shuffle", "Tell", "Unprotected", "drive", "replay",
+]  # fmt: skip
+
+R = TypeVar("R")
+Progress = Callable[[int, int], None]  # steps done of all models, and their number
+
+
+class Mechanism(Protocol):
+    """What adds noise to an exact answer; its parameters follow from public facts and earlier releases alone."""
+
+    @property
+    def event(self) -> Event:
+        """What one use costs."""
+
+    def release(self, exact: Any, noise: np.random.Generator) -> tuple[Any, Event]:
+        """Return the noisy answer, and the event that pays for it."""
+
+
+@dataclass(frozen=True)
+class Unprotected:
+    """No noise at all, for ``epsilon=inf``: the event says so."""
+
+    @property
+    def event(self) -> Event:
+        return NonPrivateEvent()
+
+    def release(self, exact: Any, noise: np.random.Generator) -> tuple[Any, Event]:
+        """Return the answer as it is."""
+        return exact, self.event
+
+
+@dataclass(frozen=True)
+class Release:
+    """One noisy answer about the rows."""
+
+    # What is released, as a receipt says it, in one or more sentences; of releases with the same words it says so once.
+    words: str | tuple[str, ...]
+    ask: Operation[Any]
+    mechanism: Mechanism
+    step: tuple[int, int] | None = None  # for a progress bar: how many steps are done with it, and of how many
+
+    @property
+    def event(self) -> Event:
+        """What it costs: that of the mechanism, or less where it is about a Poisson sample of the rows."""
+        event, rate = self.mechanism.event, self.ask.sampling_rate
+        return event if rate is None or not isinstance(event, GaussianEvent) else PoissonSampledEvent(rate, event)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A released value that later sizes or noise follow from, or that a receipt should tell.
+
+    The solver goes on from what it is sent for it: the value itself in a run, and in a replay the kept one.
+    """
+
+    name: str  # its name in the receipt
+    value: Any  # or a function that computes it, where that takes long
+    check: Callable[[str, Any], Any]  # refuses, by name and value, what no run keeps; returns the value
+    blank: Any  # what a plan takes for it, before there is a run
+    place: int | None = None  # in a list of values of that name, one for each model
+
+
+@dataclass(frozen=True)
+class Tell:
+    """What a public rule makes of values that were kept, for the receipt: a replay computes it again."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """A random order of so many public things, which everybody may know."""
+
+    n: int
+
+
+Asked = Generator[Release | Change | Keep | Tell | Shuffle, Any, R]
+
+
+@dataclass
+class Driven(Generic[R]):
+    """What became of a generator."""
+
+    kept: dict[str, Any] = field(default_factory=dict)  # what was kept and told, by name, for the receipt
+    words: list[str] = field(default_factory=list)  # what was released, each once
+    counts: Counter[Event] = field(default_factory=Counter)
+    result: R = None  # type: ignore[assignment]
+
+    @property
+    def event(self) -> Event:
+        """All releases composed, in the order in which their kinds came first."""
+        if NonPrivateEvent() in self.counts:
+            return NonPrivateEvent()
+        return compose(*(event if n == 1 else RepeatedEvent(event, n) for event, n in self.counts.items()))
+
+    def released(self, release: Release) -> None:
+        if not release.ask.continues:
+            self.counts[release.event] += 1
+        words = (release.words,) if isinstance(release.words, str) else release.words
+        self.words.extend(one for one in words if one and one not in self.words)
+
+    def note(self, step: "Keep | Tell", value: Any) -> None:
+        place = step.place if isinstance(step, Keep) else None
+        if place is None:
+            self.kept[step.name] = value
+        else:
+            self.kept.setdefault(step.name, []).append(value)
+
+
+def drive(
+    asks: Callable[[], Asked[R]], holder: Holder, streams: Streams, progress: Progress = lambda done, of: None
+) -> Driven[R]:
+    """Run a solver on rows: ask the holder, draw the noise, record the event.
+
+    Parameters
+    ----------
+    asks : callable
+        Makes the generator; it is made twice, to compare the run with its replay.
+    holder : Holder
+        Of the rows.
+    streams : Streams
+        Of the fit.
+    progress : callable
+        Told how many steps of all models are done, and their number.
+
+    Raises
+    ------
+    AccountingError
+        If the solver did not keep what its releases follow from; nothing that was released may then be used.
+    """
+    holder.begin(streams, progress)
+    asked, driven, answer = asks(), Driven[R](), None
+    while True:
+        try:
+            step = asked.send(answer)
+        except StopIteration as end:
+            driven.result = end.value
+            break
+        match step:
+            case Release():
+                if isinstance(step.mechanism, Unprotected):
+                    answer = holder.ask(step.ask)
+                else:
+                    answer = holder.release(step.ask, step.mechanism, streams.generator(Purpose.NOISE))
+                driven.released(step)
+                if step.step is not None:
+                    progress(*step.step)
+            case Change():
+                answer = holder.ask(step)
+            case Keep():
+                answer = step.check(step.name, step.value() if callable(step.value) else step.value)
+                driven.note(step, answer)
+            case Tell():
+                driven.note(step, step.value)
+                answer = None
+            case Shuffle():
+                answer = streams.generator(Purpose.SHUFFLING).permutation(step.n)
+    again = replay(asks, driven.kept)
+    if again.counts != driven.counts or again.kept != driven.kept:
+        raise AccountingError(
+            f"{asks!r} did not keep what its releases follow from: it released {driven.event!r}, but from what it kept "
+            f"follows {again.event!r}. The result must not be used."
+        )
+    return driven
+
+
+def replay(asks: Callable[[], Asked[R]], kept: Mapping[str, Any] | None = None) -> Driven[R]:
+    """Run a solver without rows.
+
+    Parameters
+    ----------
+    asks : callable
+        Makes the generator.
+    kept : mapping or None
+        What a run has kept, by name: what it released is counted again. None is for what a run may cost, before there
+        is any.
+
+    Raises
+    ------
+    ParameterError
+        If a value is missing, or is none that a run keeps.
+    """
+    asked, driven, answer = asks(), Driven[R](), None
+    while True:
+        try:
+            step = asked.send(answer)
+        except StopIteration as end:
+            driven.result = end.value
+            return driven
+        match step:
+            case Release():
+                driven.released(step)
+                answer = step.ask.blank()
+            case Keep():
+                answer = step.check(step.name, step.blank if kept is None else _found(kept, step))
+                driven.note(step, answer)
+            case Tell():
+                driven.note(step, step.value)
+                answer = None
+            case Shuffle():
+                answer = np.arange(step.n)
+            case _:
+                answer = None
+
+
+def _found(kept: Mapping[str, Any], step: Keep) -> Any:
+    value = kept.get(step.name)
+    if step.place is None:
+        return value
+    if not (isinstance(value, list) and step.place < len(value)):
+        raise ParameterError(f"there must be a list of {step.name}, one for each model; got {value!r}.")
+    return value[step.place]
