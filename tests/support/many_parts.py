@@ -62,7 +62,7 @@ def cut(
 def begun(rows: Any, targets: Any, team: Team | None = None) -> LocalHolder:
     """Return a holder of scaled rows, with a model begun on these targets."""
     holder = hold(rows, [np.asarray(targets, np.float64)], Team(1, None) if team is None else team)
-    holder.ask(BeginModel(Given(1), 0))
+    holder.ask(BeginModel(0))
     return holder
 
 
@@ -70,6 +70,7 @@ def with_labels(labels: Any) -> LocalHolder:
     """Return a holder of rows of zeros with these labels."""
     part = Part(np.zeros((len(labels), 1)), Team(1, None))
     part.memory.set(LABEL, np.asarray(labels, np.float64))
+    part.targets = Given(1)
     return LocalHolder(part)
 
 
