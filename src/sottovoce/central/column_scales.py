@@ -15,10 +15,11 @@ Privacy: Gaussian mechanisms on whole numbers. Statement and proof: ``docs/priva
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,13 +27,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, softmax
 
 from sottovoce._numerics import PIECE, Vector
+from sottovoce._validation import truth
+from sottovoce.central.core import Asked, Keep, Release, Unprotected, replay
+from sottovoce.central.data.operation import Columns, Operation, Ticks
+from sottovoce.central.data.part import Part
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, compose, describe
+from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["ColumnScales", "ColumnScalesPlan", "release_column_scales", "signal_of"]
+__all__ = ["ColumnScales", "ColumnScalesPlan", "column_scales", "signal_of"]
 
 _LOW, _HIGH = -40, 40  # powers of two
 _OCTAVES: Final = _HIGH - _LOW
@@ -98,17 +103,9 @@ class ColumnScalesPlan:
         shares: tuple[float, ...] = (_ROUND_SHARES[0], *zooms)
         return tuple(share / sum(shares) for share in shares)
 
-    def multiplier(self, share: float) -> float:
-        """Return noise over sensitivity in a round of this share."""
-        return 1.0 / (math.sqrt(share) * self.mu)
-
-    @property
+    @cached_property
     def event(self) -> Event:
-        if not self.rounds:
-            return compose()
-        if not self.is_private:
-            return NonPrivateEvent()
-        return compose(*(GaussianEvent(self.multiplier(share)) for share in self.rounds))
+        return replay(lambda: column_scales(self)).event
 
     def settle(self) -> None:
         _ = self.event
@@ -143,53 +140,92 @@ class ColumnScales(NamedTuple):
 
     location: Vector  # of shape (n_features,), as is scale
     scale: Vector
-    event: Event  # what it cost
 
 
-def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Generator) -> ColumnScales:
-    """Release where columns lie and how wide they are.
-
-    ``X``: of shape (n, n_features); private; finite.
-    """
-    width = plan.n_features
-    location, scale = np.zeros(width), np.ones(width)
-    rounds = list(plan.rounds)
+def column_scales(plan: ColumnScalesPlan) -> Asked[ColumnScales]:
+    """Release where columns lie and how wide they are, of rows that are finite."""
+    rounds, n_rows = list(plan.rounds), float(plan.n_samples)
     if not rounds:
-        return ColumnScales(location, scale, plan.event)
-    n_rows: float = plan.n_samples
+        return ColumnScales(np.zeros(plan.n_features), np.ones(plan.n_features))
     if plan.bounds is None:
-        counts, std = _released(_by_magnitude(X), plan, rounds.pop(0), noise)
+        counts, std = yield from _released(CountMagnitudes(), plan.n_features, plan, rounds.pop(0))
         n_rows = _rows_seen(counts, std, plan)
         location, scale, zoomed = _from_magnitudes(counts, n_rows, std, centred=plan.centred)
     else:
-        low, high = (np.broadcast_to(bound, width) for bound in plan.bounds)
-        location, scale, zoomed = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) / _WIDE, np.ones(width, bool)
+        low, high = (np.broadcast_to(bound, plan.n_features) for bound in plan.bounds)
+        location, scale = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) / _WIDE
+        zoomed = np.ones(plan.n_features, bool)
     for number, share in enumerate(rounds):
-        columns = np.flatnonzero(zoomed)
-        if not len(columns):
+        goes_on: bool = yield Keep(f"zoom {number + 1}", bool(zoomed.any()), truth, True)
+        if not goes_on:
             break
+        columns = np.flatnonzero(zoomed) if zoomed.any() else np.arange(1)
         unit = 2.0 * _WIDE * scale[columns] / _ZOOM_CELLS
         low = location[columns] - _WIDE * scale[columns]
-        counts, std = _released(_in_cells(X, columns, low, unit), plan, share, noise)
+        ask = CountCells(tuple(columns.tolist()), low, unit)
+        counts, std = yield from _released(ask, len(columns), plan, share)
         bounded = plan.bounds is not None and number == 0
         middle, spread = _from_cells(counts, n_rows, std, near=math.inf if bounded else _ZOOM_CELLS / (2.0 * _WIDE))
         location[columns], scale[columns] = low + middle * unit, spread * unit
         zoomed[columns] = spread < 2.0
     if not plan.centred:
-        location, scale = np.zeros(width), np.hypot(location, scale)
-    return ColumnScales(location, scale, plan.event)
+        location, scale = np.zeros(len(location)), np.hypot(location, scale)
+    return ColumnScales(location, scale)
+
+
+@dataclass(frozen=True)
+class CountMagnitudes(Operation[Ticks]):
+    """Counts of the entries of each column by sign and power of two."""
+
+    def on(self, part: Part) -> Ticks:
+        return _of_blocks(part, _by_magnitude)
+
+    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
+        """Return whole ticks: those of a mechanism with much noise are larger than one."""
+        return to_ticks(exact.astype(np.float64), mechanism.tick).ravel()
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, np.ndarray)
+
+    def blank(self) -> Vector:
+        return np.zeros(_CELLS)
+
+
+@dataclass(frozen=True, eq=False)
+class CountCells(CountMagnitudes):
+    """Counts of the entries of some columns in cells of the width ``unit`` from ``low`` on."""
+
+    columns: tuple[int, ...]
+    low: Vector  # of shape (columns,), as is unit; released
+    unit: Vector
+
+    def on(self, part: Part) -> Ticks:
+        columns = np.array(self.columns, np.intp)
+        return _of_blocks(part, lambda X: _in_cells(X, columns, self.low, self.unit))
+
+    def blank(self) -> Vector:
+        return np.zeros(_ZOOM_CELLS)
+
+
+def _of_blocks(part: Part, counts: Callable[[Any], Ticks]) -> Ticks:
+    total: Any = 0
+    with closing(part.blocks()) as blocks:
+        for _, block, _ in blocks:
+            total = total + counts(block.raw)
+    return cast("Ticks", total)
 
 
 def _released(
-    counts: NDArray[np.int64], plan: ColumnScalesPlan, share: float, noise: np.random.Generator
-) -> tuple[Vector, float]:
+    ask: CountMagnitudes, n_columns: int, plan: ColumnScalesPlan, share: float
+) -> Asked[tuple[Vector, float]]:
     """Return noisy counts of shape (columns, cells), and the standard deviation of their noise."""
+    cells = _ZOOM_CELLS if isinstance(ask, CountCells) else _CELLS
     if not plan.is_private:
-        return counts.astype(np.float64), 0.0
-    mechanism = counting(counts.shape[0], counts.size, plan, share)
-    # whole counts are whole ticks, unless the noise is so large that ticks are larger than one
-    ticks = to_ticks(counts.astype(np.float64), mechanism.tick)
-    return mechanism.release(ticks, noise)[0], mechanism.noise_std
+        exact = yield Release("", ask, Unprotected())
+        return np.asarray(exact, np.float64).reshape(-1, cells), 0.0
+    mechanism = counting(n_columns, n_columns * cells, plan, share)
+    noisy = yield Release("", ask, mechanism)
+    return noisy.reshape(-1, cells), mechanism.noise_std
 
 
 def counting(n_columns: int, size: int, plan: ColumnScalesPlan, share: float) -> GridGaussian:

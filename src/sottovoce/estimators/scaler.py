@@ -17,7 +17,10 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest, encode
 from sottovoce._validation import number, privacy_budget, truth, whole_number
 from sottovoce._whole_fit import whole_fit
-from sottovoce.central.column_scales import ColumnScalesPlan, release_column_scales
+from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
+from sottovoce.central.core import drive
+from sottovoce.central.data.holder import LocalHolder
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import team
@@ -194,7 +197,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         if persons is not None:
             assert plan.max_rows is not None
             X = X[kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))]
-        self.location_, self.scale_, _ = release_column_scales(X, plan, streams.generator(Purpose.NOISE))
+        with team() as threads:
+            found = drive(lambda: column_scales(plan), LocalHolder(Part(X, threads)), streams).result
+        self.location_, self.scale_ = found
         self.cut_ = plan.cut if plan.rounds else np.inf
 
     def fitted(self) -> dict[str, Any]:

@@ -1,29 +1,27 @@
 """`evaluate`: from a trained model and rows that nobody may see to measures with intervals, for one charge."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import digest
 from sottovoce._validation import number, whole_number
+from sottovoce.central.core import Asked, Driven, Release, drive
+from sottovoce.central.data.holder import Held
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable, check_public_sizes
 from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import model_of, score_rows, task_of
-from sottovoce.evaluation.tables import PLACING, ScoredRows, StoredRows, Table, axes_of, count, placing_cells
+from sottovoce.evaluation.tables import PLACING, CellCounts, ScoredRows, StoredRows, Table, axes_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.privacy.unit import unit_of
 from sottovoce.randomness import Purpose, Streams
@@ -132,17 +130,17 @@ def evaluate(
             codes = person_codes(groups, _size(X))
             rows = _of(rows.whole(), kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))
         with closing(rows):
-            tables, event = released_tables(plan, rows, streams)
-        charge.check_plan(event)
-        charge.commit(event)
+            driven = released_tables(plan, rows, streams)
+        charge.check_plan(plan.event)
+        charge.commit(driven.event)
         own = isinstance(model, DPLinearEstimator)
         classes = None if plan.task == "regression" else tuple(_plain(name) for name in model.classes_)
         receipt = evaluation_receipt(
-            plan, evaluated=type(model).__name__, event=event, seeded=streams.seeded,
-            counts=digest(released(classes, tables)), model=model_digest(model) if own else None,
+            plan, evaluated=type(model).__name__, event=driven.event, seeded=streams.seeded,
+            counts=digest(released(classes, driven.result)), model=model_digest(model) if own else None,
             charge=charge.charge,
         )  # fmt: skip
-    return Evaluation(plan=plan, classes=classes, tables=tables, guarantee_=receipt, charge_=charge.charge)
+    return Evaluation(plan=plan, classes=classes, tables=driven.result, guarantee_=receipt, charge_=charge.charge)
 
 
 def evaluation_plan(
@@ -178,27 +176,26 @@ def evaluation_plan(
     )  # fmt: skip
 
 
-def released_tables(
-    plan: EvaluationPlan, rows: ScoredRows | StoredRows, streams: Streams
-) -> tuple[dict[str, Table], Event]:
-    """Return the noisy tables, as planned, and what they cost.
+def released_tables(plan: EvaluationPlan, rows: ScoredRows | StoredRows, streams: Streams) -> Driven[dict[str, Table]]:
+    """Release the noisy tables, as planned.
 
     Counts are whole numbers: the tables are the same however the rows are cut into pieces.
     """
-    noise = streams.generator(Purpose.NOISE)
+    return drive(lambda: _tables(plan), Held(rows), streams)
+
+
+def _tables(plan: EvaluationPlan) -> Asked[dict[str, Table]]:
     placed: dict[str, tuple[Vector, float]] = {}
-    events, tables = [], {}
+    tables = {}
     for name, mechanism in plan.mechanisms.items():
         if name in PLACING:
-            found, event = mechanism.release(_total(placing_cells(plan, name, piece) for piece in rows.pieces()), noise)
-            placed[name] = found, mechanism.noise_std
-        else:
-            axes = axes_of(plan, name, placed)
-            noisy, event = mechanism.release(_total(count(plan, name, axes, piece) for piece in rows.pieces()), noise)
-            lines = len(axes[0]) if axes[0] is not None else plan.n_classes
-            tables[name] = Table(noisy[:-1].reshape(lines, -1), float(noisy[-1]), mechanism.noise_std, axes)
-        events.append(event)
-    return tables, compose(*events)
+            placed[name] = (yield Release(name, CellCounts(plan, name), mechanism)), mechanism.noise_std
+            continue
+        axes = axes_of(plan, name, placed)
+        noisy = yield Release(name, CellCounts(plan, name, axes), mechanism)
+        lines = len(axes[0]) if axes[0] is not None else plan.n_classes
+        tables[name] = Table(noisy[:-1].reshape(lines, -1), float(noisy[-1]), mechanism.noise_std, axes)
+    return tables
 
 
 def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
@@ -214,13 +211,6 @@ def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
 
 def _size(X: Any) -> int:
     return int(X.shape[0]) if isinstance(X, UnreadTable) else int(_num_samples(X))
-
-
-def _total(counts: Iterator[NDArray[np.int64]]) -> NDArray[np.int64]:
-    total = next(counts)
-    for more in counts:
-        total = total + more
-    return total
 
 
 def _of(rows: ScoredRows, kept: Any) -> ScoredRows:

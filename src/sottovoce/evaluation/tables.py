@@ -11,6 +11,7 @@ from scipy.stats import norm
 from sklearn.isotonic import isotonic_regression
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
@@ -19,6 +20,7 @@ __all__ = [
     "MOST_LOSS",
     "MOST_ODDS",
     "PLACING",
+    "CellCounts",
     "Placed",
     "ScoredRows",
     "Table",
@@ -127,6 +129,36 @@ def count(
             np.add.at(ticks, first * width + second, of_first * of_second * (1 if soft else PARTS))
     ticks[-1] = PARTS * int(rows.left_out.sum())
     return ticks
+
+
+@dataclass(frozen=True)
+class CellCounts(Operation[Ticks]):
+    """The counts of a table; ``axes`` is None for one that places the nodes of others."""
+
+    plan: EvaluationPlan
+    name: str
+    axes: tuple[Axis | None, Axis | None] | None = None
+
+    def on(self, part: "ScoredRows | StoredRows") -> Ticks:  # type: ignore[override]
+        total = None
+        for piece in part.pieces():
+            here = (
+                placing_cells(self.plan, self.name, piece)
+                if self.axes is None
+                else count(self.plan, self.name, self.axes, piece)
+            )
+            total = here if total is None else total + here
+        assert total is not None
+        return total
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, np.ndarray)
+
+    def blank(self) -> Vector:
+        if self.axes is None:
+            return np.zeros(RANGE_CELLS)
+        lines, width = (self.plan.n_classes if axis is None else len(axis) for axis in self.axes)
+        return np.zeros(lines * width + 1)
 
 
 def _shares(axis: Axis | None, values: Vector, parts: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:

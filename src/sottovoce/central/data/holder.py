@@ -16,7 +16,7 @@ from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
 from sottovoce.randomness import Streams
 
-__all__ = ["Holder", "LocalHolder", "hold"]
+__all__ = ["Held", "Holder", "LocalHolder", "hold"]
 
 T = TypeVar("T")
 
@@ -73,6 +73,16 @@ class LocalHolder(Holder):
 
     def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:
         self.part.coins, self.part.progress = streams, progress
+
+
+class Held(Holder):
+    """What is no table of features: scored rows, losses. Its operations know what to do with it."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def ask(self, operation: Operation[T]) -> T:
+        return operation.on(self.rows)
 
 
 def hold(

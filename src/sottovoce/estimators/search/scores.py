@@ -6,6 +6,7 @@ rows cannot reach its last digit (a matrix product may round a row differently i
 
 import math
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,18 +14,20 @@ from scipy.special import expit
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude
+from sottovoce.central.core import Asked, Release
+from sottovoce.central.data.operation import Columns, Operation, Ticks, are_ticks
 from sottovoce.central.data.part import Part
+from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["margins_of", "release_sum", "row_losses", "score_mechanism", "scoring_for"]
+__all__ = ["margins_of", "row_losses", "score", "score_mechanism", "scoring_for"]
 
 _CLASSIFICATION: Final = ("accuracy", "neg_log_loss")
 _REGRESSION: Final = ("neg_mean_squared_error",)
@@ -83,23 +86,29 @@ def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussi
     return sum_mechanism(Neighbours(adjacency), 1.0, noise_multiplier)
 
 
-def release_sum(
-    losses: Vector,
-    bound: float,
-    *,
-    adjacency: Adjacency,
-    noise_multiplier: float,
-    noise: np.random.Generator,
-) -> tuple[float, GaussianEvent]:
-    """Release sum_i (1 - 2 loss_i / bound) with noise; each term is within [-1, 1].
+def score(bound: float, mechanism: GridGaussian) -> Asked[float]:
+    """Release sum_i (1 - 2 loss_i / bound) with noise, of rows whose losses are within [0, ``bound``]."""
+    (noisy,) = yield Release("a noisy score", ScoreSum(bound, mechanism.tick), mechanism)
+    return float(noisy)
+
+
+@dataclass(frozen=True)
+class ScoreSum(Operation[Ticks]):
+    """The sum of one term of each loss, within [-1, 1], in whole ticks.
 
     A row that is not there contributes 0, the middle of the range, so that its term moves the sum by 1 and not by 2.
     """
-    mechanism = score_mechanism(adjacency, noise_multiplier)
-    terms = np.clip(1.0 - 2.0 * (losses / bound), -1.0, 1.0)
-    ticks = np.trunc(terms / mechanism.tick).astype(np.int64).sum(keepdims=True)
-    noisy, event = mechanism.release(ticks, noise)
-    return float(noisy[0]), event
+
+    bound: float
+    tick: float
+
+    def on(self, part: Any) -> Ticks:
+        terms = np.clip(1.0 - 2.0 * (part / self.bound), -1.0, 1.0)
+        total: Ticks = np.trunc(terms / self.tick).astype(np.int64).sum(keepdims=True)
+        return total
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return are_ticks(answer, (1,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)
 
 
 def margins_of(model: DPLinearEstimator, X: Any) -> Vector:

@@ -14,6 +14,8 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.core import drive
+from sottovoce.central.data.holder import Held
 from sottovoce.central.data.labels import ClassLabels
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.part import Part
@@ -25,7 +27,7 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.reading import read_rows
 from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan
-from sottovoce.estimators.search.scores import release_sum, row_losses, score_mechanism, scoring_for
+from sottovoce.estimators.search.scores import row_losses, score, score_mechanism, scoring_for
 from sottovoce.estimators.search.space import check_space, combinations, draw
 from sottovoce.estimators.ties import arguments_of, model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
@@ -68,8 +70,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sottovoce import DPLogisticRegression, DPSearchCV
+    >>>     >>> from sottovoce import DPLogisticRegression, DPSearchCV
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (4000, 2))
     >>> y = np.where(X @ [1.0, -0.5] > 0, "yes", "no")
@@ -242,7 +243,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             run.charge.commit(event)
             train, scored = (X[~held_out], y[~held_out]), (X[held_out], numbers[held_out])
             trials = self._trials(prototype, plan, run.streams)
-            noisy, params, best = _best_of(trials, plan, train, scored, run.streams.generator(Purpose.NOISE))
+            noisy, params, best = _best_of(trials, plan, train, scored, run.streams)
             n_scored = len(scored[1]) if prototype.n_public is None else plan.n_samples * plan.validation_size
             middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
             self.best_score_ = middle + 0.5 * plan.score_bound * noisy / n_scored
@@ -365,17 +366,17 @@ def _best_of(
     plan: SearchPlan,
     train: tuple[Any, Any],
     scored: tuple[Any, Vector],
-    noise: np.random.Generator,
+    streams: Streams,
 ) -> tuple[float, dict[str, Any], DPLinearEstimator]:
     """Run the trials and return the best one with its score; what the others were leaves this function in no way."""
     best: tuple[float, dict[str, Any], DPLinearEstimator] | None = None
+    mechanism = score_mechanism(plan.adjacency, plan.noise_multiplier)
     with warnings.catch_warnings(), uncounted_fits():
         warnings.simplefilter("ignore")  # one warning a trial would count them
         for params, trial in trials:
             losses = row_losses(plan.scoring, plan.score_bound, trial.fit(*train), *scored)
-            noisy, spent = release_sum(
-                losses, plan.score_bound, adjacency=plan.adjacency, noise_multiplier=plan.noise_multiplier, noise=noise
-            )
+            scored_by = drive(lambda: score(plan.score_bound, mechanism), Held(losses), streams)
+            noisy, spent = scored_by.result, scored_by.event
             # a row is in one of the two parts, so a trial costs the larger of the two
             for part in (trial.guarantee_.event, spent):
                 if not plan.keeps_budget(part):

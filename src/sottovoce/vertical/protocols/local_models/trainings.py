@@ -13,7 +13,7 @@ D and s fade as mu grows, and then the result is the minimiser of J.
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -130,14 +130,10 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
             return np.asarray(vectors @ ((vectors.T @ descent) / (_CURVATURE * np.maximum(values, 0.0) + damping)))
 
         yield BeginModel(0)
+        even = cast("Loss", _EvenLogistic())
         w = step(beta)  # the first step, from 0, needs no sum of slopes
         for _ in range(self.n_steps):
-            ask = ClippedSlopes(
-                _EvenLogistic(),
-                w,  # type: ignore[arg-type]
-                _MAX_SLOPE,
-                1.0 / slopes.tick,
-            )
+            ask = ClippedSlopes(even, w, _MAX_SLOPE, 1.0 / slopes.tick)
             noisy = yield Release("the sums of slopes", ask, slopes)
             w = w + step(beta - noisy - penalty * w)
         return Solution(w[None, :], self.n_steps)
