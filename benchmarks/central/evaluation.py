@@ -130,7 +130,8 @@ def evaluated(source: Source, rows: ScoredRows, epsilon: float, delta: float, se
         task=source.task, n_classes=source.n_classes, label_bounds=source.bounds, epsilon=epsilon, delta=delta,
         adjacency=Adjacency.ZERO_OUT, n_samples=len(rows.labels),
     )  # fmt: skip
-    tables, event = released_tables(plan, rows, Streams(seed))
+    driven = released_tables(plan, rows, Streams(seed))
+    tables, event = driven.result, driven.event
     receipt = evaluation_receipt(plan, evaluated="", event=event, seeded=True, counts=digest(released(None, tables)))
     return Evaluation(plan, None, tables, receipt)
 

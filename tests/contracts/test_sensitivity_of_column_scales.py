@@ -9,11 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central import column_scales
-from sottovoce.central.column_scales import ColumnScalesPlan, counting, release_column_scales
+from sottovoce.central.column_scales import ColumnScalesPlan, counting
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.asking import answered, table_of
 
 wild = st.floats(allow_nan=False, allow_infinity=False)
 entry = st.one_of(wild, st.sampled_from([0.0, -0.0, 5e-324, -1e-320, 2.0**-40, 1.0, -1.0, 2.0**41, 1.7e308, -1.7e308]))
@@ -36,7 +37,7 @@ def exact_counts(X, facts, patch, answers=None):
         return answer, self.event
 
     patch.setattr(GridGaussian, "release", release)
-    release_column_scales(X, facts, np.random.default_rng(0))
+    answered(lambda: column_scales.column_scales(facts), table_of(X), 0)
     return seen
 
 
@@ -111,7 +112,8 @@ def test_what_is_zoomed_follows_from_released_numbers_alone():
         patch.setattr(
             GridGaussian, "release", lambda self, ticks, noise: (seen.append(self), (np.zeros(ticks.shape), None))[1]
         )
-        location, scale, _ = release_column_scales(X, plan(n_samples=50, n_features=2), np.random.default_rng(0))
+        public = plan(n_samples=50, n_features=2)
+        location, scale = answered(lambda: column_scales.column_scales(public), table_of(X), 0).result
     assert len(seen) == 1  # nothing was seen, so nothing is narrow
     assert np.allclose(location, 0.0) and (scale >= 1.0).all()
     assert column_scales._CELLS == 161

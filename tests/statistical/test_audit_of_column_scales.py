@@ -9,9 +9,10 @@ import pytest
 
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.central import column_scales
-from sottovoce.central.column_scales import ColumnScalesPlan, release_column_scales
+from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.asking import answered, table_of
 from support.noise import Scaled
 
 EPSILON, DELTA, RUNS = 2.0, 0.05, 4000
@@ -46,7 +47,7 @@ def test_audit(adjacency, factor, monkeypatch):
         noise, runs = np.random.default_rng(place), []
         for _ in range(RUNS):
             seen.clear()
-            release_column_scales(X, plan, noise)
+            answered(lambda: column_scales.column_scales(plan), table_of(X), noise)
             runs.append(np.concatenate([value for value, _ in seen]))
         released.append(np.array(runs))
         exact.append(np.concatenate([value for _, value in seen]))

@@ -14,6 +14,7 @@ from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.evaluation import evaluating
 from sottovoce.evaluation.plan import EvaluationPlan
 from sottovoce.evaluation.tables import PLACING, ScoredRows, axes_of, count, placing_cells
+from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -100,5 +101,6 @@ def test_an_evaluation_releases_what_was_audited(monkeypatch):
     original = evaluating.released_tables
     monkeypatch.setattr(evaluating, "released_tables", lambda *given: seen.append(original(*given)) or seen[-1])
     found = sv.evaluate(model, X, y, epsilon=1.0)
-    assert found.tables is seen[0][0]
-    assert found.guarantee_.event == seen[0][1] == found.plan.event
+    assert found.tables is seen[0].result
+    assert found.guarantee_.event == seen[0].event
+    assert flatten(found.guarantee_.event) == flatten(found.plan.event)

@@ -12,10 +12,12 @@ from scipy.stats import norm
 
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
-from sottovoce.estimators.search.scores import release_sum
+from sottovoce.central.data.holder import Held
+from sottovoce.estimators.search.scores import score, score_mechanism
 from sottovoce.privacy.accounting import RenyiAccountant, SelectionAccountant
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
 from sottovoce.privacy.trials import TrialCount
+from support.asking import answered
 from support.noise import Scaled
 
 LAWS = [(10.0, 1.0, 1.0), (5.0, 0.0, 1.5), (3.0, math.inf, 0.5)]  # mean, shape, where the attack's score turns
@@ -97,12 +99,10 @@ def test_score_of_a_trial(factor, adjacency):
     plan = sv.plan(sv.DPSearchCV(model, {"alpha": [1e-3]}, epsilon=1.0, delta=0.05, n_iter=1), 16, 2)
     losses = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
     neighbour = losses[:-1] if adjacency == "add-remove" else np.append(losses[:-1], 1.0)
-    noise = Scaled(np.random.default_rng(1), factor)
+    noise, mechanism = Scaled(np.random.default_rng(1), factor), score_mechanism(plan.adjacency, plan.noise_multiplier)
     scores = [
         np.array([
-            release_sum(
-                table, plan.score_bound, adjacency=plan.adjacency, noise_multiplier=plan.noise_multiplier, noise=noise
-            )[0]
+            answered(lambda: score(plan.score_bound, mechanism), Held(table), noise).result
             for _ in range(6000)
         ])
         for table in (losses, neighbour)

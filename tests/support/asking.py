@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from sottovoce.central.core import Asked, Driven, drive
-from sottovoce.central.data.holder import Holder, hold
+from sottovoce.central.data.holder import Holder, LocalHolder, hold
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["answered", "trained"]
+__all__ = ["answered", "table_of", "trained"]
 
 
 class _Chosen(Streams):
@@ -27,6 +28,11 @@ def answered(asks: Callable[[], Asked[Any]], holder: Holder, noise: "np.random.G
     """Return what becomes of a generator of releases, with noise from a generator, or from one of a seed."""
     rng = np.random.default_rng(noise) if isinstance(noise, int) else noise
     return drive(asks, holder, _Chosen(rng))
+
+
+def table_of(X: Any) -> LocalHolder:
+    """Return a holder of raw rows in memory."""
+    return LocalHolder(Part(X, Team(1, None)))
 
 
 def trained(plan: Plan, rows: Rows, targets: Any, streams: Streams, team: Team, **given: Any) -> Driven[Solution]:

@@ -4,15 +4,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.central.column_scales import ColumnScalesPlan, release_column_scales
+from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import NothingReleased
+from support.asking import answered, table_of
 
 
-def released(X, *, seed=0, **changed):
+def driven(X, *, seed=0, **changed):
     public = {"epsilon": 1.0, "delta": 1e-5, "adjacency": Adjacency.ZERO_OUT, "n_samples": X.shape[0]} | changed
     plan = ColumnScalesPlan(n_features=X.shape[1], **public)
-    return release_column_scales(X, plan, np.random.default_rng(seed))
+    return answered(lambda: column_scales(plan), table_of(X), seed)
+
+
+def released(X, **given):
+    return driven(X, **given).result
 
 
 def offsets(X, found):
@@ -113,8 +118,9 @@ def test_bounds_replace_the_first_round():
 
 def test_where_each_column_is_hidden_nothing_is_released():
     X = np.random.default_rng(0).normal(5.0, 1.0, (50, 400))
-    found = released(X)
-    assert found.event == NothingReleased()
+    run = driven(X)
+    found = run.result
+    assert run.event == NothingReleased()
     assert (found.location == 0.0).all() and (found.scale == 1.0).all()
 
 

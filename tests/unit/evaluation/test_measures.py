@@ -35,7 +35,7 @@ def tables_of(task, labels, scores, *, n_classes=2, bounds=None, losses=None, le
     )  # fmt: skip
     out = np.zeros(len(labels), bool) if left_out is None else left_out
     rows = ScoredRows(labels.astype(float), scores.astype(float), out, losses)
-    return released_tables(plan, rows, Streams(0))[0]
+    return released_tables(plan, rows, Streams(0)).result
 
 
 def two_classes(prevalence, apart, scale):
