@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import keep, make_parser, show
 from benchmarks.vertical.divided import Divided, divided, made_up
-from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 

@@ -37,7 +37,7 @@ from randomgen import AESCounter
 
 from sottovoce._validation import number
 from sottovoce.central import sampling
-from sottovoce.central.fast_frank_wolfe import SparseScores
+from sottovoce.central.sums.selection import SparseScores
 from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.newton import PerturbedObjective, minimise
 from sottovoce.central.solvers import objective_perturbation

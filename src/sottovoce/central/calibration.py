@@ -26,57 +26,39 @@ References
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
-from typing import Any, Final, NamedTuple
+from functools import cache, partial
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
 
-from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
-from sottovoce.central.data.operation import Columns, RowSum, Ticks
-from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.kernels.binned import binned_margins
-from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
+from sottovoce.central.sums.shared_counts import (
+    CUT,
+    LIMIT,
+    BinnedMargins,
+    Design,
+    Prior,
+    SharedCounts,
+    design_for,
+    grid_around,
+    scores_of_cells,
+)
 from sottovoce.central.sums.sketch import sketch_sensitivity
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
-from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["Prior", "SharedCounts", "calibrated", "prior_for", "share_for"]
+__all__ = ["calibrated", "prior_for", "share_for"]
 
 # names in the receipt
 SLOPES: Final = "slopes of the calibration (noisy)"
 SHIFTS: Final = "shifts of the calibration (noisy)"
 _WORDS: Final = "noisy sums over rows that depend on prediction and label: slope and shift of each model follow"
 
-_HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
-_NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
-_PARTS: Final = 2**10  # that a row is shared in
-_FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
-_TICK: Final = 1.0 / (_PARTS * _FINE)
-_CUT: Final = 1.5  # of phi where noise matters
 _SPREAD: Final = (0.05, 0.05)  # variance of a row's term in the equations, for the sampling error
-_SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
-_LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
 _STEEPNESS: Final = (0.3, 0.35)  # of the equations, by row, in log slope and shift
 _LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
-
-
-class Prior(NamedTuple):
-    """What is known of slope and shift beforehand; a spread of 0 for the shift leaves it at 0."""
-
-    slope: float
-    slope_spread: float  # of its logarithm
-    shift_spread: float
-    cut: float = _CUT
 
 
 def share_for(information: float) -> float:
@@ -104,7 +86,7 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     share = max(1, round(32.0 * signal / (signal + 150.0))) / 32.0 if signal > 1.0 else 2.0**-7
     shift = 0.25 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
     # with more information the cut is raised, and the equations become those of the objective itself
-    cut = _CUT * 2.0 ** (0.5 * max(0, round(math.log2(max(information, 1.0) / 3000.0))))
+    cut = CUT * 2.0 ** (0.5 * max(0, round(math.log2(max(information, 1.0) / 3000.0))))
     return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift, cut)
 
 
@@ -119,7 +101,7 @@ def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, m
     """
     mechanism = SharedCounts(prior, 1.0 / mu, facts.neighbours)
     noisy = yield Release(_WORDS, BinnedMargins(weights), mechanism)
-    found = cache(lambda: _fit(_design(prior), noisy, mechanism.grid.noise_std, facts.n_samples))
+    found = cache(lambda: _fit(design_for(prior), noisy, mechanism.grid.noise_std, facts.n_samples))
     slope: float = yield Keep(SLOPES, lambda: found()[0], partial(number, above=0.0), 1.0, model)
     shift = yield Keep(SHIFTS, lambda: found()[1], number, 0.0, model)
     moved: Vector = slope * weights
@@ -128,122 +110,7 @@ def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, m
     return moved
 
 
-@dataclass(frozen=True, eq=False)
-class BinnedMargins(RowSum):
-    """How many parts of rows of each label are at each node, by the predictions of some weights."""
-
-    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
-
-    reads = (TARGET,)
-    counted = _PARTS
-
-    def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (2, len(_NODES))
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        binned_margins(rows, views[0], self.w, _NODES, _PARTS, lo, hi, total)
-
-    def protected(self, exact: Ticks, mechanism: "SharedCounts") -> Ticks:
-        ticks: Ticks = (_design(mechanism.prior).matrix @ exact.ravel()) >> mechanism.bits
-        return ticks
-
-
-@dataclass(frozen=True)
-class SharedCounts:
-    """The mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
-
-    prior: Prior  # A follows from it
-    noise_multiplier: float
-    neighbours: Neighbours
-
-    @property
-    def event(self) -> GaussianEvent:
-        return GaussianEvent(self.noise_multiplier)
-
-    @cached_property
-    def grid(self) -> GridGaussian:
-        design, neighbours, multiplier = _design(self.prior), self.neighbours, self.noise_multiplier
-        # a replaced person may have fewer rows than before: then some columns come, and none goes
-        replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
-        gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
-        tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
-        coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
-        return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
-
-    @property
-    def bits(self) -> int:
-        """By how many binary digits ticks are coarser than the finest ones."""
-        return round(math.log2(self.grid.tick / _TICK))
-
-    def release(self, ticks: Ticks, noise: np.random.Generator) -> tuple[Vector, GaussianEvent]:
-        return self.grid.release(ticks, noise)
-
-
-@dataclass(frozen=True)
-class _Design:
-    """The public matrix for a prior."""
-
-    prior: Prior
-    matrix: NDArray[np.int64]  # of shape (cells, cells); A in units of 1 / _FINE: a column for each label and node
-    inverse: Vector  # of shape (cells, cells)
-    # The longest column, and the widest distance of two.
-    longest: float
-    widest_gap: float
-
-
-@lru_cache(maxsize=256)
-def _design(prior: Prior) -> _Design:
-    slopes, shifts, log_prior = _grid(prior, math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread)
-    cells = _scores(np.exp(slopes), shifts, prior.cut)
-    cells = cells / np.sqrt((cells**2).sum(axis=(0, 1, 3), keepdims=True))  # each equation counts alike
-    likely = np.exp(log_prior)[..., None, None] * cells
-    matrix = np.trunc(_FINE * _strategy(np.einsum("abik,abil->kl", likely, cells))).astype(np.int64)
-    columns = matrix.T.astype(np.float64)
-    apart = math.sqrt(float(((columns[:, None] - columns) ** 2).sum(axis=2).max())) / _FINE
-    longest = math.sqrt(float((columns**2).sum(axis=1).max())) / _FINE
-    return _Design(prior, matrix, np.asarray(np.linalg.inv(matrix / _FINE), np.float64), longest, apart)
-
-
-def _grid(prior: Prior, centre: float, spread: float, middle: float, width: float) -> tuple[Vector, Vector, Vector]:
-    """Return logarithms of slopes and shifts around a point, and the logarithm of the prior there."""
-    slopes = centre + _LIMIT * spread * np.linspace(-1.0, 1.0, _SLOPES)
-    away = (slopes[:, None] - math.log(prior.slope)) / prior.slope_spread
-    if prior.shift_spread == 0.0:
-        return slopes, np.zeros(1), -0.5 * away**2
-    shifts = middle + _LIMIT * width * np.linspace(-1.0, 1.0, _SHIFTS)
-    return slopes, shifts, -0.5 * (away**2 + (shifts / prior.shift_spread) ** 2)
-
-
-def _scores(slopes: Vector, shifts: Vector, cut: float) -> Vector:
-    """Return the terms of a row in each cell in the equations, for each slope and shift."""
-    z = slopes[:, None, None] * _NODES + shifts[:, None]
-    rest = np.concatenate([expit(z), -expit(-z)], axis=-1)  # prediction minus label
-    phi = np.clip(slopes[:, None] * _NODES, -cut, cut)
-    terms = [rest * np.concatenate([phi, phi], axis=-1)[:, None], *([rest] if len(shifts) > 1 else [])]
-    return np.stack(terms, axis=-2)
-
-
-def _strategy(workload: Vector) -> Vector:
-    """Return A, no column longer than 1, with about the least trace(workload (A'A)^-1).
-
-    Where all columns have length 1, the optimal X = A'A satisfies X diag(l) X = workload for some l > 0, the
-    multipliers of the lengths, which are found by repeated scaling.
-    """
-    size = len(workload)
-    workload = workload / np.trace(workload) + 1e-4 / size * np.eye(size)
-    multipliers = np.full(size, 1.0 / size)
-    for _ in range(20):
-        root = np.sqrt(multipliers)
-        values, vectors = np.linalg.eigh(root[:, None] * workload * root)
-        product = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T / root[:, None] / root
-        multipliers = multipliers * product.diagonal()
-        multipliers /= multipliers.sum()
-    # a square root whose rows are all of a like size: no tick is lost on small rows
-    values, vectors = np.linalg.eigh(product / product.diagonal().max())
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
-
-
-def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> tuple[float, float]:
+def _fit(design: Design, noisy: Vector, noise_std: float, n_public: int) -> tuple[float, float]:
     """Return the slope (of the mean of its logarithm) and the mean shift, given the noisy sums and the prior.
 
     On a grid that covers the prior first, then on two finer ones around the mean.
@@ -251,8 +118,8 @@ def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> tup
     prior = design.prior
     centre, spread, middle, width = math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread
     for _ in range(3):
-        slopes, shifts, log_prior = _grid(prior, centre, spread, middle, width)
-        equations = _scores(np.exp(slopes), shifts, prior.cut) @ design.inverse
+        slopes, shifts, log_prior = grid_around(prior, centre, spread, middle, width)
+        equations = scores_of_cells(np.exp(slopes), shifts, prior.cut) @ design.inverse
         left = equations @ noisy
         size = left.shape[-1]
         covariance = noise_std**2 * (equations @ np.swapaxes(equations, -1, -2))
@@ -275,5 +142,5 @@ def _squares(vectors: Vector, covariances: Vector) -> Vector:
 def _mean_and_spread(weight: Vector, values: Vector, spread: float) -> tuple[float, float]:
     """Return the mean, and a spread for the next grid: at least two steps of this one."""
     mean = float(weight @ values)
-    steps = 2.0 * _LIMIT * spread / max(1, len(values) - 1)
-    return mean, min(spread, max(math.sqrt(float(weight @ (values - mean) ** 2)), 2.0 * steps / _LIMIT))
+    steps = 2.0 * LIMIT * spread / max(1, len(values) - 1)
+    return mean, min(spread, max(math.sqrt(float(weight @ (values - mean) ** 2)), 2.0 * steps / LIMIT))

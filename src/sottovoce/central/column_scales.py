@@ -15,34 +15,34 @@ Privacy: Gaussian mechanisms on whole numbers. Statement and proof: ``docs/priva
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtr, softmax
 
-from sottovoce._numerics import PIECE, Vector
+from sottovoce._numerics import Vector
 from sottovoce._validation import truth
 from sottovoce.central.core import Asked, Keep, Release, Unprotected, replay
-from sottovoce.central.data.operation import Columns, Operation, Ticks
-from sottovoce.central.data.part import Part
+from sottovoce.central.sums.histograms import (
+    CELLS,
+    HIGH,
+    LOW,
+    OCTAVES,
+    ZOOM_CELLS,
+    CountCells,
+    CountMagnitudes,
+    columns_mechanism,
+)
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, describe
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["ColumnScales", "ColumnScalesPlan", "column_scales", "signal_of"]
 
-_LOW, _HIGH = -40, 40  # powers of two
-_OCTAVES: Final = _HIGH - _LOW
-_CELLS: Final = 2 * _OCTAVES + 1  # negative ones, far to near, what is next to 0, positive ones, near to far
-_ZOOM_CELLS: Final = 32
 _WIDE: Final = 3.0  # scales on either side of the location that a zoom looks at
 _ZOOM_FROM: Final = 20.0  # signal from which zooms are worth their share
 _ROUND_SHARES: Final = (0.5, 0.25, 0.25)  # of mu^2: powers of two, and two zooms
@@ -160,12 +160,12 @@ def column_scales(plan: ColumnScalesPlan) -> Asked[ColumnScales]:
         if not goes_on:
             break
         columns = np.flatnonzero(zoomed) if zoomed.any() else np.arange(1)
-        unit = 2.0 * _WIDE * scale[columns] / _ZOOM_CELLS
+        unit = 2.0 * _WIDE * scale[columns] / ZOOM_CELLS
         low = location[columns] - _WIDE * scale[columns]
         ask = CountCells(tuple(columns.tolist()), low, unit)
         counts, std = yield from _released(ask, len(columns), plan, share)
         bounded = plan.bounds is not None and number == 0
-        middle, spread = _from_cells(counts, n_rows, std, near=math.inf if bounded else _ZOOM_CELLS / (2.0 * _WIDE))
+        middle, spread = _from_cells(counts, n_rows, std, near=math.inf if bounded else ZOOM_CELLS / (2.0 * _WIDE))
         location[columns], scale[columns] = low + middle * unit, spread * unit
         zoomed[columns] = spread < 2.0
     if not plan.centred:
@@ -173,103 +173,17 @@ def column_scales(plan: ColumnScalesPlan) -> Asked[ColumnScales]:
     return ColumnScales(location, scale)
 
 
-@dataclass(frozen=True)
-class CountMagnitudes(Operation[Ticks]):
-    """Counts of the entries of each column by sign and power of two."""
-
-    def on(self, part: Part) -> Ticks:
-        return _of_blocks(part, _by_magnitude)
-
-    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
-        """Return whole ticks: those of a mechanism with much noise are larger than one."""
-        return to_ticks(exact.astype(np.float64), mechanism.tick).ravel()
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, np.ndarray)
-
-    def blank(self) -> Vector:
-        return np.zeros(_CELLS)
-
-
-@dataclass(frozen=True, eq=False)
-class CountCells(CountMagnitudes):
-    """Counts of the entries of some columns in cells of the width ``unit`` from ``low`` on."""
-
-    columns: tuple[int, ...]
-    low: Vector  # of shape (columns,), as is unit; released
-    unit: Vector
-
-    def on(self, part: Part) -> Ticks:
-        columns = np.array(self.columns, np.intp)
-        return _of_blocks(part, lambda X: _in_cells(X, columns, self.low, self.unit))
-
-    def blank(self) -> Vector:
-        return np.zeros(_ZOOM_CELLS)
-
-
-def _of_blocks(part: Part, counts: Callable[[Any], Ticks]) -> Ticks:
-    total: Any = 0
-    with closing(part.blocks()) as blocks:
-        for _, block, _ in blocks:
-            total = total + counts(block.raw)
-    return cast("Ticks", total)
-
-
 def _released(
     ask: CountMagnitudes, n_columns: int, plan: ColumnScalesPlan, share: float
 ) -> Asked[tuple[Vector, float]]:
     """Return noisy counts of shape (columns, cells), and the standard deviation of their noise."""
-    cells = _ZOOM_CELLS if isinstance(ask, CountCells) else _CELLS
+    cells = ZOOM_CELLS if isinstance(ask, CountCells) else CELLS
     if not plan.is_private:
         exact = yield Release("", ask, Unprotected())
         return np.asarray(exact, np.float64).reshape(-1, cells), 0.0
-    mechanism = counting(n_columns, n_columns * cells, plan, share)
+    mechanism = columns_mechanism(n_columns, n_columns * cells, plan.per_column, math.sqrt(share) * plan.mu)
     noisy = yield Release("", ask, mechanism)
     return noisy.reshape(-1, cells), mechanism.noise_std
-
-
-def counting(n_columns: int, size: int, plan: ColumnScalesPlan, share: float) -> GridGaussian:
-    """Return the mechanism of histograms of so many columns, ``size`` counts in all, in a round of a share."""
-    return counts_mechanism(size, plan.per_column * math.sqrt(n_columns), math.sqrt(share) * plan.mu)
-
-
-def _entries(X: Any, columns: NDArray[np.intp] | None = None) -> Iterator[tuple[NDArray[np.intp], Vector]]:
-    """Yield places of columns and values of entries, some rows at a time; of a sparse matrix the stored ones."""
-    step = max(1, PIECE * 64 // X.shape[1])
-    for lo in range(0, X.shape[0], step):
-        piece = X[lo : lo + step]
-        if _is_sparse(piece):
-            yield piece.indices.astype(np.intp), piece.data.astype(np.float64)
-            continue
-        taken = np.asarray(piece if columns is None else piece[:, columns], dtype=np.float64)
-        yield np.broadcast_to(np.arange(taken.shape[1]), taken.shape).ravel(), taken.ravel()
-
-
-def _by_magnitude(X: Any) -> NDArray[np.int64]:
-    """Return exact counts by sign and power of two; total for all finite numbers."""
-    width = X.shape[1]
-    total = np.zeros(width * _CELLS, np.int64)
-    for place, value in _entries(X):
-        exponent = np.frexp(value)[1].astype(np.int64) - 1  # 2^exponent <= |value| < 2^(exponent + 1)
-        octave = np.clip(exponent - _LOW, 0, _OCTAVES - 1)
-        near = np.abs(value) < 2.0**_LOW
-        cell = _OCTAVES + np.where(near, 0, np.where(value > 0.0, octave + 1, -octave - 1))
-        total += np.bincount(place * _CELLS + cell, minlength=len(total))
-    counts = total.reshape(width, _CELLS)
-    if _is_sparse(X):
-        counts[:, _OCTAVES] += X.shape[0] - counts.sum(axis=1)
-    return counts
-
-
-def _in_cells(X: Any, columns: NDArray[np.intp], low: Vector, unit: Vector) -> NDArray[np.int64]:
-    """Return exact counts in cells of the width ``unit`` from ``low`` on; what is beyond is in the first or last."""
-    dense = X[:, columns].toarray() if _is_sparse(X) else X
-    total = np.zeros(len(columns) * _ZOOM_CELLS, np.int64)
-    for place, value in _entries(dense, None if _is_sparse(X) else columns):
-        with np.errstate(over="ignore"):  # cut before the cast: infinity is beyond the last cell
-            cell = np.clip(np.floor((value - low[place]) / unit[place]), 0, _ZOOM_CELLS - 1).astype(np.int64)
-        total += np.bincount(place * _ZOOM_CELLS + cell, minlength=len(total))
-    return total.reshape(len(columns), _ZOOM_CELLS)
 
 
 def _rows_seen(counts: Vector, std: float, plan: ColumnScalesPlan) -> float:
@@ -293,9 +207,9 @@ class _Laws(NamedTuple):
 @cache
 def _laws() -> _Laws:
     """Return normal laws by width and distance from 0, with some zeros among them."""
-    edges = 2.0 ** np.arange(_LOW, _HIGH)
+    edges = 2.0 ** np.arange(LOW, HIGH)
     cuts = np.concatenate([-edges[::-1], edges])
-    width = 2.0 ** np.arange(_LOW + 4, _HIGH)  # not so small that it is all in the cell next to 0
+    width = 2.0 ** np.arange(LOW + 4, HIGH)  # not so small that it is all in the cell next to 0
     off = [
         (0.0, 1.0),
         *((sign * r, w) for r, w in ((1.0, 0.5), (2.0, 0.5), (4.0, 0.5), (8.0, 0.25)) for sign in (1, -1)),
@@ -306,7 +220,7 @@ def _laws() -> _Laws:
     scaled = cuts / width[:, None]
     below = ndtr(scaled[:, None, :] - r[:, None])
     shares = np.diff(below, axis=2, prepend=0.0, append=1.0) * (1.0 - none)[:, None]
-    shares[:, :, _OCTAVES] += none
+    shares[:, :, OCTAVES] += none
     mean = width[:, None] * r * (1.0 - none)
     square = width[:, None] ** 2 * (r**2 + 1.0) * (1.0 - none)
     # magnitudes near 1 are a little more likely, before anything is seen
@@ -320,7 +234,7 @@ def _from_magnitudes(
 ) -> tuple[Vector, Vector, NDArray[np.bool_]]:
     """Return location and scale of each column, and whether a zoom would tell more."""
     laws = _laws()
-    shape, flat = laws.prior.shape, laws.shares.reshape(-1, _CELLS)
+    shape, flat = laws.prior.shape, laws.shares.reshape(-1, CELLS)
     pooled = counts[:: -(-len(counts) // _MOST_POOLED)]
     fits, prior = _fits(pooled, flat, n_rows, std).reshape(-1, *shape), laws.prior
     for _ in range(_POOLED_ROUNDS):
@@ -353,14 +267,14 @@ def _from_magnitudes(
 def _from_cells(counts: Vector, n_rows: float, std: float, *, near: float) -> tuple[Vector, Vector]:
     """Return mean and deviation of each column, in cells; ``near`` is the deviation that was expected, if any was."""
     middles, spreads = np.meshgrid(
-        np.linspace(0.0, _ZOOM_CELLS, 2 * _ZOOM_CELLS + 1), 2.0 ** np.arange(-1.0, 4.1, 0.5), indexing="ij"
+        np.linspace(0.0, ZOOM_CELLS, 2 * ZOOM_CELLS + 1), 2.0 ** np.arange(-1.0, 4.1, 0.5), indexing="ij"
     )
     m, s = middles.ravel(), spreads.ravel()
-    below = ndtr((np.arange(1, _ZOOM_CELLS) - m[:, None]) / s[:, None])
+    below = ndtr((np.arange(1, ZOOM_CELLS) - m[:, None]) / s[:, None])
     shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
     prior = np.zeros(len(m))
     if math.isfinite(near):
-        prior = -0.5 * ((m - 0.5 * _ZOOM_CELLS) / near) ** 2 - 0.5 * (np.log2(s / near) / 1.5) ** 2
+        prior = -0.5 * ((m - 0.5 * ZOOM_CELLS) / near) ** 2 - 0.5 * (np.log2(s / near) / 1.5) ** 2
     likely = softmax(_fits(counts, shares, n_rows, std) + prior, axis=1)
     mean = likely @ m
     return mean, np.sqrt(np.maximum(likely @ (m**2 + s**2) - mean**2, 0.25))
@@ -371,7 +285,3 @@ def _fits(counts: Vector, shares: Vector, n_rows: float, std: float) -> Vector:
     variance = std**2 + (_MISFIT * n_rows) ** 2
     fits: Vector = (n_rows * (counts @ shares.T) - 0.5 * n_rows**2 * (shares**2).sum(axis=1)) / variance
     return fits
-
-
-def _is_sparse(X: Any) -> bool:
-    return bool(sp.issparse(X))

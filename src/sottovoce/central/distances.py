@@ -22,29 +22,22 @@ Proof: ``docs/privacy/refinement.md``.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce._numerics import PIECE, Vector
+from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Columns, RowSum, Ticks
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DIVISOR, TARGET
-from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.scales import median
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
+from sottovoce.central.sums.histograms import DISTANCE_BINS, CountDistances, clip_grid, distances_mechanism
+from sottovoce.privacy.mechanisms.gaussian import counts_mechanism
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["Distances", "clip_grid", "distances", "histogram_mechanism", "label_location"]
+__all__ = ["Distances", "clip_grid", "distances", "distances_mechanism", "label_location"]
 
 _WORDS: Final = "histograms of the signed distances of labels from the location and, later, from predictions, noisy"
 _LOCATION_COUNTS: Final = 12
-_BINS: Final = 12  # of each sign: the smallest edge is 1 / 2048 of the largest
 _BELIEVED: Final = 3.0  # standard deviations from which a count is more than noise
 _BIAS: Final = 8.0  # kappa
 _KEPT: Final = 0.7  # share of the rows that a clip leaves as they are, at least
@@ -54,11 +47,6 @@ def label_location(n_public: int, bound: float, neighbours: Neighbours, mu: floa
     """Release a median of labels within ``bound`` of 0."""
     counting = counts_mechanism(1, neighbours.count, mu / math.sqrt(_LOCATION_COUNTS))
     return (yield from median(n_public, bound, counting, "location of the labels (a median), noisy"))
-
-
-def clip_grid(widest: float) -> Vector:
-    """Return the clips that can be chosen: the edges of the bins up to ``widest``, each after one in its middle."""
-    return widest * 2.0 ** (-np.arange(2 * _BINS - 1, -1, -1) / 2.0)
 
 
 @dataclass(frozen=True)
@@ -96,60 +84,12 @@ class Distances:
         return best
 
 
-def histogram_mechanism(neighbours: Neighbours, mu: float) -> GridGaussian:
-    """Return the mechanism that releases the counts of all bins; a replaced row moves two of them."""
-    return counts_mechanism(2 * _BINS, neighbours.square_factor, mu)
-
-
 def distances(w: Vector | None, widest: float, neighbours: Neighbours, mu: float) -> Asked[Distances]:
     """Release the histogram of signed distances; those beyond ``widest``, and NaN, count as ``widest``.
 
     ``w``: of shape (n_weights,); released; distances are from what it predicts. None: from 0.
     ``widest``: > 0; public.
     """
-    mechanism = histogram_mechanism(neighbours, mu)
+    mechanism = distances_mechanism(neighbours, mu)
     noisy = yield Release(_WORDS, CountDistances(w, widest), mechanism)
-    return Distances(clip_grid(widest), noisy[_BINS:], noisy[:_BINS], mechanism.noise_std)
-
-
-@dataclass(frozen=True, eq=False)
-class CountDistances(RowSum):
-    """How many rows lie in each bin of the signed distance of target and prediction, times a bound on their norm."""
-
-    w: Vector | None  # of shape (n_weights,); released, in double precision; None predicts 0
-    widest: float  # > 0; public; those beyond it, and NaN, count as this
-
-    reads = (TARGET,)
-    counted = 1
-
-    def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (2 * _BINS,)
-
-    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
-        return to_ticks(exact.astype(np.float64), mechanism.tick)
-
-    def within(self, part: Part) -> "CountDistances":
-        """Return the same: predictions are made in double precision."""
-        return self if self.w is None else replace(self, w=np.broadcast_to(self.w, part.n_weights))
-
-    def on(self, part: Part) -> Ticks:
-        """Count the rows of a part; the table is read for predictions only."""
-        if self.w is not None:
-            return super().on(part)
-        total = np.zeros(2 * _BINS, np.int64)
-        for _, (target, divisor) in part.columns([TARGET, DIVISOR]):
-            total += self.counts(target * divisor)
-        return total
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        assert self.w is not None
-        margins = np.empty(len(views[0]))
-        for first in range(lo, hi, PIECE):
-            here = slice(first, min(first + PIECE, hi))
-            passes.margins(rows, self.w, here.start, here.stop, margins)
-            total += self.counts((views[0][here] - margins[here]) * rows.divisor[here])
-
-    def counts(self, distances: Vector) -> Ticks:
-        size = np.minimum(np.nan_to_num(np.abs(distances), nan=self.widest, posinf=self.widest), self.widest)
-        place = np.searchsorted(clip_grid(self.widest)[1::2], size) + _BINS * (distances > 0.0)
-        return np.bincount(place, minlength=2 * _BINS)
+    return Distances(clip_grid(widest), noisy[DISTANCE_BINS:], noisy[:DISTANCE_BINS], mechanism.noise_std)

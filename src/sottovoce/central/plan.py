@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -13,18 +13,12 @@ from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
 from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.sums.whole_numbers import MOST_ROWS
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.unit import unit_of
 
-__all__ = ["LeastSquares", "Plan", "Solution", "most_rows"]
-
-_MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
-
-
-def most_rows(n_public: int, adjacency: Adjacency) -> int:
-    """Return the number of rows for which rounding errors are bounded; under add-remove the true number is secret."""
-    return n_public * (_MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else 1)
+__all__ = ["LeastSquares", "Plan", "Solution"]
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,7 @@ class Plan(ABC):
         """Further facts taken as public, for the receipt."""
         if self.adjacency is not Adjacency.ADD_REMOVE:
             return ()
-        return (f"the table has at most {_MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
+        return (f"the table has at most {MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
 
     def details(self) -> dict[str, object]:
         """Return the solver's own parameters for summary and receipt."""

@@ -17,24 +17,28 @@ Proof: ``docs/privacy/released_norm.md``.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST, magnitude
 from sottovoce.central.core import Asked, Keep, Release, Unprotected
-from sottovoce.central.data.operation import Columns, Count, Operation, Ticks
-from sottovoce.central.data.row_memory import LENGTH
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
+from sottovoce.central.sums.histograms import (
+    LENGTH_BINS,
+    LENGTH_EDGES,
+    LENGTH_WIDTHS,
+    CountLengths,
+    LargestLength,
+    lengths_mechanism,
+)
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sottovoce.central.data.part import Part
+    pass
 
 __all__ = ["FALLBACK", "MOST_KEEP", "NORM", "NormRelease", "largest_norm"]
 
@@ -42,12 +46,6 @@ NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
 MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
 
 FALLBACK: Final = 1.0  # the bound where nothing can be seen
-_FARTHEST: Final = 166  # powers of 2 on either side of 1: 2^166 is 9.4e49
-_STEPS: Final = 8  # of the narrowest bins to a factor of 2
-_BINS: Final = 2 * _FARTHEST * _STEPS
-_EDGES: Final = 2.0 ** (np.arange(1, _BINS + 1) / _STEPS - _FARTHEST)
-_ROUNDED: Final = 1.000001  # rows of the same length, exactly that of an edge, are within it
-_WIDTHS: Final = (16, 4, 1)  # of the bins of each histogram, in narrowest ones
 
 # Chosen on public data (`benchmarks/central/data_norm.py`).
 _SHARE, _MOST_SHARE = 0.01, 0.1  # of mu^2
@@ -75,10 +73,9 @@ class NormRelease:
     def mu_norm(self) -> float:
         return self.mu * math.sqrt(self.share)
 
-    @cached_property
+    @property
     def mechanism(self) -> GridGaussian:
-        size = CountLengths.size
-        return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
+        return lengths_mechanism(self.neighbours, self.mu_norm)
 
     def asks(self) -> Asked[float]:
         """Release a bound that most rows keep; it is within the range of public numbers.
@@ -90,7 +87,7 @@ class NormRelease:
         return kept
 
     def _chosen(self, noisy: Vector) -> float:
-        ends = np.cumsum([_BINS // width for width in _WIDTHS])[:-1]
+        ends = np.cumsum([LENGTH_BINS // width for width in LENGTH_WIDTHS])[:-1]
         wide, middle, narrow = np.split(noisy, ends)
         noise_std = self.mechanism.noise_std
         fullest, believed = int(np.argmax(wide)), wide > _BELIEVED_FAR * noise_std
@@ -106,36 +103,7 @@ class NormRelease:
         for counts in (middle, narrow):
             inside, beyond = _first_from_above(counts[4 * place : 4 * place + 4], beyond)
             place = 4 * place + inside
-        return float(_EDGES[place])
-
-
-@dataclass(frozen=True)
-class CountLengths(Count):
-    """The counts of all bins."""
-
-    reads = (LENGTH,)
-    size, times = sum(_BINS // width for width in _WIDTHS), len(_WIDTHS)
-
-    def counts(self, part: "Part", views: Sequence[NDArray[Any]]) -> Ticks:
-        return _counts(views[0])
-
-
-@dataclass(frozen=True)
-class LargestLength(Operation[float]):
-    """The largest length of a row."""
-
-    def on(self, part: "Part") -> float:
-        """Return that of a part; 0 where there are no rows."""
-        return max(float(np.max(length, initial=0.0)) for _, (length,) in part.columns([LENGTH]))
-
-    def merged(self, answers: Sequence[float]) -> float:
-        return max(answers)
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, float) and answer >= 0.0
-
-    def blank(self) -> float:
-        return 0.0
+        return float(LENGTH_EDGES[place])
 
 
 def largest_norm() -> Asked[float]:
@@ -144,13 +112,6 @@ def largest_norm() -> Asked[float]:
     found = min(max(float(most), SMALLEST), LARGEST) if most > 0.0 else FALLBACK
     kept: float = yield Keep(NORM, found, magnitude, FALLBACK)
     return kept
-
-
-def _counts(norms: Vector) -> Ticks:
-    """Return the counts of all bins, those of the widest first."""
-    places = np.minimum(np.searchsorted(_EDGES * _ROUNDED, norms[norms > 0.0]), _BINS - 1)
-    narrow: NDArray[np.int64] = np.bincount(places, minlength=_BINS)
-    return np.concatenate([narrow.reshape(-1, width).sum(axis=1) for width in _WIDTHS])
 
 
 def _first_from_above(counts: Vector, beyond: float) -> tuple[int, float]:

@@ -14,11 +14,12 @@ from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.plan import Plan
 from sottovoce.central.scales import label_location_and_scale, most_rows_bound
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["ScaledPlan", "Scales"]
+__all__ = ["ScaledPlan", "Scales", "refuse_many_weights"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
@@ -137,7 +138,9 @@ class ScaledPlan(Plan):
         if norm < 1.0 or keeps_whole:
             yield Shorten(norm, keeps_whole)
         if self.estimates_eigenvalue:
-            eigenvalue = yield from largest_eigenvalue(self.facts, self.mu_scale)
+            eigenvalue = yield from largest_eigenvalue(
+                self.n_weights, self.n_samples, self.neighbours, self.mu_scale, entry=self.facts.entry
+            )
         if self.estimates_labels:
             assert self.label_bound is not None
             location, label = yield from label_location_and_scale(
@@ -155,3 +158,12 @@ class ScaledPlan(Plan):
         prior = prior_for(self.mu_model * self.n_units, self.facts, eigenvalue, self.mu_scale * self.n_samples)
         mu = self.mu_calibration / math.sqrt(self.n_models)
         return (yield from calibrated(weights, prior, mu, self.facts, model))
+
+
+def refuse_many_weights(plan: Plan) -> None:
+    """Refuse a plan that releases the matrix of more weights than fit."""
+    if plan.n_weights > MAX_WEIGHTS:
+        raise ParameterError(
+            f"solver={plan.solver!r} takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
+            f"square; got n_features = {plan.n_features}. Use solver='scd'."
+        )

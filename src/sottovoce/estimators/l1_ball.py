@@ -134,7 +134,7 @@ class DPLasso(DPBallEstimator, DPLinearRegressor):
     Residuals are clipped to half of the width of ``label_bounds`` (without an intercept, to the largest label in size).
     Which columns were taken is released and covered by the guarantee; that a column was taken is no proof that it
     matters. A sparse X is trained by steps that cost far less than a pass over it
-    (`sottovoce.central.fast_frank_wolfe`).
+    (`sottovoce.central.sums.selection`).
 
     References
     ----------
@@ -178,7 +178,7 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
 
     Notes
     -----
-    A sparse X is trained by steps that cost far less than a pass over it (`sottovoce.central.fast_frank_wolfe`), except
+    A sparse X is trained by steps that cost far less than a pass over it (`sottovoce.central.sums.selection`), except
     those that take the intercept.
 
     References

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sottovoce.central.newton_schedule import Curvature, CurvatureByWeight, NewtonSchedule, NewtonSteps
-from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.noisy_moments import NoisyMoments
 
 SCHEDULE = NewtonSchedule(slope=0.5, smoothness=0.25, mu=1.0, n_units=1000, n_weights=5)
 

@@ -18,7 +18,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.data.targets import Numbers
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.sufficient_statistics import release_moments
-from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, Gram, LabelColumn
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError

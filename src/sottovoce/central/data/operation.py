@@ -27,6 +27,7 @@ __all__ = [
     "Change",
     "Columns",
     "Count",
+    "Counted",
     "Effect",
     "Operation",
     "RowSum",
@@ -139,7 +140,15 @@ class Change(Operation[None]):
         return answer is None
 
 
-class Count(Operation[Ticks]):
+class Counted(Operation[Ticks]):
+    """Counts of rows."""
+
+    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
+        """Return whole ticks: those of a mechanism with much noise are larger than 1."""
+        return to_ticks(exact.astype(np.float64), mechanism.tick)
+
+
+class Count(Counted):
     """Counts over what is remembered of the rows; the table itself is not read."""
 
     # What there is for each row that `counts` takes, by name.
@@ -161,10 +170,6 @@ class Count(Operation[Ticks]):
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         """Allow counts of the rows, each so many times at most."""
         return are_counts(answer, (self.size,), n_rows * self.times)
-
-    def protected(self, exact: Ticks, mechanism: Any) -> Ticks:
-        """Return whole ticks: those of a mechanism with much noise are larger than 1."""
-        return to_ticks(exact.astype(np.float64), mechanism.tick)
 
     def blank(self) -> Any:
         return np.zeros(self.size)

@@ -38,28 +38,22 @@ References
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Effect, RowSum
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
-from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.persons import person_pass
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import State, SteppedPlan
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
+from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, Loss, SmoothedHinge
+from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -275,69 +269,3 @@ class AcceleratedPlan(PassesPlan):
         ratio, damping = scales.eigenvalue / self.alpha_scaled, self.damping(scales.eigenvalue)
         one_pass = AcceleratedPass(self.loss, v / self.unit, momentum, ratio, damping, sums.clip, sums.ticks_per_unit)
         return v + (yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)), before
-
-
-@dataclass(frozen=True, eq=False)
-class AcceleratedPass(RowSum):
-    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves.
-
-    Where rows have weights, a row adds its part of a step; where the unit is a person of several rows, their steps are
-    cut together.
-    """
-
-    loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released
-    momentum: float
-    ratio: float  # lambda_max / alpha
-    damping: float  # share of the way that a step goes; 0 means exact coordinate steps
-    clip: float  # bound on a row's term
-    ticks_per_unit: float
-
-    effect = Effect.STEP
-    reads: ClassVar[tuple[str, ...]] = (TARGET,)
-    writes = (DUAL, DUAL_BEFORE)
-
-    def on(self, part: Part) -> Ticks:
-        if part.persons is not None:
-            return self._on_persons(part, part.persons)
-        return super().on(part)
-
-    def within(self, part: Part) -> "AcceleratedPass":
-        kind = WeightedPass if WEIGHT in part.memory else AcceleratedPass
-        return kind(
-            self.loss, part.weights(self.w), self.momentum, self.ratio, self.damping, self.clip, self.ticks_per_unit
-        )
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, a, a_before = views
-        passes.accelerated_pass(
-            rows, y, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip, self.ticks_per_unit,
-            self.loss, lo, hi, total,
-        )  # fmt: skip
-
-    def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
-        """Do it on rows that are all in memory and in one part."""
-        rows, memory, w = part.rows, part.memory, part.weights(self.w)
-        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
-        shares = memory.whole(WEIGHT) if WEIGHT in memory else np.ones(part.n_samples)
-
-        def add(lo: int, hi: int, total: Ticks) -> None:
-            person_pass(
-                rows.kernel, persons, y, shares, a, a_before, self.momentum, w, self.ratio, self.damping, self.clip,
-                self.ticks_per_unit, self.loss, lo, hi, total,
-            )  # fmt: skip
-
-        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(part.n_weights, np.int64))
-
-
-class WeightedPass(AcceleratedPass):
-    """The same on a part whose rows have weights."""
-
-    reads = (TARGET, WEIGHT)
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, shares, a, a_before = views
-        passes.weighted_pass(
-            rows, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
-            self.ticks_per_unit, self.loss, lo, hi, total,
-        )  # fmt: skip

@@ -11,12 +11,8 @@ from typing import Final
 import numpy as np
 
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Columns, Operation, Ticks, are_ticks
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
+from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.calibration import gaussian_mu
 
@@ -61,23 +57,3 @@ class ConstantPlan(Plan):
         (noisy,) = yield Release(_WORDS, ask, total.mechanism, (1, 1))
         mean = float(np.clip(noisy / self.n_samples, -total.clip, total.clip))
         return self.solution([np.zeros(1)], 1, offset=mean)
-
-
-@dataclass(frozen=True)
-class SumOfTargets(Operation[Ticks]):
-    """The sum of the targets of the first model, each cut to a bound and then to whole ticks."""
-
-    bound: float
-    ticks_per_unit: float
-
-    reads = (LABEL,)
-
-    def on(self, part: Part) -> Ticks:
-        total = np.zeros(1, np.int64)
-        for _, (labels,) in part.columns(self.reads):
-            cut = np.clip(part.targets.of(labels, 0), -self.bound, self.bound) * self.ticks_per_unit
-            total += np.trunc(np.clip(cut, -MOST_TICKS, MOST_TICKS)).astype(np.int64).sum()
-        return total
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return are_ticks(answer, (1,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)

@@ -8,9 +8,10 @@ The paper's iterate is w <- (1 - 1/T) w + v / T. Here it is w <- w + v / T: afte
 vertices, which is in the ball. It is as private, because only the choice of v reads the data. With the best T for each
 it was level with the shrinking forms or better (excess risk .0016 / .0012 / .0004 at epsilon 0.5 / 1 / 2 against .0019
 / .0012 / .0008 for the better one of two; ``benchmarks/central/frank_wolfe.py``, part "steps"). And a step changes the
-predictions of the rows that hold column j and of no others, on which `fast_frank_wolfe` rests. Where coefficients move
-in one direction only, it follows the path of the lasso, as forward stagewise regression does [3]_. No rate of
-convergence is claimed for it: the published ones are for the shrinking form.
+predictions of the rows that hold column j and of no others, on which the scores of sparse rows rest
+(`sottovoce.central.sums.selection`). Where coefficients move in one direction only, it follows the path of the lasso, as
+forward stagewise regression does [3]_. No rate of convergence is claimed for it: the published ones are for the
+shrinking form.
 
 With other corners than all +-R e_j the candidates are those corners: upward columns for the simplex, and a step that
 moves nothing beside them for the non-negative part of the ball (`sottovoce.central.coefficient_sets`).
@@ -27,35 +28,23 @@ References
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number, whole_number
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Change, Columns, Operation
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.fast_frank_wolfe import SparseScores
-from sottovoce.central.kernels import gradient
-from sottovoce.central.kernels.rows import CSR
-from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.losses import Loss
+from sottovoce.central.sums.selection import TICKS, BeginScores, ColumnChoice, MoveAlong, Scores
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
-from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, ExponentialMechanism
 
-__all__ = ["TICKS", "DenseScores", "FrankWolfePlan"]
+__all__ = ["FrankWolfePlan"]
 
 _WORDS: Final = "the signed column that every step takes, in order (the model is a function of them)"
-TICKS: Final = 2**23  # of a row's largest term: 64 rows of 32-bit sums can hold it
 _STEPS: Final = 0.75  # times (b R n mu / (f log(2 d)))^(2/3), measured
 _FEWEST: Final = 4
 _MOST: Final = 2000
@@ -144,101 +133,3 @@ class FrankWolfePlan(Plan):
                     yield MoveAlong(column, sign * self.radius / self.n_steps)
             weights.append(np.asarray(taken * (self.radius / self.n_steps), np.float64))
         return self.solution(weights, self.n_steps)
-
-
-@dataclass(frozen=True)
-class ColumnChoice:
-    """The choice of a column and its sign from the scores of all of them; the sign is 0 for none."""
-
-    mechanism: ExponentialMechanism
-    corners: CoefficientSet | None = None  # None: all of the ball, in groups where rows are sparse
-
-    @property
-    def event(self) -> Event:
-        return self.mechanism.event
-
-    def release(
-        self, scores: "DenseScores | SparseScores", noise: np.random.Generator
-    ) -> tuple[tuple[int, int], Event]:
-        if self.corners is None:
-            return scores.select(self.mechanism, noise), self.event
-        place, event = self.mechanism.select(self.corners.scores(scores.sums()), noise)
-        return self.corners.corner(place), event
-
-
-@dataclass(frozen=True)
-class BeginScores(Change):
-    """Begins the scores of a model, of rows in memory."""
-
-    loss: Loss
-    clip: float
-
-    def on(self, part: Part) -> None:
-        kind = SparseScores if sp.issparse(part.raw) else DenseScores
-        part.scores = kind(part.rows, part.memory.whole(TARGET), self.loss, self.clip, TICKS, part.team)
-
-
-@dataclass(frozen=True)
-class MoveAlong(Change):
-    """Moves the model along a column."""
-
-    column: int
-    step: float
-
-    def on(self, part: Part) -> None:
-        part.scores.move(self.column, self.step)
-
-
-class Scores(Operation[Any]):
-    """The scores of the model at work."""
-
-    def on(self, part: Part) -> Any:
-        return part.scores
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, DenseScores | SparseScores)
-
-    def blank(self) -> Any:
-        return 0, 0
-
-
-class DenseScores:
-    """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
-
-    ``rows``: entries within [-1, 1]; the divisor of each is 1.
-    ``y``: of shape (n,).
-    ``clip``: bound on a slope.
-    ``ticks``: ticks to a clipped slope times an entry of 1.
-    """
-
-    def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
-        self._rows, self._y, self._loss, self._team = rows, y, loss, team
-        self._clip, self._per_unit = clip, ticks / clip
-        self._margins = np.zeros(rows.n_samples)
-        raw: Any = rows.raw
-        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
-
-    def sums(self) -> NDArray[np.int64]:
-        rows = self._rows
-        return self._team.total(
-            lambda lo, hi, sums: gradient.gradient(
-                rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, lo, hi, sums
-            ),
-            rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
-        )  # fmt: skip
-
-    def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
-        sums = self.sums()
-        place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
-        return place % len(sums), 1 if place < len(sums) else -1
-
-    def move(self, column: int, step: float) -> None:
-        rows = self._rows
-        if column == rows.raw.shape[1]:
-            self._margins += step * rows.constant
-        elif self._columns is None:
-            self._margins += step * (rows.scale * rows.raw[:, column])
-        else:
-            lo, hi = self._columns.indptr[column : column + 2]
-            held = self._columns.indices[lo:hi]
-            self._margins[held] += step * (rows.scale[held] * self._columns.data[lo:hi])

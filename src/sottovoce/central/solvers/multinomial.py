@@ -23,28 +23,23 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Columns, Effect, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.kernels import multinomial
-from sottovoce.central.kernels.persons import person_joint_pass
-from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solvers.accelerated import PassesPlan
 from sottovoce.central.stepped_plan import State, unshortened
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.sums.clipped_sums import ClippedSum
+from sottovoce.central.sums.passes import JointPass
 from sottovoce.central.sums.score_length import score_length
 from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.exceptions import ParameterError
@@ -139,50 +134,6 @@ class MultinomialPlan(PassesPlan):
         one_pass = JointPass(v / self.unit, momentum, damping, sums.clip, sums.ticks_per_unit)
         noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)
         return v + noisy - noisy.mean(axis=0), before  # the exact sums of the rows of V are 0: what is there is noise
-
-
-@dataclass(frozen=True, eq=False)
-class JointPass(RowSum):
-    """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves."""
-
-    w: NDArray[Any]  # of shape (n_classes, n_weights); released, in the precision of the matrix
-    momentum: float
-    damping: float  # share of the way that a step goes
-    clip: float  # bound on a row's term
-    ticks_per_unit: float
-
-    effect = Effect.STEP
-    reads = (TARGET,)
-    writes = (DUAL, DUAL_BEFORE)
-
-    def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (len(self.w), columns.n_weights)
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, a, a_before = views
-        multinomial.joint_pass(
-            rows, y, a, a_before, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
-        )
-
-    def on(self, part: Part) -> Ticks:
-        return super().on(part) if part.persons is None else self._on_persons(part, part.persons)
-
-    def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
-        """Do it on rows that are all in memory and in one part; the steps of a person's rows are cut together."""
-        rows, memory, team, w = part.rows, part.memory, part.team, part.weights(self.w)
-        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
-        ranges = team.split(len(persons) - 1, rows.work)
-        sums = np.zeros((len(ranges), *self.shape(part)), np.int64)
-
-        def add(place: int, lo: int, hi: int) -> None:
-            person_joint_pass(
-                rows.kernel, persons, y, a, a_before, self.momentum, w, self.damping, self.clip, self.ticks_per_unit,
-                lo, hi, sums[place],
-            )  # fmt: skip
-
-        team.run(add, ranges)
-        total: Ticks = sums.sum(axis=0)
-        return total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,29 +30,24 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Effect, RowSum
-from sottovoce.central.data.row_memory import DUAL, TARGET
+from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.kernels.newton import newton_pass
-from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
 from sottovoce.central.plan import Solution
-from sottovoce.central.scaled_plan import ScaledPlan
+from sottovoce.central.scaled_plan import ScaledPlan, refuse_many_weights
 from sottovoce.central.stepped_plan import unshortened
-from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram, gram_mechanism, refuse_many_weights
+from sottovoce.central.sums.clipped_sums import clipped_sum
+from sottovoce.central.sums.passes import NewtonPass
+from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["NewtonPlan"]
@@ -170,22 +165,3 @@ class NewtonPlan(ScaledPlan):
             found = yield from self.calibrated(steps.point, curvature.largest / self.n_samples, model)
             weights.append(unshortened(found, scales.norm, self.n_features))
         return self.solution(weights, len(sums))
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonPass(RowSum):
-    """Moves the dual variables at a point, and returns by how much v moves."""
-
-    loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released
-    share: float  # of the way to -l'(x.w)
-    clip: float  # bound on a row's term
-    ticks_per_unit: float
-
-    effect = Effect.STEP
-    reads = (TARGET,)
-    writes = (DUAL,)
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, a = views
-        newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

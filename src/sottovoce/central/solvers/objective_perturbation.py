@@ -37,7 +37,8 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
-from sottovoce.central.plan import Plan, Solution, most_rows
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.accounting import PLDAccountant

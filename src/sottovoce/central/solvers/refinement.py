@@ -27,13 +27,11 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
@@ -41,20 +39,17 @@ from sottovoce._validation import number as number_within
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.lengths import Shorten
-from sottovoce.central.data.operation import RowSum
-from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.distances import clip_grid, distances, label_location
 from sottovoce.central.facts import HARDLY_ANY_NOISE
-from sottovoce.central.kernels.gradient import full_gradient
-from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.scaled_plan import refuse_many_weights
 from sottovoce.central.scales import most_rows_bound
 from sottovoce.central.stepped_plan import unshortened
-from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
-from sottovoce.central.sums.whole_gram import gram, gram_mechanism, refuse_many_weights
+from sottovoce.central.sums.clipped_sums import clipped_sum
+from sottovoce.central.sums.passes import ClippedSlopes
+from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
@@ -269,18 +264,3 @@ class _Path:
             self.point, self._before = ahead + self._filter.solve(pull), self.point
             if self._step > plan.passes - self._averaged:
                 self._total = self._total + self.point
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedSlopes(RowSum):
-    """The sum of the clipped gradients at a point."""
-
-    loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released
-    clip: float  # bound on a row's term
-    ticks_per_unit: float
-
-    reads = (TARGET,)
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        full_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

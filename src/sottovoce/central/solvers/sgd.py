@@ -22,22 +22,21 @@ References
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels import gradient, sequential
-from sottovoce.central.sampled_plan import SampledPlan, SampledSum
+from sottovoce.central.kernels import sequential
+from sottovoce.central.sampled_plan import SampledPlan
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import FirstOrderPlan
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.sums.clipped_sums import ClippedSum
+from sottovoce.central.sums.samples import SampledGradient, SampledSum
 from sottovoce.central.without_noise import Exact, UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -154,16 +153,6 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         return (point - (self.rate / self.expected_size) * noisy) / (1.0 + self.rate * self.alpha_scaled)
-
-
-class SampledGradient(SampledSum):
-    """The sum of the clipped gradients of a sample."""
-
-    def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
-        rows, y = part.rows, part.memory.whole(TARGET)
-        return lambda batch, lo, hi, total: gradient.batch_gradient(
-            rows.kernel, y, w, self.clip, self.ticks_per_unit, self.loss, batch, lo, hi, total
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

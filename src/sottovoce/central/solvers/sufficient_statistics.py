@@ -11,7 +11,7 @@ Wang's AdaSSP [1]_ splits it in three and spends a part on the smallest eigenval
 matrix. Labels are clipped at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so
 that clipping fades as the noise does.
 
-What becomes of the matrix: `sottovoce.central.sums.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
+What becomes of the matrix: `sottovoce.central.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
 
 References
 ----------
@@ -26,10 +26,11 @@ from typing import Final
 
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Tell
-from sottovoce.central.plan import LeastSquares, Solution, most_rows
-from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.central.sums.noisy_moments import NoisyMoments
-from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism, refuse_many_weights
+from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.plan import LeastSquares, Solution
+from sottovoce.central.scaled_plan import ScaledPlan, Scales, refuse_many_weights
+from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
+from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

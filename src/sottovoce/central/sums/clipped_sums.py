@@ -1,5 +1,6 @@
 """The mechanism that releases a sum of clipped row terms, in whole ticks."""
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -7,10 +8,14 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number
+from sottovoce.central.data.operation import Columns, Operation, are_ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL
+from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["ClippedSum", "Ticks", "clipped_mechanism", "clipped_sum", "sum_mechanism"]
+__all__ = ["ClippedSum", "SumOfTargets", "Ticks", "clipped_mechanism", "clipped_sum", "sum_mechanism"]
 
 Ticks = NDArray[np.int64]
 
@@ -55,3 +60,23 @@ def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: floa
     countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
     useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
     return GridGaussian(sensitivity, noise_multiplier, tick=max(countable, useful))
+
+
+@dataclass(frozen=True)
+class SumOfTargets(Operation[Ticks]):
+    """The sum of the targets of the first model, each cut to a bound and then to whole ticks."""
+
+    bound: float
+    ticks_per_unit: float
+
+    reads = (LABEL,)
+
+    def on(self, part: Part) -> Ticks:
+        total = np.zeros(1, np.int64)
+        for _, (labels,) in part.columns(self.reads):
+            cut = np.clip(part.targets.of(labels, 0), -self.bound, self.bound) * self.ticks_per_unit
+            total += np.trunc(np.clip(cut, -MOST_TICKS, MOST_TICKS)).astype(np.int64).sum()
+        return total
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return are_ticks(answer, (1,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)

@@ -22,10 +22,9 @@ from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
-from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import most_rows
 from sottovoce.central.sums.sketch import sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
 from sottovoce.central.sums.whole_gram import Gram, Triangle
+from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -59,18 +58,17 @@ def eigenvalue_mechanism(width: int, n_public: int, neighbours: Neighbours, mu: 
     return GridGaussian(sensitivity + rounding_norm(1, tick), 1.0 / mu, tick)
 
 
-def largest_eigenvalue(facts: TrainingFacts, mu: float) -> Asked[float]:
+def largest_eigenvalue(width: int, n_public: int, neighbours: Neighbours, mu: float, *, entry: float) -> Asked[float]:
     """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
 
     From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond: the
-    noisy value plus two standard deviations, within the public bounds.
+    noisy value plus two standard deviations, within the public bounds. ``entry`` is that of the intercept's column.
     """
-    width, n_public = facts.n_weights, facts.n_samples
-    mechanism = eigenvalue_mechanism(width, n_public, facts.neighbours, mu)
+    mechanism = eigenvalue_mechanism(width, n_public, neighbours, mu)
     (noisy,) = yield Release(_WORDS, LargestEigenvalue() if width <= MAX_GRAM else SketchedNorm(width), mechanism)
     estimate = (float(noisy) + _INFLATION * mechanism.noise_std) / n_public
     # the column of the intercept alone has the eigenvalue constant^2
-    lowest = max(1.0 / width, facts.entry**2)
+    lowest = max(1.0 / width, entry**2)
     kept: float = yield Keep(EIGENVALUE, min(1.0, max(lowest, estimate)), partial(number, above=0.0), 1.0)
     return kept
 

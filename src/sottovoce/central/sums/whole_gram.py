@@ -25,9 +25,7 @@ from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import Targets
 from sottovoce.central.kernels import whole
-from sottovoce.central.plan import Plan, most_rows
-from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum
-from sottovoce.exceptions import ParameterError
+from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -41,7 +39,6 @@ __all__ = [
     "gram",
     "gram_mechanism",
     "moments_mechanism",
-    "refuse_many_weights",
 ]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
@@ -223,15 +220,6 @@ def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, 
     useful = power_of_two_below(exact / mu) * 2.0**-_USEFUL_BITS
     tick = max(useful, power_of_two_below(n_rows * length) * 2.0**-_MOST_BITS)
     return GridGaussian(exact + rounding_norm(width * (width + 1) // 2, tick), 1.0 / mu, tick)
-
-
-def refuse_many_weights(plan: Plan) -> None:
-    """Refuse a plan that releases the matrix of more weights than fit."""
-    if plan.n_weights > MAX_WEIGHTS:
-        raise ParameterError(
-            f"solver={plan.solver!r} takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
-            f"square; got n_features = {plan.n_features}. Use solver='scd'."
-        )
 
 
 def gram_mechanism(n_weights: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:

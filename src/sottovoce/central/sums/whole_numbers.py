@@ -13,8 +13,9 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Ticks, are_ticks
+from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["Shared", "WholeNumbers", "WholeSum"]
+__all__ = ["MOST_ROWS", "Shared", "WholeNumbers", "WholeSum", "most_rows"]
 
 T = TypeVar("T")
 
@@ -104,3 +105,11 @@ class Shared(Generic[T]):
             yield taken
         finally:
             self._free.put(taken)
+
+
+MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
+
+
+def most_rows(n_public: int, adjacency: Adjacency) -> int:
+    """Return the number of rows for which rounding errors are bounded; under add-remove the true number is secret."""
+    return n_public * (MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else 1)

@@ -27,7 +27,7 @@ from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.central.sums.selection import TICKS, DenseScores
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
 from sottovoce.papers.frank_wolfe.noise import (
     Sketch,

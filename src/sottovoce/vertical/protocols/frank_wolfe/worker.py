@@ -13,9 +13,8 @@ from numba import njit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.data.rows import make_bounded_rows
-from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
-from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.losses import Squared
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope

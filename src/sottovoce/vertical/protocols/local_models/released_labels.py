@@ -39,9 +39,9 @@ from sottovoce.central.core import Asked, Driven, drive, replay
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
-from sottovoce.central.sums.noisy_moments import NoisyMoments
 from sottovoce.central.sums.whole_gram import LabelColumn, gram
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss

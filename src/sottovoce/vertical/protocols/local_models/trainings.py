@@ -26,8 +26,8 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Solution
-from sottovoce.central.solvers.refinement import ClippedSlopes
 from sottovoce.central.sums.clipped_sums import Ticks, sum_mechanism
+from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Squared

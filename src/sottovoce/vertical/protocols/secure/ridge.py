@@ -20,7 +20,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.newton_schedule import CurvatureByWeight
-from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.programs import MoveDuals, Program
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Estimate, Setting, Training

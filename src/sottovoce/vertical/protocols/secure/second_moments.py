@@ -3,7 +3,7 @@
 Each party's own products it computes itself, in whole numbers, with those of the intercept's constant; products of two
 parties' columns are computed inside. Everything is opened with noise of every party. Entries beside the diagonal stand
 twice in the matrix: multiplied by sqrt(2), the vector of the upper triangle is as long as the matrix (Frobenius), so
-they have half the variance, as in `sottovoce.central.sums.noisy_moments`.
+they have half the variance, as in `sottovoce.central.noisy_moments`.
 """
 
 from collections.abc import Sequence

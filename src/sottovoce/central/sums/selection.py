@@ -1,6 +1,7 @@
-r"""Frank-Wolfe on sparse rows with work far below the number of columns for each step (after Raff, Khanna, Lu 2023).
+r"""The scores of all columns for steps along one of them, and the choice among them by the exponential mechanism.
 
-The mechanism is the one of `sottovoce.central.solvers.frank_wolfe`, with the same probabilities; only the work differs.
+Dense rows have their scores made again for each step. Sparse rows keep them, with work far below the number of columns
+for each step (after Raff, Khanna, Lu 2023): the mechanism is the same, with the same probabilities.
 
 *Sums of slopes.* A step adds to one weight, so that only the predictions of rows that hold that column change, and only
 the sums of the columns of those rows. All terms are whole numbers of ticks: the old term is taken off and the new one
@@ -21,6 +22,7 @@ References
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,14 +30,21 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
+from sottovoce.central.coefficient_sets import CoefficientSet
+from sottovoce.central.data.operation import Change, Columns, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.kernels import columns
+from sottovoce.central.kernels import columns, gradient
+from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
+from sottovoce.losses import Loss
+from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 
-__all__ = ["SparseScores"]
+__all__ = ["TICKS", "BeginScores", "ColumnChoice", "DenseScores", "MoveAlong", "Scores", "SparseScores"]
 
-_WORDS: Final = 4096  # random words that are drawn at a time
+_RANDOM_WORDS: Final = 4096  # random words that are drawn at a time
 
 
 class SparseScores:
@@ -109,5 +118,106 @@ class SparseScores:
 
     def _refill(self, noise: np.random.Generator) -> None:
         if self._place >= len(self._words) - columns.SPARE:
-            self._words = noise.integers(0, 2**64, _WORDS, dtype=np.uint64)
+            self._words = noise.integers(0, 2**64, _RANDOM_WORDS, dtype=np.uint64)
             self._place = 0
+
+
+TICKS: Final = 2**23  # of a row's largest term: 64 rows of 32-bit sums can hold it
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The choice of a column and its sign from the scores of all of them; the sign is 0 for none."""
+
+    mechanism: ExponentialMechanism
+    corners: CoefficientSet | None = None  # None: all of the ball, in groups where rows are sparse
+
+    @property
+    def event(self) -> Event:
+        return self.mechanism.event
+
+    def release(
+        self, scores: "DenseScores | SparseScores", noise: np.random.Generator
+    ) -> tuple[tuple[int, int], Event]:
+        if self.corners is None:
+            return scores.select(self.mechanism, noise), self.event
+        place, event = self.mechanism.select(self.corners.scores(scores.sums()), noise)
+        return self.corners.corner(place), event
+
+
+@dataclass(frozen=True)
+class BeginScores(Change):
+    """Begins the scores of a model, of rows in memory."""
+
+    loss: Loss
+    clip: float
+
+    def on(self, part: Part) -> None:
+        kind = SparseScores if sp.issparse(part.raw) else DenseScores
+        part.scores = kind(part.rows, part.memory.whole(TARGET), self.loss, self.clip, TICKS, part.team)
+
+
+@dataclass(frozen=True)
+class MoveAlong(Change):
+    """Moves the model along a column."""
+
+    column: int
+    step: float
+
+    def on(self, part: Part) -> None:
+        part.scores.move(self.column, self.step)
+
+
+class Scores(Operation[Any]):
+    """The scores of the model at work."""
+
+    def on(self, part: Part) -> Any:
+        return part.scores
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, DenseScores | SparseScores)
+
+    def blank(self) -> Any:
+        return 0, 0
+
+
+class DenseScores:
+    """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
+
+    ``rows``: entries within [-1, 1]; the divisor of each is 1.
+    ``y``: of shape (n,).
+    ``clip``: bound on a slope.
+    ``ticks``: ticks to a clipped slope times an entry of 1.
+    """
+
+    def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
+        self._rows, self._y, self._loss, self._team = rows, y, loss, team
+        self._clip, self._per_unit = clip, ticks / clip
+        self._margins = np.zeros(rows.n_samples)
+        raw: Any = rows.raw
+        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
+
+    def sums(self) -> NDArray[np.int64]:
+        rows = self._rows
+        return self._team.total(
+            lambda lo, hi, sums: gradient.gradient(
+                rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, lo, hi, sums
+            ),
+            rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
+        )  # fmt: skip
+
+    def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
+        sums = self.sums()
+        place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
+        return place % len(sums), 1 if place < len(sums) else -1
+
+    def move(self, column: int, step: float) -> None:
+        rows = self._rows
+        if column == rows.raw.shape[1]:
+            self._margins += step * rows.constant
+        elif self._columns is None:
+            self._margins += step * (rows.scale * rows.raw[:, column])
+        else:
+            lo, hi = self._columns.indptr[column : column + 2]
+            held = self._columns.indices[lo:hi]
+            self._margins[held] += step * (rows.scale[held] * self._columns.data[lo:hi])

@@ -1,0 +1,160 @@
+"""Rows of each label at the nodes of a grid of predictions, and the public matrix that their counts are released by."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.data.operation import Columns, RowSum, Ticks
+from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.kernels.binned import binned_margins
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
+from sottovoce.privacy.neighbours import Neighbours
+
+__all__ = [
+    "CUT", "LIMIT", "BinnedMargins", "Design", "Prior", "SharedCounts", "design_for", "grid_around", "scores_of_cells",
+]  # fmt: skip
+
+_HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
+_NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
+_PARTS: Final = 2**10  # that a row is shared in
+_FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
+_TICK: Final = 1.0 / (_PARTS * _FINE)
+CUT: Final = 1.5  # of phi where noise matters
+_SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
+LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
+
+
+class Prior(NamedTuple):
+    """What is known of slope and shift beforehand; a spread of 0 for the shift leaves it at 0."""
+
+    slope: float
+    slope_spread: float  # of its logarithm
+    shift_spread: float
+    cut: float = CUT
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedMargins(RowSum):
+    """How many parts of rows of each label are at each node, by the predictions of some weights."""
+
+    w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+
+    reads = (TARGET,)
+    counted = _PARTS
+
+    def shape(self, columns: Columns) -> tuple[int, ...]:
+        return (2, len(_NODES))
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        binned_margins(rows, views[0], self.w, _NODES, _PARTS, lo, hi, total)
+
+    def protected(self, exact: Ticks, mechanism: "SharedCounts") -> Ticks:
+        ticks: Ticks = (design_for(mechanism.prior).matrix @ exact.ravel()) >> mechanism.bits
+        return ticks
+
+
+@dataclass(frozen=True)
+class SharedCounts:
+    """The mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
+
+    prior: Prior  # A follows from it
+    noise_multiplier: float
+    neighbours: Neighbours
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(self.noise_multiplier)
+
+    @cached_property
+    def grid(self) -> GridGaussian:
+        design, neighbours, multiplier = design_for(self.prior), self.neighbours, self.noise_multiplier
+        # a replaced person may have fewer rows than before: then some columns come, and none goes
+        replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
+        gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
+        tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
+        coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
+        return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
+
+    @property
+    def bits(self) -> int:
+        """By how many binary digits ticks are coarser than the finest ones."""
+        return round(math.log2(self.grid.tick / _TICK))
+
+    def release(self, ticks: Ticks, noise: np.random.Generator) -> tuple[Vector, GaussianEvent]:
+        return self.grid.release(ticks, noise)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The public matrix for a prior."""
+
+    prior: Prior
+    matrix: NDArray[np.int64]  # of shape (cells, cells); A in units of 1 / _FINE: a column for each label and node
+    inverse: Vector  # of shape (cells, cells)
+    # The longest column, and the widest distance of two.
+    longest: float
+    widest_gap: float
+
+
+@lru_cache(maxsize=256)
+def design_for(prior: Prior) -> Design:
+    slopes, shifts, log_prior = grid_around(prior, math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread)
+    cells = scores_of_cells(np.exp(slopes), shifts, prior.cut)
+    cells = cells / np.sqrt((cells**2).sum(axis=(0, 1, 3), keepdims=True))  # each equation counts alike
+    likely = np.exp(log_prior)[..., None, None] * cells
+    matrix = np.trunc(_FINE * _strategy(np.einsum("abik,abil->kl", likely, cells))).astype(np.int64)
+    columns = matrix.T.astype(np.float64)
+    apart = math.sqrt(float(((columns[:, None] - columns) ** 2).sum(axis=2).max())) / _FINE
+    longest = math.sqrt(float((columns**2).sum(axis=1).max())) / _FINE
+    return Design(prior, matrix, np.asarray(np.linalg.inv(matrix / _FINE), np.float64), longest, apart)
+
+
+def grid_around(
+    prior: Prior, centre: float, spread: float, middle: float, width: float
+) -> tuple[Vector, Vector, Vector]:
+    """Return logarithms of slopes and shifts around a point, and the logarithm of the prior there."""
+    slopes = centre + LIMIT * spread * np.linspace(-1.0, 1.0, _SLOPES)
+    away = (slopes[:, None] - math.log(prior.slope)) / prior.slope_spread
+    if prior.shift_spread == 0.0:
+        return slopes, np.zeros(1), -0.5 * away**2
+    shifts = middle + LIMIT * width * np.linspace(-1.0, 1.0, _SHIFTS)
+    return slopes, shifts, -0.5 * (away**2 + (shifts / prior.shift_spread) ** 2)
+
+
+def scores_of_cells(slopes: Vector, shifts: Vector, cut: float) -> Vector:
+    """Return the terms of a row in each cell in the equations, for each slope and shift."""
+    z = slopes[:, None, None] * _NODES + shifts[:, None]
+    rest = np.concatenate([expit(z), -expit(-z)], axis=-1)  # prediction minus label
+    phi = np.clip(slopes[:, None] * _NODES, -cut, cut)
+    terms = [rest * np.concatenate([phi, phi], axis=-1)[:, None], *([rest] if len(shifts) > 1 else [])]
+    return np.stack(terms, axis=-2)
+
+
+def _strategy(workload: Vector) -> Vector:
+    """Return A, no column longer than 1, with about the least trace(workload (A'A)^-1).
+
+    Where all columns have length 1, the optimal X = A'A satisfies X diag(l) X = workload for some l > 0, the
+    multipliers of the lengths, which are found by repeated scaling.
+    """
+    size = len(workload)
+    workload = workload / np.trace(workload) + 1e-4 / size * np.eye(size)
+    multipliers = np.full(size, 1.0 / size)
+    for _ in range(20):
+        root = np.sqrt(multipliers)
+        values, vectors = np.linalg.eigh(root[:, None] * workload * root)
+        product = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T / root[:, None] / root
+        multipliers = multipliers * product.diagonal()
+        multipliers /= multipliers.sum()
+    # a square root whose rows are all of a like size: no tick is lost on small rows
+    values, vectors = np.linalg.eigh(product / product.diagonal().max())
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
