@@ -23,9 +23,8 @@ import sottovoce as sv
 from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, reuters, show, write_tables
 from sottovoce.central.coefficient_sets import SETS
 from sottovoce.central.data.rows import make_bounded_rows
-from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import team
-from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.calibration import bounded_range, least_scale

@@ -21,11 +21,8 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import Team
-from sottovoce.central.released_norm import LargestLength
-from sottovoce.central.solvers.accelerated import PersonPass, WeightedPersonPass
-from sottovoce.central.solvers.multinomial import JointPersonPass
-from sottovoce.central.solvers.refinement import ClippedSlopes
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
+from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import Triangle
 from sottovoce.central.sums.whole_numbers import WholeNumbers
 from sottovoce.cluster.keeper import Answer, Facts
@@ -41,8 +38,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::sottovoce.exceptions.PrivacyWar
 
 N, ENDS = 60, (20, 45)
 MOST_ROWS = 2**37  # that a plan takes
-# which only rows in this process are asked: persons lie in one part, and the largest length leaves without noise
-AT_HOME = {PersonPass, WeightedPersonPass, JointPersonPass, LargestLength}
+# which only rows in this process are asked: what leaves without noise; what a part makes of another question, or is
+# asked in pieces; solvers that visit rows out of their order; and what is no table of a fit
+AT_HOME = {
+    "ExactTraining", "LargestLength", "WeightedPass", "SketchedNorm", "Minimiser", "SampledGradient", "SampledSteps",
+    "BoundEntries", "BeginScores", "MoveAlong", "Scores", "BeginBlocks", "BlockGradient", "MoveBlock", "BatchMoves",
+    "MoveDuals", "UnitDivisors", "CountMagnitudes", "CountCells", "LabelSum", "CellCounts", "ScoreSum",
+}  # fmt: skip
 
 
 def tables(n_columns: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -155,7 +157,7 @@ def kinds(base: type = Operation) -> Iterator[type]:
 
 
 def test_every_operation_of_a_cluster_is_among_the_cases(cases: list[Case]) -> None:
-    assert {type(operation) for _, operation, *_ in cases} == set(kinds()) - AT_HOME
+    assert {type(operation).__name__ for _, operation, *_ in cases} == {kind.__name__ for kind in kinds()} - AT_HOME
 
 
 def test_true_answers_are_allowed_also_of_extreme_rows(cases: list[Case]) -> None:
@@ -185,7 +187,7 @@ def test_counts_and_products_reach_the_bound(cases: list[Case]) -> None:
         for _, operation, n_rows, value, columns in cases
         if not operation.allows(value, n_rows - 1, columns)
     }
-    assert tight >= {"BinnedMargins", "CountBelow", "CountDistances", "CountLengths", "CountWithin", "Gram"}
+    assert tight >= {"BinnedMargins", "CountBelow", "CountDistances", "CountLengths", "CountWithin", "ReleasedGram"}
 
 
 NOTHING_LIKE_IT = (

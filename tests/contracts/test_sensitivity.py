@@ -4,6 +4,8 @@ The proof pages rest on this bound and on nothing else about the arithmetic, so 
 as bad as floating point allows, for every loss, both storage forms and both precisions.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,12 +17,13 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
-from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
+from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.published import OneNewtonStep
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 
 TEAM = Team(1, None)
 # Huber and absolute are trained without noise only
@@ -120,8 +123,9 @@ def test_eigenvalue_moves_by_at_most_its_sensitivity(sparse, constant, monkeypat
     def eigenvalue(X):
         raw = sp.csr_array(X) if sparse else X
         rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
-        facts = {"n_public": 30, "neighbours": Neighbours(Adjacency.REPLACE_ONE), "mu": 0.1}
-        release_largest_eigenvalue(hold(rows, [], TEAM), **facts, noise=np.random.default_rng(0))
+        replaced = Neighbours(Adjacency.REPLACE_ONE)
+        asks = partial(largest_eigenvalue, rows.n_weights, 30, replaced, 0.1, entry=rows.constant)
+        answered(asks, hold(rows, [], TEAM), 0)
         return seen[-1]
 
     rng = np.random.default_rng(0)

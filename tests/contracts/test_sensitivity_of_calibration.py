@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central import calibration
-from sottovoce.central.calibration import Prior, calibrate
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
+from sottovoce.central.sums import shared_counts
+from sottovoce.central.sums.shared_counts import Prior, design_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
-from support.many_parts import begun
+from support.asking import calibrating
 
 TEAM = Team(1, None)
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -27,11 +27,8 @@ def released_exactly(rows, y, w, adjacency, multiplier, prior, patch):
         return ticks.astype(np.float64) * self.tick, self.event
 
     patch.setattr(GridGaussian, "release", record)
-    patch.setattr(calibration, "_fit", lambda *_: calibration._Fit(1.0, 0.0, 0.0, 1.0))  # post-processing
-    calibrate(
-        begun(rows, y), [w], mu=1.0 / multiplier, neighbours=Neighbours(adjacency), n_public=8, prior=prior,
-        noise=np.random.default_rng(0),
-    )  # fmt: skip
+    patch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))  # post-processing
+    calibrating(rows, y, w, 1.0 / multiplier, prior, 0, adjacency=adjacency, n_public=8)
     return seen[0]
 
 
@@ -86,16 +83,13 @@ def test_the_rounding_to_coarse_ticks_is_counted(multiplier):
     """Each entry may be rounded by a tick; two sums, by a tick more than they are apart."""
     prior, seen = Prior(0.7, 0.45, 0.25), []
     rows = make_rows(np.array([[0.5]]), data_norm=1.0, constant=0.0, names=None, team=TEAM)
-    design = calibration._design(prior)
+    design = design_for(prior)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "_fit", lambda *_: calibration._Fit(1.0, 0.0, 0.0, 1.0))
+        patch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))
         patch.setattr(GridGaussian, "release", lambda self, ticks, noise: (seen.append(self), (ticks * 1.0, None))[1])
-        calibrate(
-            begun(rows, np.ones(1)), [np.ones(1)], mu=1.0 / multiplier, neighbours=Neighbours(Adjacency.ZERO_OUT),
-            n_public=1, prior=prior, noise=np.random.default_rng(0),
-        )  # fmt: skip
+        calibrating(rows, np.ones(1), np.ones(1), 1.0 / multiplier, prior, 0)
     (mechanism,) = seen
-    rounded = mechanism.tick > calibration._TICK
+    rounded = mechanism.tick > shared_counts._TICK
     assert rounded == (multiplier > 1e5)
     coarse = mechanism.tick * np.sqrt(len(design.matrix)) if rounded else 0.0
     assert mechanism.l2_sensitivity >= design.longest + coarse

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central import column_scales
-from sottovoce.central.column_scales import ColumnScalesPlan, counting
+from sottovoce.central.column_scales import ColumnScalesPlan
+from sottovoce.central.sums.histograms import CELLS, columns_mechanism
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
@@ -86,7 +87,7 @@ def test_the_bound_is_reached():
 def test_the_noise_of_a_round_is_that_of_the_plan(epsilon, rows):
     facts = plan(epsilon=epsilon, max_rows=None if rows == 1 else rows, n_samples=2**37, n_features=5)
     for share in (0.25, 1.0):
-        mechanism = counting(2, 2 * 161, facts, share)
+        mechanism = columns_mechanism(2, 2 * 161, facts.per_column, share**0.5 * facts.mu)
         assert mechanism.l2_sensitivity >= rows * 2**0.5
         assert math.isclose(mechanism.noise_std, rows * 2**0.5 / (share**0.5 * facts.mu), rel_tol=1e-6)
 
@@ -116,4 +117,4 @@ def test_what_is_zoomed_follows_from_released_numbers_alone():
         location, scale = answered(lambda: column_scales.column_scales(public), table_of(X), 0).result
     assert len(seen) == 1  # nothing was seen, so nothing is narrow
     assert np.allclose(location, 0.0) and (scale >= 1.0).all()
-    assert column_scales._CELLS == 161
+    assert CELLS == 161

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
-from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores, FrankWolfePlan
+from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
+from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central import released_norm
 from sottovoce.central.data.rows import row_norms
 from sottovoce.central.parallel import Team
 from sottovoce.central.released_norm import NormRelease
+from sottovoce.central.sums.histograms import CountLengths
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.mechanisms.gaussian import to_ticks
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import with_lengths
 
 TEAM = Team(1, None)
 awkward = st.sampled_from([0.0, -0.0, 5e-324, 1e-200, 2.0**-166, 1e-50, 1.0, 1.0 + 2**-52, 1.000001, 2.0, 1e50, 1e200])
@@ -24,7 +24,8 @@ rows = st.lists(entries, min_size=3, max_size=3)
 def exact(table, release):
     """Return the counts as they go into the mechanism, in the unit of the value."""
     norms = row_norms(np.array(table, dtype=float).reshape(-1, 3), None, TEAM)
-    return to_ticks(released_norm._counts(norms), release.mechanism.tick).astype(float) * release.mechanism.tick
+    counts = with_lengths(norms).ask(CountLengths())
+    return CountLengths().protected(counts, release.mechanism).astype(float) * release.mechanism.tick
 
 
 @settings(max_examples=300, deadline=None)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.sums import largest_eigenvalue
-from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism, release_largest_eigenvalue
+from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 from support.many_parts import cut
 
 N, NARROW, WIDE, MU = 12, 4, 300, 0.2
@@ -41,9 +42,10 @@ def about_to_be_noised(raw, ends, constant, neighbours, *, sparse=False):
     holder.ask(ScaleRows(1.0, constant))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GridGaussian, "release", record)
-        release_largest_eigenvalue(
-            holder, n_public=N, neighbours=neighbours, mu=MU, noise=np.random.default_rng(0)
-        )  # fmt: skip
+        entry = holder.constant
+        answered(
+            lambda: largest_eigenvalue.largest_eigenvalue(holder.n_weights, N, neighbours, MU, entry=entry), holder, 0
+        )
     return seen[0]
 
 

@@ -14,6 +14,7 @@ from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from support.asking import trained
 from support.noise import switch_off_gaussians
 from support.solvers import solved
 
@@ -37,7 +38,7 @@ def fitted(solver, loss, X, y, options, epsilon):
     plan = make_plan(asked["solver"], facts, asked["solver_options"], tol=1e-8, max_iter=2000)
     with team(1) as one:
         rows = make_rows(X, data_norm=1.0, constant=SCALING, names=None, team=one)
-        return plan.solve(rows, [y], Streams(0), one, lambda done, of: None).weights[0]
+        return trained(plan, rows, [y], Streams(0), one).result.weights[0]
 
 
 @pytest.mark.parametrize(

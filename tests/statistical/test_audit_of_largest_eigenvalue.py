@@ -12,11 +12,11 @@ import pytest
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.sums import largest_eigenvalue
-from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 from support.many_parts import cut
 from support.noise import Scaled
 
@@ -39,15 +39,13 @@ def released(raw, factor, seeds, adjacency):
     holder = cut(raw, None, [4])
     holder.ask(MeasureRows())
     holder.ask(ScaleRows(1.0, 0.0))
-    ask = cache(holder.ask)
+    ask, entry = cache(holder.ask), holder.constant
+    facts = holder.n_weights, len(raw), Neighbours(adjacency), gaussian_mu(EPSILON, DELTA)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GridGaussian, "release", release)
         patch.setattr(holder, "ask", ask)
         for seed in seeds:
-            release_largest_eigenvalue(
-                holder, n_public=len(raw), neighbours=Neighbours(adjacency), mu=gaussian_mu(EPSILON, DELTA),
-                noise=np.random.default_rng(seed),
-            )  # fmt: skip
+            answered(lambda: largest_eigenvalue.largest_eigenvalue(*facts, entry=entry), holder, seed)
     return np.array(seen)
 
 

@@ -6,15 +6,16 @@ them: there the bound is above the claim, and below the receipt. Seeds are fixed
 probability 0.001.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
-from sottovoce.central.scales import release_label_location_and_scale
+from sottovoce.central.scales import label_location_and_scale
 from sottovoce.losses import Squared
 from sottovoce.papers.admm import Penalty, admm, distance_to_columns, lemma_1_bound, theorem_3_std
 from sottovoce.papers.admm.algorithm import half_inverse
@@ -25,6 +26,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.randomness import Purpose, Streams
+from support.asking import answered, trained
 from support.many_parts import with_labels
 from support.noise import Scaled
 
@@ -89,20 +91,12 @@ def releases(request, monkeypatch):
 def test_labels_by_bisection(located, moved, factor, releases):
     """The last label goes from one end to the other: 12 of 17 counts move by one for certain, or 5 of 5."""
     mu, scores = 1.5, []
+    asks = partial(label_location_and_scale, 9, 1.0, Neighbours(Adjacency.ZERO_OUT), mu, located=located)
     for place, last in enumerate((-1.0 if located else 0.0, 1.0)):
         y, sign, found = np.append(np.zeros(8), last), 1 - 2 * place, []
         for seed in range(place * 2000, (place + 1) * 2000):
             releases.clear()
-            release_label_location_and_scale(
-                with_labels(y),
-                Given(1),
-                n_public=9,
-                bound=1.0,
-                located=located,
-                neighbours=Neighbours(Adjacency.ZERO_OUT),
-                mu=mu,
-                noise=stream(seed),
-            )
+            answered(asks, with_labels(y), stream(seed))
             # the count is one less on the other table, or one more
             found.append(sum((value[0] - exact[0] + 0.5 * sign) / std**2 for value, exact, std in releases[:moved]))
         scores.append(np.array(found))
@@ -127,7 +121,7 @@ def test_published_dp_scd(factor, releases):
         y, found = np.append(np.zeros(n - 1), last), []
         for seed in range(place * 1200, (place + 1) * 1200):
             releases.clear()
-            plan.solve(rows, [y], Streams(seed), TEAM, lambda step, steps: None)
+            trained(plan, rows, [y], Streams(seed), TEAM)
             score = 0.0
             for value, exact, std in releases:
                 if exact[1]:  # the canary's batch: with the other label all moves turn around

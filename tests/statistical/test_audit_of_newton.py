@@ -16,6 +16,7 @@ from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
+from support.asking import trained
 from support.noise import Scaled
 from support.row_norm import bound_and_score, shortened
 
@@ -59,9 +60,7 @@ def test_audit(factor, monkeypatch):
         scores[name] = []
         for seed in range(RUNS[factor]):
             released.clear()
-            solution = plan.solve(
-                rows, [y], Streams(seed + RUNS[factor] * (name == "in")), TEAM, lambda step, steps: None
-            )
+            solution = trained(plan, rows, [y], Streams(seed + RUNS[factor] * (name == "in")), TEAM).result
             score, w = _likelihood(plan, released)
             np.testing.assert_allclose(
                 solution.weights[0], w, rtol=1e-6, atol=1e-12

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sottovoce.audit import gaussian_lower_bound
-from sottovoce.central import released_norm
 from sottovoce.central.released_norm import NormRelease
+from sottovoce.central.sums.histograms import CountLengths
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 from support.many_parts import with_lengths
 from support.noise import Scaled
 
@@ -35,14 +36,15 @@ def test_audit(adjacency, factor, monkeypatch):
 
     monkeypatch.setattr(GridGaussian, "release", release)
     planned = NormRelease(10.0, N, Neighbours(Adjacency.parse(adjacency)))
-    epsilon = accountant_for(planned.event).epsilon(planned.event, DELTA)
+    epsilon = accountant_for(planned.mechanism.event).epsilon(planned.mechanism.event, DELTA)
     others = np.random.default_rng(0).uniform(0.5, 1.0, N - 1)
     tables = [np.append(others, last) for last in (1e9, 1e-9 if adjacency == "replace-one" else 0.0)]
-    direction = released_norm._counts(tables[0]) - released_norm._counts(tables[1])
+    here, there = (with_lengths(norms).ask(CountLengths()) for norms in tables)
+    direction = here - there
     for place, norms in enumerate(tables):
         noise = np.random.default_rng(place)
         for _ in range(RUNS):
-            planned.release(with_lengths(norms), noise)
+            answered(planned.asks, with_lengths(norms), noise)
     bound = gaussian_lower_bound(np.array(seen[:RUNS]), np.array(seen[RUNS:]), delta=DELTA)
     print(f"{adjacency}, noise x {factor}: epsilon >= {bound:.3f} of {epsilon:.3f} at delta = {DELTA}")
     if factor == 1.0:

@@ -13,6 +13,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
+from support.asking import trained
 from support.noise import Scaled
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
@@ -52,7 +53,7 @@ def test_audit(adjacency, factor, monkeypatch):
         plan = sv.plan(model, *matrix.shape)
         rows = make_rows(matrix, data_norm=1.0, constant=0.0, names=None, team=TEAM)
         for seed in range(place * RUNS, (place + 1) * RUNS):
-            plan.solve(rows, [targets], Streams(seed), TEAM, lambda step, steps: None)
+            trained(plan, rows, [targets], Streams(seed), TEAM)
         released.append(np.array([value for value, _ in seen]))
         exact.append(seen[0][1])
     direction = exact[0] - exact[1]

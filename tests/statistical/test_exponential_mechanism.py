@@ -12,9 +12,8 @@ import scipy.sparse as sp
 from scipy.stats import chi2
 
 from sottovoce.central.data.rows import make_bounded_rows
-from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
-from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism

@@ -1,19 +1,26 @@
 """Drives the core by itself: a generator of releases, rows, and noise that a test has chosen."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from sottovoce.central.calibration import calibrated
 from sottovoce.central.core import Asked, Driven, drive
 from sottovoce.central.data.holder import Holder, LocalHolder, hold
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.sums.shared_counts import Prior
+from sottovoce.losses import Logistic
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Purpose, Streams
+from support.many_parts import begun
 
-__all__ = ["answered", "table_of", "trained"]
+__all__ = ["answered", "calibrating", "table_of", "trained"]
 
 
 class _Chosen(Streams):
@@ -28,6 +35,19 @@ def answered(asks: Callable[[], Asked[Any]], holder: Holder, noise: "np.random.G
     """Return what becomes of a generator of releases, with noise from a generator, or from one of a seed."""
     rng = np.random.default_rng(noise) if isinstance(noise, int) else noise
     return drive(asks, holder, _Chosen(rng))
+
+
+def calibrating(
+    rows: Rows, y: Any, w: Any, mu: float, prior: Prior, noise: Any, *, adjacency: Adjacency = Adjacency.ZERO_OUT,
+    n_public: int | None = None, team: Team | None = None,
+) -> Driven[Any]:  # fmt: skip
+    """Release slope and shift of some weights from scaled rows with labels -1 and +1."""
+    facts = TrainingFacts(
+        loss=Logistic(), n_samples=n_public or rows.n_samples, n_features=rows.raw.shape[1], n_models=1, alpha=1e-4,
+        constant=rows.constant / math.sqrt(1.0 - rows.constant**2), epsilon=1.0, delta=1e-6, adjacency=adjacency,
+        label_bound=None,
+    )  # fmt: skip
+    return answered(lambda: calibrated(w, prior, mu, facts, 0), begun(rows, y, team), noise)
 
 
 def table_of(X: Any) -> LocalHolder:

@@ -240,15 +240,21 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
 def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
     """Record a fit on one table and replay it on a neighbour, with public numbers as users give them."""
     pair = pair_of(case, adjacency, rng)
+    given = public_of(case, adjacency, pair.n, rng)
+    return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
+
+
+def public_of(case: Case, adjacency: str, n: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return parameters of the constructor for a table of so many rows."""
     epsilon = 1.0 if case.is_sampled or case.name.startswith("Published") else float(rng.choice([0.1, 1.0, 8.0]))
     given: dict[str, Any] = {
-        "epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency, "n_public": pair.n,
+        "epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency, "n_public": n,
         "fit_intercept": bool(rng.random() < 0.6), **case.given,
     }  # fmt: skip
     if not case.is_bounded:
         given = {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
                  "alpha": float(rng.choice([1e-6, 1e-2, 1.0])), **given}  # fmt: skip
-    return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
+    return given
 
 
 # --- persons ----------------------------------------------------------------------------------------------------------

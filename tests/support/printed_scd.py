@@ -4,50 +4,55 @@ Shared by ``tests/papers/dp_scd/test_scd_utility.py`` and ``benchmarks/papers/dp
 """
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from sottovoce.central.core import drive
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.papers.dp_scd.published import PublishedPlan
+from sottovoce.papers.dp_scd.published import BatchMoves, PublishedPlan, UnitDivisors
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Streams
+from support.many_parts import begun
 
 DELTA = 1e-3  # the paper's
 TEAM = Team(1, None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchedPlan(PublishedPlan):
-    """The published algorithm; the dual variables of the last run are kept."""
-
-    kept: list = field(default_factory=list)
-
-    def moves(self, rows, y, a, w, batch, tick):
-        self.kept[:] = [a]
-        return super().moves(rows, y, a, w, batch, tick)
-
-
-def watched_plan(loss, X, *, alpha, batch_size, clip, epochs, epsilon):
+def printed_plan(loss, X, *, alpha, batch_size, clip, epochs, epsilon):
     """Return a plan; labels of the squared loss are within 1."""
     facts = TrainingFacts(
         loss=loss, n_samples=X.shape[0], n_features=X.shape[1], n_models=1, alpha=alpha, constant=0.0,
         epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ZERO_OUT,
         label_bound=None if loss.is_classification else 1.0,
     )  # fmt: skip
-    return WatchedPlan(facts=facts, batch_size=batch_size, clipping_norm=clip, epochs=epochs)
+    return PublishedPlan(facts=facts, batch_size=batch_size, clipping_norm=clip, epochs=epochs)
+
+
+def batch_moves(plan, rows, y, a, w, batch):
+    """Return how far the duals of a batch and v go without noise, and the tick."""
+    holder, tick = begun(rows, y), plan.batch_mechanism().tick
+    holder.part.memory.set(DUAL, np.array(a))
+    if isinstance(plan, PublishedPlan):
+        holder.ask(UnitDivisors())
+    alpha_n = plan.alpha_scaled * plan.n_samples
+    ask = BatchMoves(plan.loss, w, batch, plan.size, alpha_n, plan.clip, tick, plan.in_turn)
+    return tick * holder.ask(ask), tick
 
 
 def printed_run(plan, X, y, seed):
     """Train once; return the noised dual variables alpha and v."""
     rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM)
+    holder = hold(rows, [y], TEAM)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # its claim does not hold, which is why it is looked at
-        weights = plan.solve(rows, [y], Streams(seed), TEAM, lambda step, steps: None).weights[0]
-    return plan.kept[0].copy(), weights * (plan.alpha_scaled * plan.n_samples)
+        weights = drive(plan.train, holder, Streams(seed)).result.weights[0]
+    return holder.part.memory.whole(DUAL).copy(), weights * (plan.alpha_scaled * plan.n_samples)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from sottovoce.central.utility import UtilityBound
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import Streams
+from support.asking import trained
 
 DELTA = 1e-5
 TEAM = Team(1, None)
@@ -58,7 +59,7 @@ def _facts(loss, n_samples, n_weights, alpha, epsilon):
 def released_weights(plan, X, y, seed):
     """Train once; return the weights, for rows of norm 1."""
     rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM)
-    return plan.solve(rows, [y], Streams(seed), TEAM, lambda step, steps: None).weights[0]
+    return trained(plan, rows, [y], Streams(seed), TEAM).result.weights[0]
 
 
 def logistic_table(n, d, seed, *, length=3.0):

@@ -37,10 +37,10 @@ from randomgen import AESCounter
 
 from sottovoce._validation import number
 from sottovoce.central import sampling
-from sottovoce.central.sums.selection import SparseScores
 from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.newton import PerturbedObjective, minimise
 from sottovoce.central.solvers import objective_perturbation
+from sottovoce.central.sums.selection import SparseScores
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace

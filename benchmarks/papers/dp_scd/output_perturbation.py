@@ -38,7 +38,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import most_rows
+from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks

@@ -14,7 +14,7 @@ from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.losses import Squared
 from sottovoce.papers.dp_scd.bounds import PrintedUtility, epsilon_of_fixed_visits, epsilon_of_printed_sampling
 from sottovoce.papers.dp_scd.published import moments_noise
-from support.printed_scd import DELTA, printed_run, ridge, watched_plan
+from support.printed_scd import DELTA, printed_plan, printed_run, ridge
 
 PAGE = DOCS / "measured" / "dp_scd.md"
 ROWS, PENALTY, CLIP = 200, 5.0, 2.0
@@ -65,7 +65,7 @@ def measured(runs):
     for epochs in (1, 10):
         for width in (2, 8, 32, 128):
             problem = ridge(ROWS, width, 0, PENALTY)
-            plan = watched_plan(
+            plan = printed_plan(
                 Squared(), problem.X, alpha=PENALTY, batch_size=ROWS, clip=CLIP, epochs=epochs, epsilon=1.0
             )
             theorem = PrintedUtility(n_samples=ROWS, batch_size=ROWS, alpha=PENALTY, smoothness=1.0)

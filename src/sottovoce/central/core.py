@@ -159,6 +159,8 @@ def drive(
     ------
     AccountingError
         If the solver did not keep what its releases follow from; nothing that was released may then be used.
+    TypeError
+        If it asks for anything else than these steps, before that is done.
     """
     holder.begin(streams, progress)
     asked, driven, answer = asks(), Driven[R](), None
@@ -178,7 +180,8 @@ def drive(
                 if step.step is not None:
                     progress(*step.step)
             case Change():
-                answer = holder.ask(step)
+                holder.ask(step)
+                answer = None
             case Keep():
                 answer = step.check(step.name, step.value() if callable(step.value) else step.value)
                 driven.note(step, answer)
@@ -187,6 +190,8 @@ def drive(
                 answer = None
             case Shuffle():
                 answer = streams.generator(Purpose.SHUFFLING).permutation(step.n)
+            case _:
+                raise _no_step(step)
     again = replay(asks, driven.kept)
     if again.counts != driven.counts or again.kept != driven.kept:
         raise AccountingError(
@@ -231,8 +236,16 @@ def replay(asks: Callable[[], Asked[R]], kept: Mapping[str, Any] | None = None) 
                 answer = None
             case Shuffle():
                 answer = np.arange(step.n)
-            case _:
+            case Change():
                 answer = None
+            case _:
+                raise _no_step(step)
+
+
+def _no_step(step: object) -> TypeError:
+    return TypeError(
+        f"a solver yields Release, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves the rows in a Release."
+    )
 
 
 def _found(kept: Mapping[str, Any], step: Keep) -> Any:

@@ -10,6 +10,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.papers.dp_scd import Published, Sequential
 from sottovoce.papers.dp_scd.algorithm import dp_scd, primal_dp_scd, seq_dp_scd
+from support.printed_scd import batch_moves
 
 N, M, LAM = 60, 4, 0.05
 LOSSES = ["squared", "logistic", "hinge"]
@@ -43,9 +44,8 @@ def test_a_batch_without_noise_is_that_of_the_solver(loss, form, clip):
     batch = np.random.default_rng(3).choice(N, size, replace=False)
     asked = model(loss).set_params(solver=solver(batch_size=size, clipping_norm=clip, epochs=2))
     plan = sv.plan(asked, N, M)
-    tick = plan.batch_mechanism().tick
     rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
-    moves = tick * plan.moves(rows, y, np.zeros(N), np.zeros(M), batch, tick)
+    moves, tick = batch_moves(plan, rows, y, np.zeros(N), np.zeros(M), batch)
     np.testing.assert_allclose(found.model[batch], moves[:size], rtol=1e-5, atol=2.0 * tick)
     np.testing.assert_allclose(found.v, moves[size:], rtol=1e-5, atol=2.0 * size * tick)
     np.testing.assert_allclose(found.theta, found.v / (LAM * N))

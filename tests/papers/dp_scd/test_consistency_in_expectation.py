@@ -7,6 +7,7 @@ import sottovoce as sv
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import team
 from sottovoce.papers.dp_scd import Published
+from support.printed_scd import batch_moves
 
 PUBLIC = {"classes": [-1.0, 1.0]}
 
@@ -29,11 +30,10 @@ def test_v_moves_by_the_rows_times_the_moves_of_the_duals(model):
         solver=Published(batch_size=20, clipping_norm=0.05, epochs=2),
     )  # fmt: skip
     plan = sv.plan(model, n_samples=60, n_features=4)
-    tick = plan.batch_mechanism().tick
     with team(1) as crew:
         rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=crew)
         batch = rng.permutation(60)[:20]
-        moves = plan.moves(rows, y, a.copy(), w, batch, tick)
-    duals, v = tick * moves[:20], tick * moves[20:]
+        moves, _ = batch_moves(plan, rows, y, a, w, batch)
+    duals, v = moves[:20], moves[20:]
     assert np.abs(duals).max() > 1e-4
     np.testing.assert_allclose(v, X[batch].T @ duals, atol=1e-6)

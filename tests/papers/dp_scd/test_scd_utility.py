@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.losses import Logistic, Squared
 from sottovoce.papers.dp_scd.bounds import PrintedUtility
-from support.printed_scd import printed_run, ridge, watched_plan
+from support.printed_scd import printed_plan, printed_run, ridge
 
 
 def printed(n=200, batch=200, alpha=5.0, smoothness=1.0, shortened=0.0):
@@ -65,7 +65,7 @@ def test_theorem_2_is_false_where_its_condition_is_met(width):
     """One step, no step is scaled, mu lambda = 5: S is far above the bound, and as far as the exact Lemma 3 says."""
     n, lam, clip = 100, 5.0, 2.0
     problem, theorem = ridge(n, width, 3, lam), printed(100, 100, lam)
-    plan = watched_plan(Squared(), problem.X, alpha=lam, batch_size=n, clip=clip, epochs=1, epsilon=1.0)
+    plan = printed_plan(Squared(), problem.X, alpha=lam, batch_size=n, clip=clip, epochs=1, epsilon=1.0)
     runs = [printed_run(plan, problem.X, problem.y, seed) for seed in range(30)]
     measured = np.mean([problem.suboptimality(a) for a, _ in runs])
     variance, start = 2.0 * (clip * plan.noise_multiplier) ** 2, problem.suboptimality(np.zeros(n))
@@ -83,7 +83,7 @@ def test_theorem_2_is_false_where_its_condition_is_met(width):
 def test_theorem_2_bounds_infinity_for_the_logistic_loss():
     problem = ridge(50, 3, 4, 5.0)
     y = np.where(problem.y > 0.0, 1.0, -1.0)
-    plan = watched_plan(Logistic(), problem.X, alpha=5.0, batch_size=50, clip=0.5, epochs=1, epsilon=1.0)
+    plan = printed_plan(Logistic(), problem.X, alpha=5.0, batch_size=50, clip=0.5, epochs=1, epsilon=1.0)
     a, _ = printed_run(plan, problem.X, y, 0)
     assert np.isinf(Logistic().conjugate(y, a)).any()
 
@@ -94,7 +94,7 @@ def test_remark_1_holds_and_its_spread_is_known(loss):
     n, width, epochs, clip = 20, 3, 2, 0.05
     problem = ridge(n, width, 5, 0.1)
     y = problem.y if not loss.is_classification else np.where(problem.y > 0.0, 1.0, -1.0)
-    plan = watched_plan(loss, problem.X, alpha=0.1, batch_size=5, clip=clip, epochs=epochs, epsilon=1.0)
+    plan = printed_plan(loss, problem.X, alpha=0.1, batch_size=5, clip=clip, epochs=epochs, epsilon=1.0)
     away = []
     for seed in range(250):
         a, v = printed_run(plan, problem.X, y, seed)

@@ -11,7 +11,7 @@ from sottovoce.central.data.holder import hold
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue
-from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism, release_largest_eigenvalue
+from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism
 from sottovoce.central.sums.sketch import (
     Sketch,
     bits,
@@ -23,6 +23,7 @@ from sottovoce.central.sums.sketch import (
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 
 TEAM = Team(1, None)
 ZERO = Neighbours(Adjacency.ZERO_OUT)
@@ -31,6 +32,13 @@ ZERO = Neighbours(Adjacency.ZERO_OUT)
 def holder_of(raw, *, data_norm=1.0, constant=0.0):
     rows = make_rows(raw, data_norm=data_norm, constant=constant, names=None, team=TEAM)
     return hold(rows, [], TEAM)
+
+
+def release(holder, n_public, mu, seed):
+    entry = holder.constant
+    return answered(
+        lambda: largest_eigenvalue.largest_eigenvalue(holder.n_weights, n_public, ZERO, mu, entry=entry), holder, seed
+    )
 
 
 def table(n=20_000, d=6):
@@ -51,10 +59,7 @@ def test_eigenvalue(constant):
     full = np.hstack([X, np.full((len(X), int(constant > 0)), constant)]) / np.sqrt(1 + constant**2)
     exact = np.linalg.eigvalsh(full.T @ full / len(X))[-1]
     mu = 0.05
-    draws = np.array([
-        release_largest_eigenvalue(holder, n_public=len(X), neighbours=ZERO, mu=mu, noise=np.random.default_rng(k))[0]
-        for k in range(300)
-    ])  # fmt: skip
+    draws = np.array([release(holder, len(X), mu, k).result for k in range(300)])
     std = 1 / mu / len(X)
     assert draws.mean() == pytest.approx(exact + 2 * std, abs=4 * std / np.sqrt(300))
     assert draws.std() == pytest.approx(std, rel=0.2)
@@ -63,11 +68,9 @@ def test_eigenvalue(constant):
 def test_eigenvalue_keeps_to_its_public_bounds():
     holder = holder_of(table(50))
     for seed in range(50):
-        value, event = release_largest_eigenvalue(
-            holder, n_public=50, neighbours=ZERO, mu=0.01, noise=np.random.default_rng(seed)
-        )
-        assert 1 / 6 <= value <= 1.0
-        assert event.noise_multiplier == pytest.approx(100.0)
+        found = release(holder, 50, 0.01, seed)
+        assert 1 / 6 <= found.result <= 1.0
+        assert found.event.noise_multiplier == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize("n", [10**6, 10**9])
@@ -144,10 +147,7 @@ def test_wide_tables_are_sketched(constant, sparse, monkeypatch):
         mechanism = eigenvalue_mechanism(holder.n_weights, 10**6, Neighbours(adjacency), 0.1)
         assert mechanism.noise_std / 10**6 == pytest.approx(std, rel=1e-5)
         assert mechanism.event == GaussianEvent(10.0)
-    draws = [
-        release_largest_eigenvalue(holder, n_public=10**6, neighbours=ZERO, mu=0.1, noise=np.random.default_rng(k))[0]
-        for k in range(20)
-    ]
+    draws = [release(holder, 10**6, 0.1, k).result for k in range(20)]
     std = eigenvalue_mechanism(holder.n_weights, 10**6, ZERO, 0.1).noise_std / 10**6
     assert np.mean(draws) == pytest.approx(0.3 + 2 * std, abs=4 * std / np.sqrt(20))
 

@@ -83,7 +83,7 @@ def test_a_person_pays_once_whatever_the_number_of_classes():
 def test_the_clip_that_scales_the_noise_is_that_of_the_vector():
     plan = sv.plan(logistic(), N, D)
     assert isinstance(plan, MultinomialPlan) and plan.loss == Multinomial(K)
-    scales = Scales(norm=1.0, eigenvalue=0.5, location=0.0, label=1.0, events=())
+    scales = Scales(norm=1.0, eigenvalue=0.5, location=0.0, label=1.0)
     damping = 1.0 / (1.0 + 0.5 * 0.5 / plan.alpha_scaled)
     assert plan.clip_for(scales) == pytest.approx(0.4 * damping * math.sqrt(1.0 - 1.0 / K))
 

@@ -17,12 +17,12 @@ from sottovoce.central.data.labels import ClassLabels, FindClasses, NumberLabels
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
 from sottovoce.central.data.operation import Effect
 from sottovoce.central.data.outside import RemoteTable
-from sottovoce.central.data.row_memory import LABEL, WEIGHT, InMemory, OnDisk
+from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.data.rows import norms_within
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest
+from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest, TakeTargets
 from sottovoce.central.parallel import Team, team
-from sottovoce.central.solvers.accelerated import AcceleratedPass, AcceleratedPlan
+from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.losses import Logistic
 from support.many_parts import cut
@@ -164,13 +164,14 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
     for cuts in ([], ends):
         holder = cut(X.astype(np.float32), TWO == "yes", cuts)
         sums = []
-        for one in (MeasureRows(), ScaleRows(2.0, 0.2), BeginModel(OneAgainstRest(1), 0, fresh=AcceleratedPlan.duals)):
+        begin = BeginModel(0, fresh=((DUAL, None), (DUAL_BEFORE, None)))
+        for one in (MeasureRows(), ScaleRows(2.0, 0.2), TakeTargets(OneAgainstRest(1)), begin):
             holder.ask(one)
         draws = np.random.default_rng(seed)
         for momentum in (0.0, 0.3, 0.6):
-            w = holder.weights(draws.normal(size=D + 1))
+            w = draws.normal(size=D + 1)
             sums.append(holder.ask(AcceleratedPass(Logistic(), w, momentum, 100.0, 0.04, 0.01, 2.0**30)))
-        sums.append(holder.ask(CountNear(OneAgainstRest(1), 0.5, 0.5)))
+        sums.append(holder.ask(CountNear(0.5, 0.5)))
         found.append(np.concatenate(sums))
     np.testing.assert_array_equal(*found)
     assert np.any(found[0])
@@ -290,8 +291,9 @@ def test_a_missing_number_is_nan_however_it_is_written(missing):
 @pytest.mark.parametrize("memory", [InMemory, OnDisk])
 def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before(memory):
     holder = cut(X, THREE, ENDS, memory=memory)
+    holder.ask(TakeTargets(OneAgainstRest(3)))
     for model in range(3):
-        holder.ask(BeginModel(OneAgainstRest(3), model, 0.25, (("dual", None), ("several", 3))))
+        holder.ask(BeginModel(model, 0.25, (("dual", None), ("several", 3))))
         for part in holder.parts:
             place = slice(part.first_row, part.first_row + part.n_samples)
             wanted = np.where(THREE[place] == model, 0.75, -1.25)

@@ -1,18 +1,21 @@
 """The solver "refinement": what its path tends to, what it takes and refuses, the clip that a histogram asks for."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.distances import Distances, clip_grid, release_distances
+from sottovoce.central.core import replay
+from sottovoce.central.distances import Distances, clip_grid, distances
 from sottovoce.central.solvers.refinement import RefinementPlan
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 from support.many_parts import with_targets
 from support.noise import switch_off_gaussians
 
@@ -77,10 +80,10 @@ def test_its_refusals():
 def test_a_receipt_with_a_clip_that_is_on_no_grid_is_none(wrong):
     plan = sv.plan(ridge(solver="refinement"), 4000, 3)
     chosen = ridge(solver="refinement").fit(X, Y).guarantee_.parameters
-    assert plan.run(chosen)[0] == plan.event
+    assert replay(plan.asks, chosen).event == plan.event
     for name in CLIPS:
         with pytest.raises(ParameterError):
-            plan.run({**chosen, name: wrong})
+            replay(plan.asks, {**chosen, name: wrong})
 
 
 def test_predictions_stay_within_the_bounds_of_the_labels():
@@ -92,16 +95,9 @@ def test_predictions_stay_within_the_bounds_of_the_labels():
     assert set(np.clip(lasso.predict(far), 0.8, 1.2)) == set(lasso.predict(far))
 
 
-def histogram(distances, mu=1e6, widest=8.0):
-    found, _ = release_distances(
-        with_targets(distances),
-        None,
-        widest=widest,
-        neighbours=Neighbours(Adjacency.ZERO_OUT),
-        mu=mu,
-        noise=np.random.default_rng(0),
-    )
-    return found
+def histogram(targets, mu=1e6, widest=8.0):
+    asks = partial(distances, None, widest, Neighbours(Adjacency.ZERO_OUT), mu)
+    return answered(asks, with_targets(targets), 0).result
 
 
 def test_a_histogram_counts_each_row_once_whatever_its_distance_is():

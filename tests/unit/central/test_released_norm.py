@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.central.facts import NORM
-from sottovoce.central.released_norm import FALLBACK, NormRelease, largest_norm
+from sottovoce.central.core import replay
+from sottovoce.central.released_norm import FALLBACK, NORM, NormRelease, largest_norm
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ParameterError
 from sottovoce.papers import dp_scd
@@ -21,6 +21,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, releases_of
 from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.report.rebuilding import made_again
+from support.asking import answered
 from support.many_parts import with_lengths
 from support.solvers import solved
 
@@ -32,6 +33,11 @@ NORMS = np.linalg.norm(X, axis=1)
 Y = (X @ [1.0, -1.0, 0.5, 0.0] > 0.0).astype(int)
 
 
+def bound_of(one, norms, seed=0):
+    """Return the bound that is released, from rows of these norms."""
+    return answered(one.asks, with_lengths(norms), seed).result
+
+
 def release(mu=1.0, n=2000, adjacency=Adjacency.ZERO_OUT, **given):
     return NormRelease(mu, n, Neighbours(adjacency), **given)
 
@@ -39,33 +45,33 @@ def release(mu=1.0, n=2000, adjacency=Adjacency.ZERO_OUT, **given):
 @pytest.mark.parametrize("unit", [1e-49, 1e-9, 1.0, 1e9, 1e48])
 def test_most_rows_keep_the_bound_and_no_more_than_that(unit):
     norms = unit * NORMS / 60.0
-    bounds = [release(mu=3.0).release(with_lengths(norms), np.random.default_rng(seed)).value for seed in range(20)]
+    bounds = [bound_of(release(mu=3.0), norms, seed) for seed in range(20)]
     kept = [np.mean(norms <= bound * 1.000001) for bound in bounds]
     assert 0.85 < min(kept) <= max(kept) < 0.99
 
 
 def test_rows_of_one_length_get_that_of_an_edge():
-    assert release(mu=3.0).release(with_lengths(np.full(2000, 2.0)), np.random.default_rng(0)).value == 2.0
-    assert release(mu=3.0).release(with_lengths(np.full(2000, 2.1)), np.random.default_rng(0)).value == 2.0 * STEP
+    assert bound_of(release(mu=3.0), np.full(2000, 2.0)) == 2.0
+    assert bound_of(release(mu=3.0), np.full(2000, 2.1)) == 2.0 * STEP
 
 
 def test_a_few_rows_far_beyond_do_not_decide():
     norms = NORMS.copy()
     norms[:60] *= 1e6
-    assert release(mu=3.0).release(with_lengths(norms), np.random.default_rng(0)).value < 2.0 * np.median(NORMS)
+    assert bound_of(release(mu=3.0), norms) < 2.0 * np.median(NORMS)
 
 
 def test_rows_of_zero_do_not_count():
     """A table that is mostly empty has the bound of its other rows."""
     norms = np.concatenate([np.zeros(8000), NORMS])
     for seed in range(10):
-        bound = release(mu=3.0, n=10_000).release(with_lengths(norms), np.random.default_rng(seed)).value
+        bound = bound_of(release(mu=3.0, n=10_000), norms, seed)
         assert 0.85 < np.mean(bound >= NORMS) < 0.99
 
 
 @pytest.mark.parametrize("norms", [np.zeros(100), NORMS[:100]], ids=["no rows", "too few"])
 def test_where_noise_hides_everything_the_bound_is_public(norms):
-    assert release(mu=1e-3, n=100).release(with_lengths(norms), np.random.default_rng(0)).value == FALLBACK
+    assert bound_of(release(mu=1e-3, n=100), norms) == FALLBACK
 
 
 @settings(max_examples=200, deadline=None)
@@ -79,10 +85,10 @@ def test_where_noise_hides_everything_the_bound_is_public(norms):
 )
 def test_it_is_total_and_costs_the_same_whatever_the_rows_are(norms, mu, n, adjacency, keeps_all, seed):
     one = release(mu, n, adjacency, keeps_all=keeps_all)
-    found = one.release(with_lengths(np.array(norms, dtype=float)), np.random.default_rng(seed))
-    assert SMALLEST <= found.value <= LARGEST
-    assert found.event == one.event
-    assert 1.0 / one.event.noise_multiplier == pytest.approx(mu * math.sqrt(one.share))
+    driven = answered(one.asks, with_lengths(np.array(norms, dtype=float)), seed)
+    assert SMALLEST <= driven.result <= LARGEST
+    assert driven.event == one.mechanism.event == replay(one.asks).event
+    assert 1.0 / one.mechanism.event.noise_multiplier == pytest.approx(mu * math.sqrt(one.share))
 
 
 def test_few_rows_or_little_budget_take_a_larger_share():
@@ -101,8 +107,8 @@ def test_without_privacy_it_is_the_largest_norm():
     given = clone(model).set_params(data_norm=model.data_norm_).fit(X, Y)
     assert model.data_norm_ == pytest.approx(NORMS.max(), rel=1e-12)
     np.testing.assert_array_equal(model.coef_, given.coef_)
-    assert largest_norm(with_lengths(np.zeros(3))).value == largest_norm(with_lengths(np.zeros(0))).value == FALLBACK
-    assert largest_norm(with_lengths(np.array([math.inf]))).value == LARGEST
+    for norms, bound in (([0.0] * 3, FALLBACK), ([], FALLBACK), ([math.inf], LARGEST)):
+        assert answered(largest_norm, with_lengths(np.array(norms)), 0).result == bound
 
 
 CLASSIFIERS = ["auto", "scd", "newton", "objective", "Minibatch", "sgd", "Primal", "multinomial-scd"]
@@ -126,7 +132,7 @@ def test_every_solver_pays_for_it_within_the_budget(kind, solver, given):
     assert receipt.parameters[NORM] == model.data_norm_
     assert not any("units of data_norm (noisy)" in name for name in receipt.parameters)  # no bound within the bound
     first, times = next(releases_of(receipt.event))
-    assert (first, times) == (model.plan(*X.shape).facts.norm_release.event, 1)
+    assert (first, times) == (model.plan(*X.shape).facts.norm_release.mechanism.event, 1)
     assert accountant_for(receipt.event).epsilon(receipt.event, 1e-5) <= 1.0 * (1 + 1e-9)
     assert "most rows keep, noisy" in receipt.releases[0]
     assert not any("data_norm" in text for text in receipt.assumptions)
@@ -196,8 +202,8 @@ def test_persons_of_several_rows_pay_k_times_and_only_their_used_rows_count():
     given = SPEND | {"epsilon": 4.0, "classes": [0, 1], "max_rows_per_group": 4}
     model = sv.DPLogisticRegression(**given).fit(far, np.concatenate([Y, Y]), groups=nobody)
     assert 1.0 < model.data_norm_ / np.median(NORMS) < 3.0
-    found = model.plan(4000, 4).facts.norm_release
-    assert found.mechanism.l2_sensitivity == pytest.approx(4.0 * math.sqrt(3.0))
+    released = model.plan(4000, 4).facts.norm_release
+    assert released.mechanism.l2_sensitivity == pytest.approx(4.0 * math.sqrt(3.0))
     assert made_again(model.guarantee_) == model.guarantee_
 
 
@@ -207,11 +213,11 @@ def test_the_plan_says_what_it_takes():
     assert "Gaussian release" in summary["event"]
     given = sv.DPLogisticRegression(**SPEND, classes=[0, 1], data_norm=1.0).plan(2000, 4)
     assert "share of mu^2 for data_norm, which is released first" not in given.summary()
-    assert given.facts.norm_events == ()
+    assert replay(given.facts.norm).counts == {}
 
 
 def test_the_released_event_is_the_planned_one():
-    assert isinstance(release().event, GaussianEvent)
+    assert isinstance(replay(release().asks).event, GaussianEvent)
     for adjacency in Adjacency:
         one = release(adjacency=adjacency)
         assert one.mechanism.l2_sensitivity == pytest.approx(math.sqrt(3.0 * adjacency.sum_factor), rel=1e-15)

@@ -1,15 +1,17 @@
 """The private scales of the labels: right within their noise, within their public bounds, and noised as declared."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from sottovoce.central.data.targets import Given
-from sottovoce.central.scales import release_label_location_and_scale
+from sottovoce.central.scales import label_location_and_scale
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 from support.many_parts import with_labels
 
 ZERO = Neighbours(Adjacency.ZERO_OUT)
@@ -61,13 +63,6 @@ def test_counts_are_noised_as_declared(monkeypatch):
 
 
 def release(y, seed, mu, located=True):
-    return release_label_location_and_scale(
-        with_labels(y),
-        Given(1),
-        n_public=len(y),
-        bound=50.0,
-        located=located,
-        neighbours=ZERO,
-        mu=mu,
-        noise=np.random.default_rng(seed),
-    )
+    asks = partial(label_location_and_scale, len(y), 50.0, ZERO, mu, located=located)
+    found = answered(asks, with_labels(y), seed)
+    return *found.result, found.event

@@ -1,6 +1,7 @@
 """The length of the scores: near the best one where there is budget, the prior where there is none, and total."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,13 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import score_length
 from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.central.sums.score_length import CLIP, ScoreMoments, length_event, release_score_length
+from sottovoce.central.sums.score_length import CLIP, ROUNDS, ScoreMoments
 from sottovoce.losses import Multinomial
+from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.neighbours import Neighbours
+from support.asking import answered
 from support.many_parts import begun
 
 N, D, K = 3000, 4, 3
@@ -37,19 +41,15 @@ def moments(sums, weights=W):
 
 
 def release(weights, mu, codes=Y, rows=ROWS):
-    return release_score_length(
-        with_scores(rows, codes),
-        weights,
-        neighbours=Neighbours(Adjacency.ZERO_OUT),
-        mu=mu,
-        noise=np.random.default_rng(1),
-    )
+    asks = partial(score_length.score_length, weights, Neighbours(Adjacency.ZERO_OUT), mu)
+    found = answered(asks, with_scores(rows, codes), 1)
+    return found.result, found.event
 
 
 @pytest.mark.parametrize("factor", [0.4, 1.0, 2.5])
 def test_scores_get_their_best_length(factor):
     length, event = release(factor * W, mu=50.0)
-    assert event == length_event(50.0)
+    assert flatten(event) == {GaussianEvent(math.sqrt(ROUNDS) / 50.0): ROUNDS}
     best = minimize_scalar(
         lambda t: Multinomial(K).value(Y, factor * math.exp(t) * X @ W.T).mean(), bounds=(-2, 2), method="bounded"
     ).x

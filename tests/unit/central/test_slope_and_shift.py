@@ -1,21 +1,25 @@
 """Slope and shift of finished weights: right where there is no noise, harmless where there is nothing but noise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
 import sottovoce as sv
-from sottovoce.central import calibration
-from sottovoce.central.calibration import Prior, calibrate, share_for
+from sottovoce.central import scaled_plan
+from sottovoce.central.calibration import SHIFTS, SLOPES, calibrated, share_for
+from sottovoce.central.core import replay
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
+from sottovoce.central.sums import shared_counts
+from sottovoce.central.sums.shared_counts import Prior, design_for, scores_of_cells
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.neighbours import Neighbours
-from support.many_parts import begun
+from sottovoce.report.rebuilding import made_again
+from support.asking import calibrating
 
 TEAM = Team(1, None)
 PRIOR = Prior(0.7, 0.45, 0.25)
@@ -28,12 +32,10 @@ def rows_and_weights(n, dtype=np.float64, seed=0):
     return rows, 5.0 * rng.standard_normal(7), rng
 
 
-def run(rows, y, candidates, mu, team=TEAM, **changed):
-    options = {
-        "neighbours": Neighbours(Adjacency.ZERO_OUT), "n_public": rows.n_samples, "prior": PRIOR,
-        "noise": np.random.default_rng(1),
-    }  # fmt: skip
-    return calibrate(begun(rows, y, team), candidates, mu=mu, **{**options, **changed})
+def run(rows, y, w, mu, *, prior=PRIOR, **changed):
+    """Return slope, shift, and the weights with them."""
+    found = calibrating(rows, y, w, mu, prior, 1, **changed)
+    return *found.kept[SLOPES], *found.kept[SHIFTS], found.result
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(0.4, 0.3), (1.0, -0.5), (0.7, 0.0)])
@@ -41,75 +43,63 @@ def test_without_noise_the_truth_is_found(slope, shift):
     rows, w, rng = rows_and_weights(100_000)
     z = rows.margins(w, TEAM)
     y = np.where(rng.random(len(z)) < expit(slope * z + shift), 1.0, -1.0)
-    found = run(rows, y, [w], 100.0)
-    assert found.slope == pytest.approx(slope, rel=0.03)
-    assert found.shift == pytest.approx(shift, abs=0.04)
-    again = rows.margins(found.applied(w, rows.constant), TEAM)
-    np.testing.assert_allclose(again, found.slope * z + found.shift, atol=1e-9)
+    found_slope, found_shift, moved = run(rows, y, w, 100.0)
+    assert found_slope == pytest.approx(slope, rel=0.03)
+    assert found_shift == pytest.approx(shift, abs=0.04)
+    np.testing.assert_allclose(rows.margins(moved, TEAM), found_slope * z + found_shift, atol=1e-9)
 
 
 def test_with_noise_alone_the_prior_is_left():
     rows, w, _ = rows_and_weights(50)
-    found = run(rows, np.ones(50), [w], 1e-6)
-    assert found.slope == pytest.approx(PRIOR.slope, rel=1e-3)
-    assert found.shift == pytest.approx(0.0, abs=1e-3)
+    slope, shift, _ = run(rows, np.ones(50), w, 1e-6)
+    assert slope == pytest.approx(PRIOR.slope, rel=1e-3)
+    assert shift == pytest.approx(0.0, abs=1e-3)
 
 
 def test_the_base_rate_is_learnt_where_the_weights_know_nothing():
     rows, w, rng = rows_and_weights(20_000)
     y = np.where(rng.random(20_000) < 0.2, 1.0, -1.0)
-    found = run(rows, y, [w], 0.1, prior=Prior(0.01, 0.7, 1.3))
-    assert found.slope < 0.02
-    assert found.shift == pytest.approx(math.log(0.2 / 0.8), abs=0.1)
-
-
-def test_the_better_candidate_is_chosen_and_the_first_unless_another_is_clearly_better():
-    rows, w, rng = rows_and_weights(20_000)
-    z = rows.margins(w, TEAM)
-    y = np.where(rng.random(len(z)) < expit(z), 1.0, -1.0)
-    other = w + 5.0 * rng.standard_normal(len(w))
-    assert run(rows, y, [other, w], 1.0).chosen == 1
-    assert run(rows, y, [w, other], 1.0).chosen == 0
-    assert run(rows, y, [w, w], 1.0).chosen == 0
-    assert run(rows, y, [other, w], 1e-6).chosen == 0
+    slope, shift, _ = run(rows, y, w, 0.1, prior=Prior(0.01, 0.7, 1.3))
+    assert slope < 0.02
+    assert shift == pytest.approx(math.log(0.2 / 0.8), abs=0.1)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_candidates_share_what_is_spent(adjacency):
+def test_it_costs_what_is_to_be_spent(adjacency):
     rows, w, _ = rows_and_weights(50)
-    found = run(rows, np.ones(50), [w, w, w, w], 0.3, neighbours=Neighbours(adjacency))
-    assert found.events == (GaussianEvent(2.0 / 0.3),) * 4
-    assert sum(event.noise_multiplier**-2 for event in found.events) == pytest.approx(0.3**2)
+    found = calibrating(rows, np.ones(50), w, 0.3, PRIOR, 1, adjacency=adjacency)
+    assert found.event == GaussianEvent(1.0 / 0.3)
 
 
 @pytest.mark.parametrize("mu", [1e-12, 1e-3, 1e3])
 def test_any_budget_makes_finite_numbers(mu):
     rows, w, _ = rows_and_weights(50)
     for weights in (w, 1e300 * w, np.zeros(7)):
-        found = run(rows, np.ones(50), [weights], mu)
-        assert 0.0 < found.slope < math.inf
-        assert math.isfinite(found.shift)
+        slope, shift, _ = run(rows, np.ones(50), weights, mu)
+        assert 0.0 < slope < math.inf
+        assert math.isfinite(shift)
 
 
 def test_threads_and_ranges_change_nothing():
     rows, w, _ = rows_and_weights(5000)
     y = np.where(np.arange(5000) % 3 == 0, 1.0, -1.0)
-    assert run(rows, y, [w], 0.5) == run(rows, y, [w], 0.5, Team(3, None))
+    for one, other in zip(run(rows, y, w, 0.5), run(rows, y, w, 0.5, team=Team(3, None)), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_no_column_is_longer_than_one():
     for share in (1, 8, 16, 32):
-        design = calibration._design(Prior(0.7 * share / 32, 0.45, 1.3 - share / 32))
-        lengths = np.linalg.norm(design.matrix / calibration._FINE, axis=0)
+        design = design_for(Prior(0.7 * share / 32, 0.45, 1.3 - share / 32))
+        lengths = np.linalg.norm(design.matrix / shared_counts._FINE, axis=0)
         assert lengths.max() <= design.longest <= 1.0
-        gaps = np.linalg.norm(design.matrix[:, :, None] - design.matrix[:, None, :], axis=0) / calibration._FINE
+        gaps = np.linalg.norm(design.matrix[:, :, None] - design.matrix[:, None, :], axis=0) / shared_counts._FINE
         assert gaps.max() <= design.widest_gap * (1 + 1e-12)
         assert 1.0 < design.widest_gap <= 2.0
 
 
 def test_the_matrix_has_less_noise_than_a_histogram():
-    design = calibration._design(PRIOR)
-    scores = calibration._scores(np.array([0.5, 1.0]), np.array([-0.2, 0.2]), 1.5)
+    design = design_for(PRIOR)
+    scores = scores_of_cells(np.array([0.5, 1.0]), np.array([-0.2, 0.2]), 1.5)
     histogram = (scores**2).sum()
     assert ((scores @ design.inverse) ** 2).sum() < 0.25 * histogram
 
@@ -144,13 +134,9 @@ def test_the_model_is_the_calibrated_one(intercept):
     fixed = {"n_passes": 30, "calibration_share": 0.1}
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        original = calibration.Calibration.applied
-        patch.setattr(
-            calibration.Calibration,
-            "applied",
-            lambda self, w, constant: (seen.append(w.copy()), original(self, w, constant))[1],
-        )
+        patch.setattr(scaled_plan, "calibrated", lambda w, *given: (seen.append(w.copy()), calibrated(w, *given))[1])
         fitted = model(solver_options=fixed, fit_intercept=intercept).fit(X, y)
+    seen = [w for w in seen if len(w) == 5 + intercept]  # a replay has one
     (slope,) = fitted.guarantee_.parameters["slopes of the calibration (noisy)"]
     (shift,) = fitted.guarantee_.parameters["shifts of the calibration (noisy)"]
     unit = math.sqrt(1.04) if intercept else 1.0
@@ -193,7 +179,6 @@ def test_the_share_is_checked(share):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"slopes of the calibration (noisy)": [1.0, 2.0]},
         {"slopes of the calibration (noisy)": [-1.0]},
         {"slopes of the calibration (noisy)": [math.nan]},
         {"shifts of the calibration (noisy)": "0"},
@@ -203,7 +188,14 @@ def test_the_share_is_checked(share):
 def test_a_receipt_with_other_numbers_is_no_run(changed):
     X, y = table()
     plan = sv.plan(model(), *X.shape)
-    parameters = model().fit(X, y).guarantee_.parameters
-    plan.run(parameters)
+    receipt = model().fit(X, y).guarantee_
+    assert replay(plan.asks, receipt.parameters).event == receipt.event
     with pytest.raises(ParameterError):
-        plan.run({**parameters, **changed})
+        replay(plan.asks, {**receipt.parameters, **changed})
+
+
+def test_a_receipt_with_more_numbers_than_models_is_not_that_of_its_run():
+    receipt = model().fit(*table()).guarantee_
+    assert made_again(receipt) == receipt
+    longer = replace(receipt, parameters={**receipt.parameters, SLOPES: [*receipt.parameters[SLOPES], 2.0]})
+    assert made_again(longer) != longer

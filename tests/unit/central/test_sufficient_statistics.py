@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,13 @@ import sottovoce as sv
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.data.targets import Numbers
-from sottovoce.central.parallel import Team
-from sottovoce.central.solvers.sufficient_statistics import release_moments
+from sottovoce.central.data.targets import Numbers, TakeTargets
 from sottovoce.central.noisy_moments import NoisyMoments
-from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, Gram, LabelColumn
+from sottovoce.central.parallel import Team
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, Gram, LabelColumn, gram
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
+from support.asking import answered
 from support.many_parts import cut
 from support.noise import switch_off_gaussians
 
@@ -87,12 +88,13 @@ def test_the_noise_in_the_matrix_has_the_law_that_intervals_take_for_granted(mon
     """Diagonal s^2, beside it s^2 / 2, symmetric; the expectations behind the sandwich follow from it."""
     plan = sv.plan(ridge(), 4000, 3)
     mechanism = plan.gram_mechanism()
-    rows, label = make_rows(X, data_norm=3**0.5, constant=0.2, names=None, team=TEAM), LabelColumn(Numbers(), clip=5.0)
+    rows, label = make_rows(X, data_norm=3**0.5, constant=0.2, names=None, team=TEAM), LabelColumn(clip=5.0)
     holder, noise = hold(rows, [Y], TEAM), np.random.default_rng(1)
     triangle = holder.ask(Gram(label))
     exact = triangle.matrix
-    monkeypatch.setattr(holder, "ask", lambda gram: triangle)  # made once
-    drawn = np.array([release_moments(holder, label, 1.0, mechanism, noise).matrix - exact for _ in range(4000)])
+    monkeypatch.setattr(holder, "ask", lambda operation: triangle)  # made once
+    asks = partial(gram, mechanism, "", label=label)
+    drawn = np.array([answered(asks, holder, noise).result - exact for _ in range(4000)])
     np.testing.assert_array_equal(drawn, drawn.transpose(0, 2, 1))
     wanted = mechanism.noise_std * np.where(np.eye(5, dtype=bool), 1.0, 0.5**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), wanted, rtol=0.06)
@@ -113,13 +115,14 @@ def test_storage_changes_nothing(tmp_path):
 
 
 def test_parts_of_a_table_release_the_same_moments():
-    mechanism, label = sv.plan(ridge(), 4000, 3).gram_mechanism(), LabelColumn(Numbers(), 0.1, 2.0)
+    mechanism, label = sv.plan(ridge(), 4000, 3).gram_mechanism(), LabelColumn(0.1, 2.0)
     found = []
     for ends in ((), (1,), (1000, 1001, 3000)):
         holder = cut(X, Y, ends)
         holder.ask(MeasureRows())
         holder.ask(ScaleRows(3**0.5, 0.2))
-        found.append(release_moments(holder, label, 0.7, mechanism, np.random.default_rng(0)).matrix)
+        holder.ask(TakeTargets(Numbers()))
+        found.append(answered(partial(gram, mechanism, "", label=label, label_weight=0.7), holder, 0).result)
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.data.targets import Numbers
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
 from sottovoce.central.sums.whole_gram import Gram, GramSum, LabelColumn, coordinate_factors, moments_mechanism
@@ -47,7 +46,7 @@ def integers(triangle):
 
 
 @pytest.mark.parametrize("density", [1.0, 0.02])
-@pytest.mark.parametrize("label", [None, LabelColumn(Numbers(), location=0.3, clip=2.0)], ids=["X", "X and y"])
+@pytest.mark.parametrize("label", [None, LabelColumn(location=0.3, clip=2.0)], ids=["X", "X and y"])
 def test_every_entry_is_exact_however_rows_are_stored_and_divided(label, density, monkeypatch):
     d = 7 if density == 1.0 else 90
     X, y = table(n=5000 if d == 7 else 600, d=d, density=density)
@@ -127,7 +126,7 @@ def test_numbers_that_are_none_count_as_zero():
 
 def test_coordinates_have_the_length_of_the_matrix():
     X, y = table(n=200)
-    gram = Gram(LabelColumn(Numbers(), clip=3.0))
+    gram = Gram(LabelColumn(clip=3.0))
     triangle = holder_of(X, y).ask(gram)
     for weight in (1.0, 0.5**0.5, 3.0):
         factor = np.append(np.ones(8), weight)

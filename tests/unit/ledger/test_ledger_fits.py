@@ -13,6 +13,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import sottovoce as sv
+from sottovoce.central.core import drive
+from sottovoce.estimators import linear
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import AccountingError, BudgetError, DataError, LedgerError, ParameterError
 from sottovoce.ledger import Ledger
@@ -239,15 +241,12 @@ def test_an_interrupt_before_the_data_are_looked_at_gives_the_charge_back(ledger
 
 def test_a_crash_after_the_noise_costs_all(ledger, monkeypatch):
     model = sv.DPRidge(ledger=ledger, dataset="people", solver="scd", **RIDGE)
-    from sottovoce.central.solvers.accelerated import AcceleratedPlan
 
-    solve = AcceleratedPlan.solve_held
-
-    def interrupted(self, *arguments, **named):
-        solve(self, *arguments, **named)
+    def interrupted(*given):
+        drive(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(AcceleratedPlan, "solve_held", interrupted)
+    monkeypatch.setattr(linear, "drive", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(X, T)
     assert "counts as spent" in caught.value.__notes__[0]
@@ -255,16 +254,11 @@ def test_a_crash_after_the_noise_costs_all(ledger, monkeypatch):
 
 
 def test_a_run_that_cost_more_than_its_plan_is_not_handed_out(ledger, monkeypatch):
-    from sottovoce.central.solvers.accelerated import AcceleratedPlan
-    from sottovoce.privacy.events import RepeatedEvent
+    def dearer(*given):
+        driven = drive(*given)
+        return replace(driven, counts=driven.counts + driven.counts)
 
-    solve = AcceleratedPlan.solve_held
-
-    def dearer(self, *arguments, **named):
-        solution = solve(self, *arguments, **named)
-        return replace(solution, event=RepeatedEvent(solution.event, 2))
-
-    monkeypatch.setattr(AcceleratedPlan, "solve_held", dearer)
+    monkeypatch.setattr(linear, "drive", dearer)
     model = sv.DPRidge(ledger=ledger, dataset="people", solver="scd", **RIDGE)
     with pytest.raises(AccountingError, match="cost more than was reserved"):
         model.fit(X, T)

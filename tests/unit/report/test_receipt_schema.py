@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import sottovoce as sv
-from sottovoce.central.plan import Solution
+from sottovoce.central.core import replay
 from sottovoce.estimators.search.search import search_receipt
 from sottovoce.local import Protocol
 from sottovoce.local.fits.fitting import FitRequest
@@ -47,7 +47,7 @@ def central(estimator, n_samples=2000):
     if hasattr(estimator, "classes"):
         estimator.classes_ = np.array(estimator.classes or [])
     plan = estimator.plan(n_samples, 5)
-    return estimator.receipt(plan, Solution(np.zeros((1, plan.n_weights)), 1, plan.event, {}), False)
+    return estimator.receipt(plan, replay(plan.asks), False)
 
 
 def search():

@@ -64,7 +64,7 @@ def test_without_noise_it_is_the_minimiser(loss, p, nonnegative):
     rng = np.random.default_rng(1)
     plan = plan_of(loss=loss, mu=1e4, flip_probability=p, nonnegative=nonnegative)
     labels = np.where(rng.random(N) < p, -Y, Y)
-    found = plan.solve(rows_of(), labels, Streams(0), TEAM).weights[0]
+    found = plan.solve(rows_of(), labels, Streams(0), TEAM).result.weights[0]
     np.testing.assert_allclose(scaled() @ found, scaled() @ exact(plan, labels), atol=5e-3)
 
 
@@ -108,23 +108,23 @@ def test_the_event_is_what_scales_the_noise(loss, mu, monkeypatch):
         return value, event
 
     monkeypatch.setattr(GridGaussian, "release", release)
-    solution = plan.solve(rows_of(), Y, Streams(0), TEAM)
+    found = plan.solve(rows_of(), Y, Streams(0), TEAM)
     n_steps = plan.n_steps if isinstance(loss, Logistic) else 0  # sums of slopes
     steps = (RepeatedEvent(seen[1], n_steps),) if n_steps else ()
     assert len(seen) == 1 + n_steps
     assert set(seen[1:]) <= {seen[-1]}
-    assert solution.event == plan.event == compose(seen[0], *steps)
-    assert mu * (1 - 1e-9) <= GaussianAccountant().mu(solution.event) <= mu
-    assert np.isfinite(solution.weights).all()
+    assert found.event == plan.event == compose(seen[0], *steps)
+    assert mu * (1 - 1e-9) <= GaussianAccountant().mu(found.event) <= mu
+    assert np.isfinite(found.result.weights).all()
 
 
 def test_storage_and_threads_do_not_matter():
     plan = plan_of(n_samples=60_000, flip_probability=0.1)
     matrix, labels = np.tile(X, (20, 1)), np.tile(Y, 20)
-    one = plan.solve(rows_of(matrix), labels, Streams(0), TEAM).weights
+    one = plan.solve(rows_of(matrix), labels, Streams(0), TEAM).result.weights
     with team(2) as two:
-        np.testing.assert_array_equal(plan.solve(rows_of(matrix), labels, Streams(0), two).weights, one)
-    other = plan.solve(rows_of(sp.csr_array(matrix)), labels, Streams(0), TEAM).weights
+        np.testing.assert_array_equal(plan.solve(rows_of(matrix), labels, Streams(0), two).result.weights, one)
+    other = plan.solve(rows_of(sp.csr_array(matrix)), labels, Streams(0), TEAM).result.weights
     np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-6)
 
 
@@ -141,7 +141,7 @@ def test_noise_in_a_prediction_is_about_one_at_most(mu):
     plan = plan_of(n_samples=400, mu=mu, intercept=0.0)
     rows = rows_of(np.zeros((400, D)), constant=0.0)
     labels = np.resize([1.0, -1.0], 400)
-    weights = np.array([plan.solve(rows, labels, Streams(seed), TEAM).weights[0] for seed in range(60)])
+    weights = np.array([plan.solve(rows, labels, Streams(seed), TEAM).result.weights[0] for seed in range(60)])
     # 240 draws: the estimate of a standard deviation of 1 exceeds 1.25 with a probability below 1e-6; seeds are fixed
     assert np.sqrt(np.mean(weights**2)) < 1.25
 
@@ -227,6 +227,6 @@ def test_it_helps_on_adult(real_data):
     labels = np.where(np.random.default_rng(0).random(len(y)) < p, -y, y)
     matrix = np.ascontiguousarray(table[:, 66:].toarray())
     plan = plan_of(n_samples=len(y), n_features=57, alpha=1e-4, mu=mu, nonnegative=True, flip_probability=p)
-    w = plan.solve(rows_of(matrix, norm=math.sqrt(6.0)), labels, Streams(0), TEAM).weights[0]
+    w = plan.solve(rows_of(matrix, norm=math.sqrt(6.0)), labels, Streams(0), TEAM).result.weights[0]
     margins = rows_of(np.ascontiguousarray(test[:, 66:].toarray()), norm=math.sqrt(6.0)).margins(w, TEAM)
     assert np.mean((margins > 0) == (truth > 0)) > 0.78
