@@ -28,16 +28,17 @@ References
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._compiling import njit
-from sottovoce.privacy.events import BoundedRangeEvent
+from sottovoce._numerics import Vector
+from sottovoce._validation import number
+from sottovoce.privacy.event import Basic, Offers, Rule
 
-__all__ = ["BoundedRangeProfile", "bounded_range_divergences", "bounded_range_profile", "is_affordable"]
+__all__ = ["BoundedRangeEvent", "BoundedRangeProfile", "bounded_range_profile", "is_affordable"]
 
 _REACH: Final = 9.0  # standard deviations of the composed loss (at most); the mass beyond, 1e-17, is counted
 _WORK: Final = 3e7  # multiplications that a profile may take
@@ -46,7 +47,34 @@ _FEWEST_CELLS: Final = 24
 _MOST_WORK: Final = 6e8  # with the fewest cells; about 2,000 selections, fewer where each has a wide range
 _ROUNDING: Final = 1e-10  # far above what thousands of sums of two positive terms lose
 
-Array = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class BoundedRangeEvent(Basic):
+    """One release by the exponential mechanism, or any other whose privacy losses lie in one window of this width.
+
+    For every pair of neighbours there is a t with log P(o)/Q(o) in [t - epsilon, t] for all outputs o; t may differ
+    from pair to pair.
+
+    Parameters
+    ----------
+    epsilon : float, in (0, 1e6]
+        Width of the window. One release by itself is epsilon-DP.
+    """
+
+    epsilon: Annotated[float, Rule(partial(number, above=0.0, at_most=1e6))]
+    kind: ClassVar[str] = "bounded-range"
+    words: ClassVar[str] = "exponential mechanism of bounded range {epsilon:.6g}"
+
+    @property
+    def offers(self) -> Offers:
+        return Offers(window=self.epsilon)
+
+    def shift_squared(self, times: int) -> float:
+        return times * self.epsilon * min(0.25 * self.epsilon, 2.0)
+
+    def divergences(self, orders: Vector) -> Vector:
+        """Return a bound on the divergence at each order a: the smaller of a e^2/8 [2]_ and e."""
+        return np.minimum(orders * (self.epsilon * self.epsilon / 8.0), self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -54,14 +82,16 @@ class BoundedRangeProfile:
     """Upper bounds on the divergence at the orders exp(``step`` i), i = -size..size; convex between them."""
 
     step: float
-    values: Array  # of shape (2 size + 1,)
+    values: Vector  # of shape (2 size + 1,)
 
     def delta(self, epsilon: float) -> float:
-        """Return delta at ``epsilon`` >= 0: the chord in exp(epsilon) between two points lies above a convex curve."""
+        """Return delta at any ``epsilon``: the chord in exp(epsilon) between two points lies above a convex curve."""
         size = len(self.values) // 2
-        place = math.floor(epsilon / self.step)
+        place = math.floor(min(epsilon / self.step, epsilon / self.step * (1.0 + 2.0**-50)))
         if place >= size:
             return float(self.values[-1])
+        if place < -size:
+            return 1.0
         left, right = float(self.values[size + place]), float(self.values[size + place + 1])
         share = math.expm1(max(0.0, epsilon - place * self.step)) / math.expm1(self.step)
         return min(1.0, max(right, left + min(1.0, share) * (right - left)) * (1.0 + 1e-12))
@@ -81,17 +111,14 @@ class BoundedRangeProfile:
         return min(place * self.step, inside * (1.0 + 1e-12))
 
 
-def is_affordable(event: BoundedRangeEvent, times: int) -> bool:
-    """Return whether the profile of so many releases takes a second at most."""
-    return 2.0 * times * _width(event.epsilon, times, _FEWEST_CELLS) * _FEWEST_CELLS <= _MOST_WORK
-
-
-def bounded_range_profile(event: BoundedRangeEvent, times: int) -> BoundedRangeProfile:
-    return _profile(event.epsilon, times)
+def is_affordable(epsilon: float, times: int) -> bool:
+    """Return whether the profile of so many releases of this range takes a second at most."""
+    return 2.0 * times * _width(epsilon, times, _FEWEST_CELLS) * _FEWEST_CELLS <= _MOST_WORK
 
 
 @lru_cache(maxsize=64)
-def _profile(epsilon: float, times: int) -> BoundedRangeProfile:
+def bounded_range_profile(epsilon: float, times: int) -> BoundedRangeProfile:
+    """Return the profile of so many releases of this range."""
     cells = min(_MOST_CELLS, max(_FEWEST_CELLS, int(math.sqrt(_WORK / times / _width(epsilon, times, 1)))))
     step = epsilon / cells
     size = _width(epsilon, times, cells + 1)
@@ -135,8 +162,3 @@ def _compose(times, size, window, step, chance):  # type: ignore[no-untyped-def]
                 bound = p * right[i] + q * left[i]
                 values[i] = bound if bound > values[i] else values[i]  # max() is not vectorised
     return values
-
-
-def bounded_range_divergences(event: BoundedRangeEvent, orders: Array) -> Array:
-    r"""Return a bound on the Renyi divergence of one release at each order a: the smaller of a e^2/8 [2]_ and e."""
-    return np.minimum(orders * (event.epsilon * event.epsilon / 8.0), event.epsilon)

@@ -16,9 +16,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sottovoce._numerics import Vector
 from sottovoce.privacy.profiles.bounded_range import BoundedRangeProfile
 
 __all__ = ["mixed_delta"]
@@ -26,10 +26,8 @@ __all__ = ["mixed_delta"]
 _ROUNDING: Final = 1e-9  # relative: far above what the differences of two chances lose against a whole cell
 _FLOOR: Final = 1e-15  # absolute, a cell: chances are differences of numbers up to 1/2
 
-Array = NDArray[np.float64]
 
-
-def mixed_delta(profile: BoundedRangeProfile, mu: float, losses: Array, shares: Array, epsilon: float) -> float:
+def mixed_delta(profile: BoundedRangeProfile, mu: float, losses: Vector, shares: Vector, epsilon: float) -> float:
     """Return an upper bound on delta at ``epsilon``.
 
     ``profile``: of the selections.
@@ -38,23 +36,10 @@ def mixed_delta(profile: BoundedRangeProfile, mu: float, losses: Array, shares: 
         ``[1.]`` for none.
     """
     terms = (
-        share * (_at(profile, epsilon - loss) if mu == 0.0 else _beside_gaussian(profile, mu, epsilon - loss))
+        share * (profile.delta(epsilon - loss) if mu == 0.0 else _beside_gaussian(profile, mu, epsilon - loss))
         for loss, share in zip(losses.tolist(), shares.tolist(), strict=True)
     )
     return min(1.0, math.fsum(terms))
-
-
-def _at(profile: BoundedRangeProfile, log_order: float) -> float:
-    """Return a bound on V at exp(``log_order``): the value at the lattice point before it, or the chord from (0, 1)."""
-    size = len(profile.values) // 2
-    if log_order >= 0.0:
-        return profile.delta(log_order)
-    place = math.floor(log_order / profile.step * (1.0 + 2.0**-50)) + size
-    if place < 0:
-        return 1.0
-    left, right = float(profile.values[place]), float(profile.values[place + 1])
-    share = math.expm1(max(0.0, log_order - (place - size) * profile.step)) / math.expm1(profile.step)
-    return min(1.0, max(right, left + min(1.0, share) * (right - left)) * (1.0 + 1e-12))
 
 
 def _beside_gaussian(profile: BoundedRangeProfile, mu: float, epsilon: float) -> float:
@@ -81,7 +66,7 @@ def _beside_gaussian(profile: BoundedRangeProfile, mu: float, epsilon: float) ->
     return total * (1.0 + _ROUNDING) + _FLOOR * float(np.sum(profile.values) + 2.0)
 
 
-def _between(ends: Array) -> Array:
+def _between(ends: Vector) -> Vector:
     """Return the standard normal chances between neighbouring ``ends``, by the tail in which they are smaller."""
     upper = ends[:-1] > 0.0
     return np.where(upper, ndtr(-ends[:-1]) - ndtr(-ends[1:]), ndtr(ends[1:]) - ndtr(ends[:-1]))
