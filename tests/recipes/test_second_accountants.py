@@ -94,14 +94,8 @@ def test_ours_is_within_certified_bounds(prv, parts, delta):
     assert lower <= found <= upper
     if all(isinstance(event, GaussianEvent | PoissonSampledEvent) for event, _ in parts):
         assert found == pytest.approx(estimate, abs=CERTIFIED / 10)
-
-
-@pytest.mark.parametrize("accountant", [PLDAccountant(1e-3), RenyiAccountant()], ids=lambda accountant: accountant.name)
-@each_run
-@each_delta
-def test_the_looser_accountants_are_never_below(prv, accountant, parts, delta):
-    lower, *_ = certified(prv, [prv_of(prv, event) for event, _ in parts], [n for _, n in parts], delta)
-    assert lower <= accountant.epsilon(composed(parts), delta)
+    for looser in (PLDAccountant(1e-3), RenyiAccountant()):
+        assert lower <= looser.epsilon(composed(parts), delta)
 
 
 def test_the_comparison_sees_a_twentieth_of_the_noise(prv):
@@ -152,13 +146,8 @@ def test_renyi_divergences_are_theirs_rounded_up(autodp, parts):
     found = RenyiAccountant(ORDERS).divergences(composed(parts))
     assert (found >= divergences).all()
     assert found == pytest.approx(divergences, rel=1e-11)
-
-
-@each_run
-@each_delta
-def test_the_tightest_accountant_is_below_their_renyi_bound(autodp, parts, delta):
-    theirs = autodp[1].Composition()([autodp_of(autodp, event) for event, _ in parts], [n for _, n in parts])
-    assert ours(composed(parts), delta) <= float(theirs.get_approxDP(delta)) * (1 + 1e-9)
+    for delta in (1e-3, 1e-6):  # and the tightest accountant is not above the epsilon that they make of them
+        assert ours(composed(parts), delta) <= float(theirs.get_approxDP(delta)) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
