@@ -24,7 +24,7 @@ from dp_accounting import dp_event
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError, ParameterError
-from sottovoce.privacy.event import Basic, Event, Offers, Rule, flatten, ordered
+from sottovoce.privacy.event import KINDS, Basic, Event, Offers, Rule, flatten, ordered
 from sottovoce.privacy.profiles.bounded_range import BoundedRangeEvent
 from sottovoce.privacy.profiles.gaussian import GaussianEvent, PoissonSampledEvent
 from sottovoce.privacy.profiles.objective import ObjectivePerturbationEvent
@@ -247,5 +247,4 @@ def outline(event: Event) -> str:
     return "\n".join(lines) or describe(NothingReleased())
 
 
-# a closed list: nothing is imported by name
-KINDS = {kind.kind: kind for base in (Event, Basic) for kind in base.__subclasses__() if kind is not Basic}
+KINDS.update({kind.kind: kind for base in (Event, Basic) for kind in base.__subclasses__() if kind is not Basic})

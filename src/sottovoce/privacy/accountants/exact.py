@@ -3,12 +3,12 @@ r"""Compositions whose worst case is known exactly: Gaussian releases, randomise
 Gaussian releases without sampling compose to one of mean shift mu (`sottovoce.privacy.profiles.gaussian`), whose curve
 is rounded up in the last digits. With randomised responses beside them, whose privacy loss takes the value l with
 probability P(l) (`sottovoce.privacy.profiles.response`), it is :math:`\sum_l P(l) \, \delta(\varepsilon - l)`.
-Selections are mechanisms of bounded range, as the exponential mechanism is (`sottovoce.privacy.profiles.bounded_range`,
-and `sottovoce.privacy.profiles.mixed` beside the others).
+Selections are mechanisms of bounded range, such as the exponential one (`sottovoce.privacy.profiles.bounded_range`).
 """
 
 import math
 from collections import Counter
+from collections.abc import Callable
 
 from sottovoce._numerics import Vector, least_root
 from sottovoce.exceptions import AccountingError
@@ -16,7 +16,6 @@ from sottovoce.privacy.accountants.renyi import RenyiAccountant
 from sottovoce.privacy.event import Accountant, Counts, Event, flatten, is_far, offered
 from sottovoce.privacy.profiles.bounded_range import BoundedRangeProfile, bounded_range_profile, is_affordable
 from sottovoce.privacy.profiles.gaussian import gaussian_delta, gaussian_divergence, gaussian_epsilon
-from sottovoce.privacy.profiles.mixed import mixed_delta
 from sottovoce.privacy.profiles.response import MOST_LOSSES, count_of_losses, response_losses
 
 __all__ = ["BoundedRangeAccountant", "GaussianAccountant", "MixedAccountant", "MixedSelectionAccountant", "mu_of"]
@@ -42,18 +41,16 @@ class GaussianAccountant(Accountant):
         return mu_of(counts)
 
     def _epsilon(self, counts: Counts, delta: float) -> float:
-        responses = offered(counts, "response")
-        mu = mu_of(counts)
+        mu, responses = mu_of(counts), offered(counts, "response")
         if not responses:
             return gaussian_epsilon(mu, delta)
-        losses, shares = response_losses(responses)
+        listed = response_losses(responses)
         # beyond the largest loss by the Gaussian's epsilon, each term is within delta; without a Gaussian it is 0
-        high = float(losses.max()) + gaussian_epsilon(mu, delta)
-        return least_root(lambda epsilon: _mixed_delta(mu, losses, shares, epsilon), delta, high)
+        high = float(listed[0].max()) + gaussian_epsilon(mu, delta)
+        return least_root(lambda epsilon: _mixed_delta(mu, *listed, epsilon), delta, high)
 
     def _delta(self, counts: Counts, epsilon: float) -> float:
-        responses = offered(counts, "response")
-        mu = mu_of(counts)
+        mu, responses = mu_of(counts), offered(counts, "response")
         return _mixed_delta(mu, *response_losses(responses), epsilon) if responses else gaussian_delta(mu, epsilon)
 
 
@@ -78,12 +75,14 @@ def mu_of(counts: Counts) -> float:
 
 
 def _mixed_delta(mu: float, losses: Vector, shares: Vector, epsilon: float) -> float:
-    """Return delta(epsilon) of a Gaussian release of mean shift ``mu`` beside a discrete privacy loss, rounded up."""
-    terms = (
-        share * gaussian_divergence(mu, epsilon - loss)
-        for loss, share in zip(losses.tolist(), shares.tolist(), strict=True)
-    )
-    return min(1.0, math.fsum(terms) * (1.0 + 1e-11))
+    total = _beside(lambda value: gaussian_divergence(mu, value), losses, shares, epsilon)
+    return min(1.0, total * (1.0 + 1e-11))
+
+
+def _beside(curve: Callable[[float], float], losses: Vector, shares: Vector, epsilon: float) -> float:
+    """Return delta(epsilon) of what has this ``curve``, beside releases whose losses take values with these shares."""
+    pairs = zip(losses.tolist(), shares.tolist(), strict=True)
+    return math.fsum(share * curve(epsilon - loss) for loss, share in pairs)
 
 
 def _are_of_one_width(widths: Counter[float]) -> bool:
@@ -134,18 +133,19 @@ class MixedSelectionAccountant(Accountant):
         if is_far(counts):
             return math.inf
         renyi = RenyiAccountant()._epsilon(counts, delta)  # it can resolve a delta that a lattice cannot
-        parts = self._parts(counts)
-        if delta == 0.0 or mixed_delta(*parts, renyi) > delta:
+        curve = self._curve(counts)
+        if delta == 0.0 or curve(renyi) > delta:
             return renyi
-        return min(renyi, least_root(lambda epsilon: mixed_delta(*parts, epsilon), delta, max(renyi, 1e-6)))
+        return min(renyi, least_root(curve, delta, max(renyi, 1e-6)))
 
     def _delta(self, counts: Counts, epsilon: float) -> float:
         if is_far(counts):
             return 1.0
-        return min(mixed_delta(*self._parts(counts), epsilon), RenyiAccountant()._delta(counts, epsilon))
+        return min(self._curve(counts)(epsilon), RenyiAccountant()._delta(counts, epsilon))
 
-    def _parts(self, counts: Counts) -> tuple[BoundedRangeProfile, float, Vector, Vector]:
+    def _curve(self, counts: Counts) -> Callable[[float], float]:
         self._check(counts, "releases of one BoundedRangeEvent beside Gaussian releases and a few randomised responses")
         ((width, times),) = offered(counts, "window").items()
-        mu, responses = mu_of(_others(counts)), offered(counts, "response")
-        return bounded_range_profile(width, times), mu, *response_losses(responses)
+        profile, mu = bounded_range_profile(width, times), mu_of(_others(counts))
+        losses, shares = response_losses(offered(counts, "response"))
+        return lambda epsilon: min(1.0, _beside(lambda value: profile.beside(mu, value), losses, shares, epsilon))
