@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant as DirectPLD
+from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant as DirectRDP
 from hypothesis import given
@@ -32,7 +33,9 @@ from sottovoce.privacy.accounting import (
     gaussian_epsilon,
 )
 from sottovoce.privacy.calibration import least_noise
+from sottovoce.privacy.event import Basic, Offers
 from sottovoce.privacy.events import (
+    KINDS,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -44,8 +47,8 @@ from sottovoce.privacy.events import (
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
+    event_from_dict,
 )
-from sottovoce.privacy.profiles.response import response_divergences
 
 EXACT = GaussianAccountant()
 PLD = PLDAccountant()
@@ -271,6 +274,65 @@ def test_unknown_events_are_refused(accountant, event):
         accountant.epsilon(event, DELTA)
     with pytest.raises(AccountingError, match="no accountant knows events of type Unknown"):
         accountant.delta(event, 1.0)
+
+
+class Understated(GaussianEvent):
+    offers = Offers(noise=1e9)
+
+
+def test_a_kind_of_the_same_name_is_refused():
+    for event in (Understated(1.0), RepeatAndSelectEvent(Understated(1.0), 2.0, 1.0)):
+        with pytest.raises(AccountingError, match="no accountant knows events of type Understated"):
+            accountant_for(ComposedEvent((event, GaussianEvent(3.0))))
+
+
+@dataclass(frozen=True)
+class Laplace(Basic):
+    """A kind of release that no file of the library names."""
+
+    kind = "of this test"
+
+    def divergences(self, orders):
+        return DirectRDP(list(orders)).compose(dp_event.LaplaceDpEvent(2.0)).rdp
+
+    def shift_squared(self, times):
+        return times * 0.25
+
+    def loss_step(self, times, shift):
+        return 1e-3, 1e-4
+
+    def loss_distribution(self, times, step):
+        return from_laplace_mechanism(2.0, value_discretization_interval=step).self_compose(times)
+
+
+@dataclass(frozen=True)
+class Bounded(Basic):
+    """One of which nothing is known but its divergences."""
+
+    kind = "also of this test"
+
+    def divergences(self, orders):
+        return np.full(len(orders), 0.01)
+
+
+def test_a_new_kind_of_release_is_accounted_by_what_it_offers(monkeypatch):
+    for event in (Laplace(), Bounded()):
+        with pytest.raises(AccountingError, match=f"no accountant knows events of type {type(event).__name__}"):
+            accountant_for(ComposedEvent((GaussianEvent(3.0), event)))
+        monkeypatch.setitem(KINDS, event.kind, type(event))
+    beside = (GaussianEvent(3.0), RandomizedResponseEvent(0.2))
+    for event, name in ((Laplace(), PLD.name), (Bounded(), TIGHT.name)):
+        run = ComposedEvent((RepeatedEvent(event, 3), *beside))
+        assert accountant_for(run).name == name
+        least = EXACT.epsilon(ComposedEvent(beside), DELTA)
+        assert least < accountant_for(run).epsilon(run, DELTA) <= TIGHT.epsilon(run, DELTA)
+        assert isinstance(accountant_for(RepeatAndSelectEvent(event, 3.0, 1.0)), SelectionAccountant)
+        with pytest.raises(AccountingError, match=rf"does not cover {type(event).__name__}"):
+            EXACT.epsilon(run, DELTA)
+        assert event_from_dict(run.to_dict()) == run
+    with pytest.raises(AccountingError, match=r"do not cover Bounded\(\); use RenyiAccountant"):
+        PLD.epsilon(Bounded(), DELTA)
+    assert PLD.epsilon(RepeatedEvent(Laplace(), 3), 1e-9) == pytest.approx(1.5, rel=1e-2)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 0.5, 0.999])
@@ -593,7 +655,7 @@ def test_renyi_divergence_of_a_response_against_multiple_precision(e):
         truths = [
             mpmath.log(keep**a * flip ** (1 - a) + flip**a * keep ** (1 - a)) / (a - 1) for a in map(mpmath.mpf, orders)
         ]
-    assert response_divergences(RandomizedResponseEvent(e), orders) == pytest.approx(
+    assert RandomizedResponseEvent(e).divergences(orders) == pytest.approx(
         [float(truth) for truth in truths], rel=1e-11, abs=0.0
     )
 

@@ -33,7 +33,6 @@ from sottovoce.privacy.events import (
     describe,
     event_from_dict,
 )
-from sottovoce.privacy.profiles.bounded_range import bounded_range_divergences
 
 OWN, RENYI = BoundedRangeAccountant(), RenyiAccountant()
 BOTH = pytest.mark.parametrize("accountant", [OWN, RENYI], ids=["own", "renyi"])
@@ -141,7 +140,7 @@ def test_random_adaptive_strategies(seed, width, count, share):
 @pytest.mark.parametrize("width", [0.01, 0.3, 2.0, 10.0])
 def test_renyi_bound_holds_for_every_window(width):
     orders = np.array([1.1, 2.0, 8.0, 64.0])
-    bound = bounded_range_divergences(BoundedRangeEvent(width), orders)
+    bound = BoundedRangeEvent(width).divergences(orders)
     for t in np.linspace(0.0, width, 200)[1:-1]:
         p = chance(width, t)
         moments = p * np.exp((orders - 1.0) * t) + (1.0 - p) * np.exp((orders - 1.0) * (t - width))

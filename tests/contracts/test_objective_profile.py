@@ -19,7 +19,6 @@ from sottovoce.privacy.accounting import (
     gaussian_epsilon,
 )
 from sottovoce.privacy.events import ComposedEvent, GaussianEvent, ObjectivePerturbationEvent, RepeatedEvent
-from sottovoce.privacy.profiles.objective import objective_divergences
 
 PLD = PLDAccountant(grid=1e-3)
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5)
@@ -131,7 +130,7 @@ def test_composition_costs_little_more_than_gaussians_and_the_curvatures():
 @pytest.mark.parametrize("order", [1.1, 2.0, 8.0])
 def test_renyi_divergence_against_the_integral_of_the_curve(noise, ratio, order):
     """1 + a (a - 1) times the integral of x^(a-2) (h(x) - (1-x)_+) over x = e^t, for h as stated (without its hull)."""
-    value = objective_divergences(ObjectivePerturbationEvent(noise, ratio), np.array([order]))[0]
+    value = ObjectivePerturbationEvent(noise, ratio).divergences(np.array([order]))[0]
     bend = math.log1p(ratio)
     t = np.linspace(-12 / noise, bend + 12 / noise + order / noise**2, 8001)
     excess = [
@@ -146,7 +145,7 @@ def test_renyi_divergence_against_the_integral_of_the_curve(noise, ratio, order)
 @pytest.mark.parametrize("order", [1.5, 4.0, 16.0])
 def test_exact_renyi_divergences_stay_below(loss, order):
     penalty, sigma = 5.0, 2.0
-    bound = objective_divergences(ObjectivePerturbationEvent(sigma, loss.smoothness / penalty), np.array([order]))[0]
+    bound = ObjectivePerturbationEvent(sigma, loss.smoothness / penalty).divergences(np.array([order]))[0]
     for offset in (-20.0, 0.0, 5.0, 20.0, 40.0):
         with_row, without, width = laws(loss, offset, penalty, sigma)
         for one, other in ((with_row, without), (without, with_row)):

@@ -1,8 +1,9 @@
 """Which two tables count as neighbours: the first thing that a privacy statement has to say."""
 
 from enum import Enum
+from typing import Final
 
-from sottovoce.exceptions import ParameterError
+from sottovoce._validation import choice
 from sottovoce.privacy.unit import is_of_persons
 
 __all__ = ["Adjacency"]
@@ -39,13 +40,7 @@ class Adjacency(Enum):
     @classmethod
     def parse(cls, value: "str | Adjacency") -> "Adjacency":
         """Return the member named ``value``, or refuse it with the list of names."""
-        if isinstance(value, Adjacency):
-            return value
-        for member in cls:
-            if isinstance(value, str) and value == member.value:
-                return member
-        listed = ", ".join(repr(member.value) for member in cls)
-        raise ParameterError(f"adjacency must be one of {listed}; got {value!r}.")
+        return cls(value if isinstance(value, Adjacency) else choice("adjacency", value, [each.value for each in cls]))
 
     @property
     def sum_factor(self) -> float:
@@ -54,32 +49,24 @@ class Adjacency(Enum):
 
     def statement(self, unit: str) -> str:
         """Return one sentence for the receipt, for rows or for persons, as the ``unit`` in words says."""
-        if is_of_persons(unit):
-            return {
-                Adjacency.ZERO_OUT: (
-                    "Two tables are neighbours when all rows of one person in the one are replaced by rows that belong "
-                    "to nobody and contribute nothing; the number of rows is public."
-                ),
-                Adjacency.ADD_REMOVE: (
-                    "Two tables are neighbours when the one has all rows of one person more than the other; the number "
-                    "of rows is secret and a public stand-in for it was used."
-                ),
-                Adjacency.REPLACE_ONE: (
-                    "Two tables are neighbours when all rows of one person in the one are replaced by any rows of one "
-                    "person, some of which may belong to nobody; the number of rows is public."
-                ),
-            }[self]
-        return {
-            Adjacency.ZERO_OUT: (
-                "Two tables are neighbours when one row of the one is replaced by an all-zero row that contributes "
-                "nothing; the number of rows is public."
-            ),
-            Adjacency.ADD_REMOVE: (
-                "Two tables are neighbours when the one has one row more than the other; the number of rows is secret "
-                "and a public stand-in for it was used."
-            ),
-            Adjacency.REPLACE_ONE: (
-                "Two tables are neighbours when one row of the one is replaced by any other row; the number of rows "
-                "is public."
-            ),
-        }[self]
+        row, person = _CHANGES[self]
+        rows = "is secret and a public stand-in for it was used" if self is Adjacency.ADD_REMOVE else "is public"
+        change = person if is_of_persons(unit) else row
+        return f"Two tables are neighbours when {change}; the number of rows {rows}."
+
+
+# what happens to one row, and to the rows of one person
+_CHANGES: Final = {
+    Adjacency.ZERO_OUT: (
+        "one row of the one is replaced by an all-zero row that contributes nothing",
+        "all rows of one person in the one are replaced by rows that belong to nobody and contribute nothing",
+    ),
+    Adjacency.ADD_REMOVE: (
+        "the one has one row more than the other",
+        "the one has all rows of one person more than the other",
+    ),
+    Adjacency.REPLACE_ONE: (
+        "one row of the one is replaced by any other row",
+        "all rows of one person in the one are replaced by any rows of one person, some of which may belong to nobody",
+    ),
+}

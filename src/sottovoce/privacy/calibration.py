@@ -8,14 +8,7 @@ from scipy.optimize import brentq
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.accounting import (
-    Accountant,
-    GaussianAccountant,
-    RenyiAccountant,
-    accountant_for,
-    gaussian_delta,
-    nudge,
-)
+from sottovoce.privacy.accounting import Accountant, GaussianAccountant, accountant_for, gaussian_delta, nudge
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise", "least_scale"]
@@ -83,12 +76,11 @@ def bounded_range(epsilon: float, delta: float, count: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _bounded_range(epsilon: float, delta: float, count: int) -> float:
-    def run(noise: float) -> Event:
-        return RepeatedEvent(BoundedRangeEvent(1.0 / noise), count)
-
     # a Gaussian of mean shift mu costs about as much as selections of ranges 2 mu / sqrt(count)
     start = min(math.sqrt(count) / (2.0 * _gaussian_mu(epsilon, delta)), count / epsilon)
-    return 1.0 / least_noise(run, _Tightest(), epsilon, delta, start=start)
+    return 1.0 / least_noise(
+        lambda noise: RepeatedEvent(BoundedRangeEvent(1.0 / noise), count), None, epsilon, delta, start=start
+    )
 
 
 def least_scale(make_event: Callable[[float], Event], epsilon: float, delta: float) -> float:
@@ -100,19 +92,12 @@ def least_scale(make_event: Callable[[float], Event], epsilon: float, delta: flo
         has any.
     """
     epsilon, delta = _target(epsilon, delta)
-    return least_noise(make_event, _Tightest(), epsilon, delta, start=1.0 / _gaussian_mu(epsilon, delta))
-
-
-class _Tightest(RenyiAccountant):
-    """The accountant that a receipt will take, which may change with the range."""
-
-    def epsilon(self, event: Event, delta: float) -> float:
-        return accountant_for(event).epsilon(event, delta)
+    return least_noise(make_event, None, epsilon, delta, start=1.0 / _gaussian_mu(epsilon, delta))
 
 
 def least_noise(
     make_event: Callable[[float], Event],
-    accountant: Accountant,
+    accountant: Accountant | None,
     epsilon: float,
     delta: float,
     *,
@@ -125,6 +110,7 @@ def least_noise(
     never overspent. Raises AccountingError if even a noise multiplier of 1e9 times ``start`` does not meet the target.
 
     ``make_event``: from a noise multiplier to the event of the whole run.
+    ``accountant``: None takes the one that a receipt will take, which may change with the noise.
     ``start``: > 0; first guess, for speed.
     ``tolerance``: >= 1e-9; relative.
     """
@@ -133,7 +119,8 @@ def least_noise(
     tolerance = number("tolerance", tolerance, at_least=1e-9)
 
     def good(noise_multiplier: float) -> bool:
-        return accountant.epsilon(make_event(noise_multiplier), delta) <= epsilon
+        event = make_event(noise_multiplier)
+        return (accountant or accountant_for(event)).epsilon(event, delta) <= epsilon
 
     low = high = start
     factor = 1.05
@@ -148,7 +135,8 @@ def least_noise(
             if high >= 1e9 * start:
                 raise AccountingError(
                     f"epsilon={epsilon!r} at delta={delta!r} cannot be met: other parts of the same run spend it "
-                    f"already, or the accountant ({accountant.name}) cannot resolve so small a delta."
+                    f"already, or the accountant ({(accountant or accountant_for(make_event(high))).name}) cannot "
+                    "resolve so small a delta."
                 )
             factor *= factor
             low, high = high, min(high * factor, 1e9 * start)

@@ -8,9 +8,9 @@ so much that the right adjacency should be asked for in the first place.
 """
 
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent
+from sottovoce.privacy.event import Event, flatten, offered
+from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RepeatedEvent
 
 __all__ = ["event_under"]
 
@@ -42,12 +42,11 @@ def event_under(wanted: Adjacency, event: Event, made_for: Adjacency) -> Event:
             f"a release made for adjacency {made_for.value!r} gives no guarantee for {wanted.value!r}. Fit with "
             f"adjacency={wanted.value!r}."
         )
-    halved: list[Event] = []
-    for basic, times in counts.items():
-        if not isinstance(basic, GaussianEvent):
+    for basic in counts:
+        if basic.offers.noise is None:
             raise AccountingError(
                 f"a release made for adjacency {made_for.value!r} is converted to {wanted.value!r} only if it is all "
                 f"Gaussian; this one holds {basic!r}. Fit with adjacency={wanted.value!r}."
             )
-        halved.append(RepeatedEvent(GaussianEvent(0.5 * basic.noise_multiplier), times))
-    return ComposedEvent(tuple(halved))
+    noises = offered(counts, "noise").items()
+    return ComposedEvent(tuple(RepeatedEvent(GaussianEvent(0.5 * noise), times) for noise, times in noises))

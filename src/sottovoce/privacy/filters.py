@@ -33,7 +33,7 @@ import numpy as np
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant, accountant_for, flatten, gaussian_epsilon
-from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.privacy.event import Event, protects
 
 __all__ = ["COMPOSITIONS", "PrivacyFilter", "Release", "Tally", "costs_at_most"]
 
@@ -134,9 +134,7 @@ class Tally:
 
     def __init__(self, rule: PrivacyFilter) -> None:
         self.rule = rule
-        self._basic_share, self._gaussian_share, _ = (
-            share * rule.delta for share in COMPOSITIONS[rule.composition]
-        )  # fmt: skip
+        self._basic_share, self._gaussian_share, _ = (share * rule.delta for share in COMPOSITIONS[rule.composition])
         self._uses = COMPOSITIONS[rule.composition]
         self._first: Release | None = None
         self._n = 0
@@ -149,7 +147,7 @@ class Tally:
         if self._uses[0]:
             self._deltas += release.delta
             # an epsilon at its own delta can take a second to account, and is not needed once the deltas are used up
-            within = self._within_share
+            within = self._deltas <= self._basic_share * (1.0 + _LAST_DIGITS)
             self._epsilons = self._epsilons + _epsilon(release.event, release.delta) if within else math.inf
         if self._uses[1]:
             self._mu_squared += _mu(release.event) ** 2
@@ -162,10 +160,6 @@ class Tally:
         other.__dict__.update(self.__dict__)
         other._divergences = self._divergences.copy()
         return other
-
-    @property
-    def _within_share(self) -> bool:
-        return self._deltas <= self._basic_share * (1.0 + _LAST_DIGITS)
 
     def spent(self) -> float:
         """Return the least epsilon for which the rule admits what was counted."""
@@ -222,6 +216,6 @@ def _mu(event: Event) -> float:
 
 @lru_cache(maxsize=4096)
 def _divergences(event: Event, orders: tuple[float, ...]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    if not orders or NonPrivateEvent() in flatten(event):
+    if not orders or not protects(flatten(event)):
         return np.full(len(orders), np.inf)
     return RenyiAccountant(orders).divergences(event)

@@ -14,7 +14,7 @@ from sottovoce._plain_data import digest, plain
 from sottovoce._shown import in_one_line
 from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
-from sottovoce.privacy.accounting import Accountant, accountant_for
+from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
 
@@ -41,6 +41,12 @@ _STORED: Final = {
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _DAY: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _CHARGE: Final = ("ledger", "dataset", "charge", "entry")
+_SEEDED: Final = (
+    " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed, nor if "
+    "the seed is used twice."
+)
+_CHARGED: Final = "ledger {ledger}, dataset {dataset!r}, charge {charge}, entry with the hash {entry}"
+_SIGNED: Final = "by the holder of the {algorithm} key {public_key} (check it with that key)"
 _SIGNATURE: Final = ("algorithm", "public_key", "value")
 
 
@@ -131,7 +137,7 @@ class Guarantee:
             raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
         object.__setattr__(self, "parameters", {key: _scalar(value) for key, value in self.parameters.items()})
         self._check_ties()
-        spent = self._accountant.epsilon(self.event, self.delta)
+        spent = accountant_for(self.event).epsilon(self.event, self.delta)
         # the last digit may differ between machines; anything more is an overspent plan
         if not spent <= self.epsilon * (1.0 + 1e-9) + 1e-12:
             raise AccountingError(
@@ -163,11 +169,11 @@ class Guarantee:
 
     def epsilon_at(self, delta: float) -> float:
         """Return epsilon at another ``delta``, accounted again from the event."""
-        return self._accountant.epsilon(self.event, delta)
+        return accountant_for(self.event).epsilon(self.event, delta)
 
     def delta_at(self, epsilon: float) -> float:
         """Return delta at another ``epsilon``, accounted again from the event."""
-        return self._accountant.delta(self.event, epsilon)
+        return accountant_for(self.event).delta(self.event, epsilon)
 
     def to_dp_event(self, *, conservative: bool = False) -> Any:
         """Return the event as one of Google's ``dp_accounting``, to be accounted by its accountants.
@@ -199,9 +205,7 @@ class Guarantee:
         .. [2] Cesar, Rogers (2021). Bounding, Concentrating, and Truncating: Unifying Privacy Loss Composition for Data
            Analytics. arXiv:2004.07223.
         """
-        from sottovoce.privacy.interchange import dp_event_of
-
-        return dp_event_of(self.event, conservative=conservative)
+        return self.event.to_dp_event(truth("conservative", conservative))
 
     def to_opendp(self, run: Callable[[Any], Any] | None = None, *, measure: str = "auto") -> Any:
         """Return a measurement of OpenDP with the promise of this receipt, to be composed with others there.
@@ -236,25 +240,15 @@ class Guarantee:
 
         return opendp_measurement(self, run, measure)
 
-    @property
-    def _accountant(self) -> Accountant:
-        return accountant_for(self.event)
-
     def statement(self) -> str:
         """Return the guarantee as one sentence."""
         if isinstance(self.event, NonPrivateEvent):
             return "NOT PRIVATE: this model was trained without noise (epsilon = inf)."
         if not math.isfinite(self.epsilon):
             return f"NOT PRIVATE: at delta = {self.delta:.6g} the releases keep to no epsilon (epsilon = inf)."
-        seeded = (
-            " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed, "
-            "nor if the seed is used twice."
-            if self.seeded
-            else ""
-        )
         return (
             f"({_rounded_up(self.epsilon)}, {_rounded_up(self.delta)})-differential privacy for "
-            f"{in_one_line(self.unit)}, adjacency {self.adjacency}.{seeded}"
+            f"{in_one_line(self.unit)}, adjacency {self.adjacency}.{_SEEDED if self.seeded else ''}"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -346,7 +340,8 @@ class Guarantee:
             ("made by", f"sottovoce {self.version}" + (f" on {self.day} (UTC)" if self.day else "")),
             *self.ties(),
         ]
-        return [(heading, _lines([text] if isinstance(text, str) else text)) for heading, text in told]
+        listed = ((heading, [text] if isinstance(text, str) else text) for heading, text in told)
+        return [(heading, "\n".join(map(in_one_line, lines))) for heading, lines in listed]
 
     def ties(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs: to which model, schema and ledger the receipt belongs, and who signed it."""
@@ -355,28 +350,12 @@ class Guarantee:
         return [
             ("model (SHA-256)", self.model or "none: the receipt is not about one model in one place"),
             ("schema (SHA-256)", "none" if self.schema is None else _sha256(self.schema)),
-            ("ledger", charge_text(self.charge)),
-            ("signature", signature_text(self.signature)),
+            ("ledger", NO_LEDGER if self.charge is None else _CHARGED.format(**self.charge)),
+            ("signature", "none" if self.signature is None else _SIGNED.format(**self.signature)),
         ]
 
     def _repr_html_(self) -> str:
         return html_table(self.rows())
-
-
-def charge_text(charge: Mapping[str, str] | None) -> str:
-    if charge is None:
-        return NO_LEDGER
-    return (
-        f"ledger {charge['ledger']}, dataset {charge['dataset']!r}, charge {charge['charge']}, entry with the hash "
-        f"{charge['entry']}"
-    )
-
-
-def signature_text(signature: Mapping[str, str] | None) -> str:
-    """Return who signed, in words; nothing is checked."""
-    if signature is None:
-        return "none"
-    return f"by the holder of the {signature['algorithm']} key {signature['public_key']} (check it with that key)"
 
 
 def _ties(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -414,10 +393,6 @@ def _scalar(value: object) -> object:
 
 def _number(value: object) -> float:
     return math.inf if value == "inf" else value  # type: ignore[return-value]  # Guarantee checks it
-
-
-def _lines(items: Iterable[str]) -> str:
-    return "\n".join(map(in_one_line, items))
 
 
 def _rounded_up(value: float) -> str:

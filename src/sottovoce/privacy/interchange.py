@@ -1,77 +1,27 @@
-"""The event of a receipt in the words of other libraries: dp_accounting's events, OpenDP's measurements."""
+"""The promise of a receipt as a measurement of OpenDP."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from dp_accounting import dp_event
-
-from sottovoce._validation import choice, truth
+from sottovoce._validation import choice
 from sottovoce.exceptions import AccountingError, ParameterError
-from sottovoce.privacy.accounting import MOST_NOISE, GaussianAccountant, RenyiAccountant
+from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import (
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    NonPrivateEvent,
-    NothingReleased,
-    PoissonSampledEvent,
-    PureEvent,
-    RandomizedResponseEvent,
-    RepeatAndSelectEvent,
-    RepeatedEvent,
-)
 from sottovoce.privacy.unit import ROW_UNIT
 
 if TYPE_CHECKING:
     from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["dp_event_of", "opendp_measurement"]
+__all__ = ["opendp_measurement"]
 
-_MEASURES: Final = ("auto", "zcdp", "approximate", "renyi")
 _UP: Final = 1.0 + 1e-12  # rounding of the few operations behind a rho
-
-
-def dp_event_of(event: Event, *, conservative: bool) -> dp_event.DpEvent:
-    """Return an event of dp_accounting; see `sottovoce.Guarantee.to_dp_event`."""
-    truth("conservative", conservative)
-    match event:
-        case NothingReleased():
-            return dp_event.NoOpDpEvent()
-        case NonPrivateEvent():
-            return dp_event.NonPrivateDpEvent()
-        case GaussianEvent():
-            if math.isinf(event.noise_multiplier):
-                return dp_event.NoOpDpEvent()
-            return dp_event.GaussianDpEvent(min(event.noise_multiplier, MOST_NOISE))
-        case PoissonSampledEvent():
-            inner = dp_event_of(event.event, conservative=False)
-            nothing = event.sampling_rate == 0.0 or isinstance(inner, dp_event.NoOpDpEvent)
-            return dp_event.NoOpDpEvent() if nothing else dp_event.PoissonSampledDpEvent(event.sampling_rate, inner)
-        case RepeatedEvent():
-            return dp_event.SelfComposedDpEvent(dp_event_of(event.event, conservative=conservative), event.count)
-        case ComposedEvent():
-            return dp_event.ComposedDpEvent([dp_event_of(part, conservative=conservative) for part in event.events])
-        case RepeatAndSelectEvent() if math.isfinite(event.shape):
-            inner = dp_event_of(event.event, conservative=conservative)
-            # one run, always, is no search
-            return inner if event.mean == 1.0 else dp_event.RepeatAndSelectDpEvent(inner, event.mean, event.shape)
-        case PureEvent() | RandomizedResponseEvent() if conservative:
-            return dp_event.ZCDpEvent(0.5 * event.epsilon**2 * _UP)
-        case BoundedRangeEvent() if conservative:
-            return dp_event.ZCDpEvent(0.125 * event.epsilon**2 * _UP)
-    bounded = isinstance(event, PureEvent | RandomizedResponseEvent | BoundedRangeEvent)
-    remedy = "conservative=True gives a zCDP event that costs more." if bounded else "Use to_opendp, or the receipt."
-    raise AccountingError(f"dp_accounting has no event that is equal to {event!r}. {remedy}")
 
 
 def opendp_measurement(receipt: Guarantee, run: Callable[[Any], Any] | None, measure: str) -> Any:
     """Return a measurement of OpenDP; see `sottovoce.Guarantee.to_opendp`."""
-    choice("measure", measure, _MEASURES)
+    choice("measure", measure, ("auto", "zcdp", "approximate", "renyi"))
     if run is not None and not callable(run):
         raise ParameterError(f"run must be a function of a table, or None; got {run!r}.")
     if not receipt.is_private:

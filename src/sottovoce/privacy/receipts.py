@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from sottovoce._plain_data import digest, encode
 from sottovoce._version import __version__
@@ -16,8 +16,6 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
 
 __all__ = ["ChargeLike", "digest_of_parts", "make_receipt"]
-
-_NO_NOISE: Final = ("everything: no noise was added",)
 
 
 class ChargeLike(Protocol):
@@ -75,7 +73,7 @@ def make_receipt(
         releases=tuple(releases),
         event=event,
         assumptions=tuple(assumptions) if private else (),
-        not_covered=exceptions if private else tuple(not_covered) or _NO_NOISE,
+        not_covered=exceptions if private else tuple(not_covered) or ("everything: no noise was added",),
         parameters={"noise from": _source(seeded, private), **parameters},
         seeded=seeded and private,
         accountant=accountant,

@@ -87,16 +87,12 @@ class TrialCount:
         """Rate m of the Poisson distribution, before K = 0 is ruled out."""
         return self._t
 
-    @property
-    def log_first(self) -> float:
-        """Return log P(K = 1) = log f'(0)."""
-        return math.log(self.mean) - self._t * (1.0 if self.is_poisson else 1.0 + self.shape)
-
     def draw(self, rng: np.random.Generator) -> int:
         """Draw K by inversion of one uniform number."""
         if self.mean == 1.0:
             return 1
-        u, k, log_probability = rng.random(), 1, self.log_first
+        log_probability = math.log(self.mean) - self._t * (1.0 if self.is_poisson else 1.0 + self.shape)  # of K = 1
+        u, k = rng.random(), 1
         total = math.exp(log_probability)
         while u >= total and (k < self.mean or log_probability > _LOST):
             weight = self.rate if self.is_poisson else -math.expm1(-self._t) * (k + self.shape)

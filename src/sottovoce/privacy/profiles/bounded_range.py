@@ -16,7 +16,15 @@ recursion of Dong, Durfee and Rogers [1]_ for adaptive composition, and it is ex
 Here windows of width e + h with ends on a lattice of step h = e / `cells` stand for all windows of width e: every one
 is inside one of them. On that lattice the recursion needs no interpolation, so the result is an upper bound.
 
-Proof: ``docs/privacy/frank_wolfe.md``.
+Beside them let L be the privacy loss of all Gaussian releases and randomised responses together, whose law does not
+depend on the data. Then the whole, in whatever order and with everything before in sight, has
+
+.. math:: \delta(\varepsilon) \le E_L \big[ V_k(e^{\varepsilon - L}) \big].
+
+It is what comes out when the selections come last, and no order costs more. V_k is known on a lattice of log x and is
+convex in x; between two points the chord is taken, whose mean needs the mass of the cell under both laws of L alone.
+
+Proof: ``docs/privacy/frank_wolfe.md``; ``docs/privacy/vertical_frank_wolfe.md``, section "Composition".
 
 References
 ----------
@@ -28,25 +36,56 @@ References
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from sottovoce._compiling import njit
-from sottovoce.privacy.events import BoundedRangeEvent
+from sottovoce._numerics import Vector
+from sottovoce._validation import number
+from sottovoce.privacy.event import Basic, Offers, Rule
 
-__all__ = ["BoundedRangeProfile", "bounded_range_divergences", "bounded_range_profile", "is_affordable"]
+__all__ = ["BoundedRangeEvent", "BoundedRangeProfile", "bounded_range_profile", "is_affordable"]
 
 _REACH: Final = 9.0  # standard deviations of the composed loss (at most); the mass beyond, 1e-17, is counted
 _WORK: Final = 3e7  # multiplications that a profile may take
 _MOST_CELLS: Final = 400
 _FEWEST_CELLS: Final = 24
 _MOST_WORK: Final = 6e8  # with the fewest cells; about 2,000 selections, fewer where each has a wide range
-_ROUNDING: Final = 1e-10  # far above what thousands of sums of two positive terms lose
+_ROUNDING: Final = 1e-9  # relative: far above what the differences of two chances lose against a whole cell
+_FLOOR: Final = 1e-15  # absolute, a cell: chances are differences of numbers up to 1/2
+_SUMMED: Final = 1e-10  # far above what thousands of sums of two positive terms lose
 
-Array = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class BoundedRangeEvent(Basic):
+    """One release by the exponential mechanism, or any other whose privacy losses lie in one window of this width.
+
+    For every pair of neighbours there is a t with log P(o)/Q(o) in [t - epsilon, t] for all outputs o; t may differ
+    from pair to pair.
+
+    Parameters
+    ----------
+    epsilon : float, in (0, 1e6]
+        Width of the window. One release by itself is epsilon-DP.
+    """
+
+    epsilon: Annotated[float, Rule(partial(number, above=0.0, at_most=1e6))]
+    kind: ClassVar[str] = "bounded-range"
+    words: ClassVar[str] = "exponential mechanism of bounded range {epsilon:.6g}"
+
+    @property
+    def offers(self) -> Offers:
+        return Offers(window=self.epsilon)
+
+    def shift_squared(self, times: int) -> float:
+        return times * self.epsilon * min(0.25 * self.epsilon, 2.0)
+
+    def divergences(self, orders: Vector) -> Vector:
+        """Return a bound on the divergence at each order a: the smaller of a e^2/8 [2]_ and e."""
+        return np.minimum(orders * (self.epsilon * self.epsilon / 8.0), self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -54,14 +93,16 @@ class BoundedRangeProfile:
     """Upper bounds on the divergence at the orders exp(``step`` i), i = -size..size; convex between them."""
 
     step: float
-    values: Array  # of shape (2 size + 1,)
+    values: Vector  # of shape (2 size + 1,)
 
     def delta(self, epsilon: float) -> float:
-        """Return delta at ``epsilon`` >= 0: the chord in exp(epsilon) between two points lies above a convex curve."""
+        """Return delta at any ``epsilon``: the chord in exp(epsilon) between two points lies above a convex curve."""
         size = len(self.values) // 2
-        place = math.floor(epsilon / self.step)
+        place = math.floor(min(epsilon / self.step, epsilon / self.step * (1.0 + 2.0**-50)))
         if place >= size:
             return float(self.values[-1])
+        if place < -size:
+            return 1.0
         left, right = float(self.values[size + place]), float(self.values[size + place + 1])
         share = math.expm1(max(0.0, epsilon - place * self.step)) / math.expm1(self.step)
         return min(1.0, max(right, left + min(1.0, share) * (right - left)) * (1.0 + 1e-12))
@@ -80,18 +121,46 @@ class BoundedRangeProfile:
         inside = (place - 1) * self.step + math.log1p(share * math.expm1(self.step))
         return min(place * self.step, inside * (1.0 + 1e-12))
 
+    def beside(self, mu: float, epsilon: float) -> float:
+        """Return E V(exp(epsilon - L)) for L of a Gaussian release of mean shift ``mu``, as the mean of the chords."""
+        if mu == 0.0:
+            return self.delta(epsilon)
+        size = len(self.values) // 2
+        points = self.step * np.arange(-size, size + 1)
+        # L falls as the order rises: cell i holds L in [epsilon - points[i + 1], epsilon - points[i]]
+        ends = np.asarray((epsilon - points[::-1]) / mu, dtype=np.float64)
+        chance, other = _between(ends - 0.5 * mu)[::-1], _between(ends + 0.5 * mu)[::-1]
+        # mean of x = exp(epsilon - L) over the cell, in units of the order at its left end
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite factor of a cell without any chance
+            moved = np.exp(epsilon - points[:-1]) * other
+        width = math.expm1(self.step)
+        moved[~np.isfinite(moved)] = 0.0  # the value at the left end is the larger one
+        right = np.clip((moved - chance) / width, 0.0, chance)
+        inside = self.values[:-1] * (chance - right) + self.values[1:] * right
+        above = float(ndtr((epsilon - points[-1]) / mu - 0.5 * mu)) * float(self.values[-1])
+        low = float(points[0])
+        # below the lattice: the chord from V(0) = 1 to the first value
+        left = float(ndtr((low - epsilon) / mu + 0.5 * mu))
+        far = math.exp(min(700.0, epsilon - low)) * float(ndtr((low - epsilon) / mu - 0.5 * mu))
+        below = left - (1.0 - float(self.values[0])) * min(left, far)
+        total = float(inside.sum()) + above + max(0.0, below)
+        return total * (1.0 + _ROUNDING) + _FLOOR * float(np.sum(self.values) + 2.0)
 
-def is_affordable(event: BoundedRangeEvent, times: int) -> bool:
-    """Return whether the profile of so many releases takes a second at most."""
-    return 2.0 * times * _width(event.epsilon, times, _FEWEST_CELLS) * _FEWEST_CELLS <= _MOST_WORK
+
+def _between(ends: Vector) -> Vector:
+    """Return the standard normal chances between neighbouring ``ends``, by the tail in which they are smaller."""
+    upper = ends[:-1] > 0.0
+    return np.where(upper, ndtr(-ends[:-1]) - ndtr(-ends[1:]), ndtr(ends[1:]) - ndtr(ends[:-1]))
 
 
-def bounded_range_profile(event: BoundedRangeEvent, times: int) -> BoundedRangeProfile:
-    return _profile(event.epsilon, times)
+def is_affordable(epsilon: float, times: int) -> bool:
+    """Return whether the profile of so many releases of this range takes a second at most."""
+    return 2.0 * times * _width(epsilon, times, _FEWEST_CELLS) * _FEWEST_CELLS <= _MOST_WORK
 
 
 @lru_cache(maxsize=64)
-def _profile(epsilon: float, times: int) -> BoundedRangeProfile:
+def bounded_range_profile(epsilon: float, times: int) -> BoundedRangeProfile:
+    """Return the profile of so many releases of this range."""
     cells = min(_MOST_CELLS, max(_FEWEST_CELLS, int(math.sqrt(_WORK / times / _width(epsilon, times, 1)))))
     step = epsilon / cells
     size = _width(epsilon, times, cells + 1)
@@ -99,7 +168,7 @@ def _profile(epsilon: float, times: int) -> BoundedRangeProfile:
     ends = np.arange(cells + 2)
     chance = -np.expm1((ends - (cells + 1.0)) * step) / -math.expm1(-(cells + 1.0) * step)
     values = _compose(times, size, cells + 1, step, chance)
-    return BoundedRangeProfile(step, np.minimum(1.0, values * (1.0 + _ROUNDING)))
+    return BoundedRangeProfile(step, np.minimum(1.0, values * (1.0 + _SUMMED)))
 
 
 def _width(epsilon: float, times: int, cells: int) -> int:
@@ -135,8 +204,3 @@ def _compose(times, size, window, step, chance):  # type: ignore[no-untyped-def]
                 bound = p * right[i] + q * left[i]
                 values[i] = bound if bound > values[i] else values[i]  # max() is not vectorised
     return values
-
-
-def bounded_range_divergences(event: BoundedRangeEvent, orders: Array) -> Array:
-    r"""Return a bound on the Renyi divergence of one release at each order a: the smaller of a e^2/8 [2]_ and e."""
-    return np.minimum(orders * (event.epsilon * event.epsilon / 8.0), event.epsilon)

@@ -1,0 +1,1 @@
+"""The accountants, one way of accounting a file; `sottovoce.privacy.accounting` is their door."""
