@@ -53,7 +53,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     known = inspect.signature(made.__init__).parameters
     ordered = [known["self"], *(known[one.name] for one in declared if one.field.init)]
     setattr(made.__init__, "__signature__", inspect.Signature(ordered, return_annotation=None))  # noqa: B010
-    for name in [one.name for one in declared if one.name in vars(made)]:
+    for name in [one.name for one in declared if one.field.init and one.name in vars(made)]:
         delattr(made, name)  # the constructor has the default; the class is left without
     made.__doc__ = None if doc is None else _with_sections(inspect.cleandoc(doc), declared)  # None: ``python -OO``
     return made

@@ -173,7 +173,6 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         # a private model may differ between two fits on the same data, and is noise on a dozen rows
         tags.non_deterministic = self.random_state is None and self.epsilon != math.inf
         return tags

@@ -362,6 +362,11 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             charge=charge,
         )
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @abstractmethod
     def to_sklearn(self) -> Any:
         """Return the trained model as a plain estimator of scikit-learn."""
