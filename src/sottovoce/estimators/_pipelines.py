@@ -32,18 +32,9 @@ from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
 __all__ = [
-    "checked_steps",
-    "described_step",
-    "fitted_before",
-    "fitted_steps",
-    "given_seed",
-    "is_class_name",
-    "learns_nothing",
-    "refuse_copies",
-    "remedy_for",
-    "row_by_row",
-    "warn_of_fitted_steps",
-]
+    "checked_steps", "described_step", "fitted_before", "fitted_steps", "given_seed", "is_class_name",
+    "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
+]  # fmt: skip
 
 _PAID: Final = "with a receipt of its own"
 _BOUNDS: Final = "DPScaler, which pays for what it learns, or public bounds (SchemaEncoder, a FunctionTransformer)"

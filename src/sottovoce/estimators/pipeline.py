@@ -25,8 +25,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
-from sottovoce.estimators.base import AroundModel, DPTableEstimator, PrivateEstimator, Run, not_covered
-from sottovoce.estimators.l1_ball import DPBallEstimator
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, AroundModel, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
@@ -59,7 +58,7 @@ class _OfFit:
 
 
 @estimator
-class DPPipeline(AroundModel, DPTableEstimator[PipelinePlan], Pipeline):  # type: ignore[misc]
+class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type: ignore[misc]
     r"""A chain of steps that ends in a private model, with one budget, one charge and one receipt for all of it.
 
     A `DPScaler` among the steps gets a share of the budget by a public rule, the model what is left. All other steps
@@ -102,6 +101,10 @@ class DPPipeline(AroundModel, DPTableEstimator[PipelinePlan], Pipeline):  # type
         text="""Share of the budget (of mu^2 in Gaussian DP) for the scaler. None follows rows, columns and budget: 3 to
         30 per cent, and nothing where the noise would hide every column.""",
     )
+
+    adjacency: str = ADJACENCY
+    n_public: int | None = N_PUBLIC
+    max_rows_per_group: int | None = MAX_ROWS
 
     steps_: list[tuple[str, Any]] = attribute("list of (str, step)", "Copies of the steps, fitted.")
 
@@ -223,7 +226,7 @@ class DPPipeline(AroundModel, DPTableEstimator[PipelinePlan], Pipeline):  # type
         if facts is None:
             return own
         cut = next(float(one.cut) for _, one in self.steps if isinstance(one, DPScaler))
-        if isinstance(own, DPBallEstimator) and own.data_bound is None:
+        if hasattr(own, "data_bound") and own.data_bound is None:
             return own.set_params(data_bound=min(cut, _TYPICAL_ENTRY))
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
@@ -434,17 +437,9 @@ class DPPipeline(AroundModel, DPTableEstimator[PipelinePlan], Pipeline):  # type
 
 
 def pipeline_receipt(
-    plan: PipelinePlan,
-    model: DPLinearEstimator,
-    part: Guarantee,
-    event: Event,
-    seeded: bool,
-    *,
-    scaler: DPScaler | None,
-    others: Sequence[str],
-    steps: Sequence[str] = (),
-    charge: Charge | None = None,
-) -> Guarantee:
+    plan: PipelinePlan, model: DPLinearEstimator, part: Guarantee, event: Event, seeded: bool, *,
+    scaler: DPScaler | None, others: Sequence[str], steps: Sequence[str] = (), charge: Charge | None = None,
+) -> Guarantee:  # fmt: skip
     """Return the receipt of a pipeline; ``part`` is that of its model alone, ``others`` its steps without noise."""
     scaled = () if plan.scaler is None or scaler is None or not plan.scaler.rounds else (MECHANISM,)
     facts: dict[str, object] = {"n_features": plan.n_features, "steps that learn nothing": list(others)}

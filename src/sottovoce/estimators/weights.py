@@ -61,12 +61,10 @@ def largest_weight(by_class: Mapping[Any, float] | None, max_sample_weight: obje
 def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object) -> Vector:
     """Return private weights over their public bound: those beyond are clipped to it, negative ones to 0.
 
-    A refusal of those beyond would answer an exact question about them, for an analyst who chooses the bound. Without
-    any, each row has weight 1. Raises DataError if one of them is no finite number.
+    A refusal of those beyond would answer an exact question about them, for an analyst who chooses the bound. Raises
+    DataError if one of them is no finite number.
     """
     most = _checked_bound(max_sample_weight)
-    if given is None:
-        return np.full(n_samples, weight_of_one(most))
     values = numbers_of(entries(given) if len(getattr(given, "shape", (0,))) == 1 else np.asarray(given))
     if values.shape != (n_samples,):
         raise DataError(f"sample_weight must hold one number for each of {n_samples} rows; got {values.shape}.")

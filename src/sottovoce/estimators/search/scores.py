@@ -84,12 +84,7 @@ def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussi
 
 
 def release_sum(
-    losses: Vector,
-    bound: float,
-    *,
-    adjacency: Adjacency,
-    noise_multiplier: float,
-    noise: np.random.Generator,
+    losses: Vector, bound: float, *, adjacency: Adjacency, noise_multiplier: float, noise: np.random.Generator
 ) -> tuple[float, GaussianEvent]:
     """Release sum_i (1 - 2 loss_i / bound) with noise; each term is within [-1, 1].
 
