@@ -2,11 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,7 +282,18 @@ def _of_model(name: str, text: str) -> Any:
 
 
 class AroundModel(ABC):
-    """Predicts with a fitted model."""
+    """Sets the budget of a model, and predicts with it once it is fitted."""
+
+    _word: ClassVar[str]  # for what is around the model, in messages
+
+    def _refuse_own(self, part: Any, what: str, names: Sequence[str]) -> None:
+        """Refuse parameters of a part that are set here."""
+        for name in names:
+            if getattr(part, name) is not None:
+                raise ParameterError(
+                    f"{name} of the {what} must be None, because the {self._word} sets it; got "
+                    f"{getattr(part, name)!r}. Give {name} to {type(self).__name__}."
+                )
 
     @abstractmethod
     def _prototype(self) -> Any:

@@ -59,7 +59,10 @@ _MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63
 
 
 class Bound(ABC):
-    """How rows and weights are bounded. Its methods are given the estimator, whose parameters say by how much."""
+    """How rows and weights are bounded. Its methods are given the estimator, whose parameters say by how much.
+
+    It is a part of an estimator and no base: bases for labels and for bounds would meet again in every model.
+    """
 
     rows: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
 

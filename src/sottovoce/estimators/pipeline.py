@@ -108,6 +108,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
 
     steps_: list[tuple[str, Any]] = attribute("list of (str, step)", "Copies of the steps, fitted.")
 
+    _word = "pipeline"
     n_features_in_, feature_names_in_ = _OfFit(), _OfFit()
     get_metadata_routing = BaseEstimator.get_metadata_routing  # weights and groups are asked of the pipeline itself
 
@@ -157,12 +158,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         return model, scalers[0] if scalers else None
 
     def _refuse_own_budget(self, name: str, step: Any) -> None:
-        for parameter_ in _SET_HERE:
-            if getattr(step, parameter_) is not None:
-                raise ParameterError(
-                    f"{parameter_} of the step {name!r} must be None, because the pipeline sets it; got "
-                    f"{getattr(step, parameter_)!r}. Give {parameter_} to DPPipeline."
-                )
+        self._refuse_own(step, f"step {name!r}", _SET_HERE)
         if step.adjacency not in ("zero-out", self.adjacency):
             raise ParameterError(
                 f"adjacency of the step {name!r} is {step.adjacency!r}, that of the pipeline {self.adjacency!r}: give "

@@ -142,11 +142,10 @@ def test_a_model_gets_what_is_left_by_bisection():
 
 
 def test_the_share_follows_public_facts():
-    assert scaler_share(1.0, 1e-6, 10**6, 10, 1.0) == 0.03
+    assert scaler_share(1.0, 1e-6, 10**6, 10, 1.0) == scaler_share(math.inf, 0.0, 100, 10, 1.0) == 0.03
     assert scaler_share(1.0, 1e-5, 426, 30, 1.0) == 0.3
     middle = scaler_share(1.0, 1e-5, 1_347, 64, 1.0)
     assert 0.03 < middle < 0.3 and scaler_share(1.0, 1e-5, 1_347, 64, math.sqrt(2.0)) > middle
-    assert scaler_share(math.inf, 0.0, 100, 10, 1.0) == 0.03
     assert pipeline(scaler_share=0.2).plan(*X.shape).scaler.share == 0.2
 
 

@@ -136,6 +136,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         "float", "Its noisy score on the held-out rows; larger is better. Biased upward, as the best of several."
     )
 
+    _word = "search"
+
     def _checked(self) -> DPLinearEstimator:
         if not isinstance(self.estimator, DPLinearEstimator):
             raise ParameterError(
@@ -153,13 +155,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
                 f"for persons of several rows; got {self.estimator.max_rows_per_group!r}. Fit without a search: the "
                 "defaults need no tuning."
             )
-        for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
-            value = getattr(self.estimator, name)
-            if value is not None:
-                raise ParameterError(
-                    f"{name} of the estimator must be None, because the search sets it; got {value!r}. Give {name} to "
-                    "DPSearchCV."
-                )
+        own = ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset")
+        self._refuse_own(self.estimator, "estimator", own)
         return self.estimator
 
     def known_models(self) -> int | None:
