@@ -192,6 +192,11 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
             charge.looking()
             yield Run(streams, charge, plan_for)
 
+    @property
+    def _column_names(self) -> list[str] | None:
+        """The names of the columns, for messages."""
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+
     def unit(self) -> str:
         """Return whom the guarantee speaks of, in words: one row, or one person."""
         return unit_of(getattr(self, "max_rows_per_group", None))

@@ -163,11 +163,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
 
     # --- how rows and weights are bounded
 
-    @property
-    def _column_names(self) -> list[str] | None:
-        """The names of the columns, for messages."""
-        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the public facts about labels and weights of rows."""
         return *self._label_assumptions(), *self._bound.weight_assumptions(self)

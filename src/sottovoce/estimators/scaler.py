@@ -180,9 +180,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
     def read(self, X: Any) -> Any:
         """Return X as the release takes it, in memory and finite; number and names of columns are kept."""
         X = read_features(self, X)
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        with team() as threads:
-            make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
+        with team() as threads:  # refuses NaN and infinity
+            make_rows(X, data_norm=1.0, constant=0.0, names=self._column_names, team=threads)
         return X
 
     def release(

@@ -254,13 +254,13 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
         prototype: DPLinearEstimator = clone(self.estimator)
         X, y = read_rows(prototype, X, y)
-        names = list(prototype.feature_names_in_) if hasattr(prototype, "feature_names_in_") else None
         numbers = prototype.read_labels(y)
         if isinstance(prototype, DPLinearClassifier):
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
             numbers = ClassLabels(prototype.classes_).all_of(y).astype(np.float64)
         with team() as threads:
+            names = prototype._column_names
             refuse_bad_rows(MeasureRows(None if names is None else tuple(names)).on(Part(X, threads)))
         return prototype, X, y, numbers
 
