@@ -52,7 +52,7 @@ def table(names, seeds, delta, **changed):
             count = 1 if math.isinf(epsilon) and name != "phishing" else seeds
             scores, losses, seconds = measure(name, epsilon, count, delta, **changed)
             results[f"{name} {epsilon:g}"] = {"scores": scores, "log_loss": losses, "seconds": seconds}
-            loss = CASES[name][1]()._make_loss().name
+            loss = CASES[name][1]()._loss.name
             rows.append((
                 name, loss, f"{epsilon:g}", f"{np.median(scores):.4f}", f"{min(scores):.4f} to {max(scores):.4f}",
                 f"{np.median(losses):.3f}" if losses else "", f"{seconds:.2f}",

@@ -11,7 +11,10 @@ import re
 import textwrap
 from typing import Any, Final, Literal, TypeVar, dataclass_transform
 
-__all__ = ["Budgeted", "attribute", "estimator", "parameter"]
+__all__ = [
+    "ACCEPT_DELTA", "DATASET", "DELTA", "EPSILON", "LEDGER", "RANDOM_STATE", "Budgeted", "attribute", "estimator",
+    "parameter",
+]  # fmt: skip
 
 _REQUIRED: Final = dataclasses.MISSING
 _LATER: Final = re.compile(r"^(Attributes|Raises|Notes|References|Examples)\n-{3,}$", re.MULTILINE)
@@ -53,7 +56,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     known = inspect.signature(made.__init__).parameters
     ordered = [known["self"], *(known[one.name] for one in declared if one.field.init)]
     setattr(made.__init__, "__signature__", inspect.Signature(ordered, return_annotation=None))  # noqa: B010
-    for name in [one.name for one in declared if one.name in vars(made)]:
+    for name in [one.name for one in declared if one.field.init and one.name in vars(made)]:
         delattr(made, name)  # the constructor has the default; the class is left without
     made.__doc__ = None if doc is None else _with_sections(inspect.cleandoc(doc), declared)  # None: ``python -OO``
     return made
@@ -111,36 +114,42 @@ def _section(title: str, declared: list[_Declared]) -> list[str]:
     return ["\n".join([title, "-" * len(title), *map(str, declared)])] if declared else []
 
 
+EPSILON: Final[Any] = parameter(
+    "float, > 0", default=None, text="Privacy budget; ``inf`` trains without noise and says so in the receipt."
+)
+DELTA: Final[Any] = parameter(
+    "float, in (0, 1)",
+    default=None,
+    text="Probability with which the guarantee may fail; choose it well below 1 / n_samples.",
+)
+RANDOM_STATE: Final[Any] = parameter(
+    "None, int or numpy generator",
+    default=None,
+    text="""None is the private choice. A seed makes the run repeatable, and not private against whoever knows
+    it, nor if it is used twice.""",
+)
+LEDGER: Final[Any] = parameter(
+    "None, str or Ledger",
+    default=None,
+    text="""Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its
+    address).""",
+)
+DATASET: Final[Any] = parameter("str or None", default=None, text="Name of the data set in that ledger.")
+ACCEPT_DELTA: Final[Any] = parameter(
+    "float or None",
+    default=None,
+    text="""The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused
+    otherwise.""",
+)
+
+
 @estimator
 class Budgeted:
     """What spends a privacy budget: the budget, where it is kept, and where the noise comes from."""
 
-    epsilon: float | None = parameter(
-        "float, > 0",
-        default=None,
-        text="Privacy budget; ``inf`` trains without noise and says so in the receipt.",
-    )
-    delta: float | None = parameter(
-        "float, in (0, 1)",
-        default=None,
-        text="Probability with which the guarantee may fail; choose it well below 1 / n_samples.",
-    )
-    random_state: Any = parameter(
-        "None, int or numpy generator",
-        default=None,
-        text="""None is the private choice. A seed makes the run repeatable, and not private against whoever knows
-        it, nor if it is used twice.""",
-    )
-    ledger: Any = parameter(
-        "None, str or Ledger",
-        default=None,
-        text="""Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its
-        address).""",
-    )
-    dataset: str | None = parameter("str or None", default=None, text="Name of the data set in that ledger.")
-    accept_delta: float | None = parameter(
-        "float or None",
-        default=None,
-        text="""The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused
-        otherwise.""",
-    )
+    epsilon: float | None = EPSILON
+    delta: float | None = DELTA
+    random_state: Any = RANDOM_STATE
+    ledger: Any = LEDGER
+    dataset: str | None = DATASET
+    accept_delta: float | None = ACCEPT_DELTA

@@ -19,8 +19,8 @@ from sottovoce import _groups
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
 from sottovoce.cluster.frames import _READY, FrameSource
+from sottovoce.estimators.penalised import checked_sample_weights
 from sottovoce.estimators.reading import holding, read_features
-from sottovoce.estimators.weights import checked_sample_weights
 from sottovoce.evaluation.evaluating import evaluation_plan
 from sottovoce.evaluation.scoring import score_rows
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning

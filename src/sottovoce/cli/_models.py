@@ -11,9 +11,7 @@ from sottovoce._shown import in_one_line
 from sottovoce._validation import bounds
 from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
-from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised_classifiers import DPPenalisedClassifier
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
@@ -27,6 +25,7 @@ _ESTIMATORS: Final[Mapping[ModelKind, type[DPLinearEstimator]]] = {
     ModelKind.SVM: DPLinearSVC,
 }
 _REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
+_SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
 
 # parameters that only one family of models has
 PENALTY_OPTIONS: Final = ("alpha", "solver", "data_norm")
@@ -34,7 +33,7 @@ RADIUS_OPTIONS: Final = ("radius", "n_steps", "data_bound")
 
 
 def is_sparse(kind: ModelKind) -> bool:
-    return issubclass(_ESTIMATORS[kind], DPBallEstimator)
+    return kind in _SPARSE
 
 
 def make_estimator(
@@ -62,7 +61,7 @@ def make_estimator(
     else:
         foreign, why = RADIUS_OPTIONS, f"is for --model lasso and sparse-logistic, not for {kind}"
     refuse_options(why, {f"--{name.replace('_', '-')}": given.get(name) for name in foreign})
-    if not issubclass(_ESTIMATORS[kind], DPPenalisedClassifier):
+    if kind not in (ModelKind.LOGISTIC, ModelKind.SVM):
         why = f"is for --model logistic and svm, not for {kind}"
         refuse_options(why, {"--class-weight": given.get("class_weight")})
     if kind in _REGRESSIONS:
@@ -92,11 +91,11 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
     else:
         rows.append(("classes", ", ".join(str(name) for name in estimator.classes_)))
     rows.append(("features", str(estimator.n_features_in_)))
-    if isinstance(estimator, DPBallEstimator):
+    if isinstance(estimator, (DPLasso, DPSparseLogisticRegression)):
         rows.append(("entries, at most", f"{estimator.data_bound:.6g}"))
         rows.append(("radius of the l1 ball", f"{estimator.radius:.6g}"))
         rows.append(("coefficients that are not 0", str(np.count_nonzero(estimator.coef_))))
-    else:
+    elif isinstance(estimator, (DPRidge, DPLogisticRegression, DPLinearSVC)):
         noisy = " (found in the rows)" if estimator.data_norm == "auto" else ""
         rows.append(("row norm, at most", f"{estimator.data_norm_:.6g}{noisy}"))
         rows.append(("penalty alpha", str(estimator.alpha)))
@@ -105,6 +104,6 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
     if estimator.max_rows_per_group is not None:
         rows.append(("rows of one person, at most", str(estimator.max_rows_per_group)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
-    steps = "steps" if isinstance(estimator, DPBallEstimator) else "passes over the data"
+    steps = "steps" if hasattr(estimator, "radius") else "passes over the data"
     rows.append((steps, str(estimator.n_iter_)))
     return [(heading, in_one_line(text)) for heading, text in rows]

@@ -16,7 +16,6 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._models import model_rows
 from sottovoce.cli._options import MODEL_CARD, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_columns, print_rows, write_page
-from sottovoce.estimators.classifier import LogisticClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError
@@ -158,5 +157,5 @@ def _names(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
     if not isinstance(estimator, ClassifierMixin):
         return [f"the prediction of {target}"]
     known = estimator.classes_.tolist()
-    score = "the log odds of" if isinstance(estimator, LogisticClassifier) else "the score of"
+    score = "the log odds of" if hasattr(estimator, "predict_proba") else "the score of"
     return [f"{score} {target} = {name}" for name in (known[1:] if len(known) == 2 else known)]

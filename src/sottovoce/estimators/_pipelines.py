@@ -32,18 +32,9 @@ from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
 __all__ = [
-    "checked_steps",
-    "described_step",
-    "fitted_before",
-    "fitted_steps",
-    "given_seed",
-    "is_class_name",
-    "learns_nothing",
-    "refuse_copies",
-    "remedy_for",
-    "row_by_row",
-    "warn_of_fitted_steps",
-]
+    "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed", "is_class_name",
+    "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
+]  # fmt: skip
 
 _PAID: Final = "with a receipt of its own"
 _BOUNDS: Final = "DPScaler, which pays for what it learns, or public bounds (SchemaEncoder, a FunctionTransformer)"
@@ -72,7 +63,7 @@ def fitted_steps() -> tuple[str, ...]:
     """Return the fitted steps before the one that is being fitted now, as `described_step` does, in their order."""
     found: list[str] = []
     inner = False  # whether a step before the last one is fitted: then those after it do not count
-    for frame in _frames("sklearn.pipeline"):
+    for frame in frames_of("sklearn.pipeline"):
         pipeline = frame.f_locals.get("self")
         if not isinstance(pipeline, Pipeline):
             continue
@@ -162,7 +153,7 @@ def refuse_copies() -> None:
     A row is in such a table several times, and k copies cost k times what the receipt would say. Where the estimator
     takes weights, bagging gives it all rows and their counts instead, which ``max_sample_weight`` bounds.
     """
-    for frame in _frames("sklearn.ensemble._bagging"):
+    for frame in frames_of("sklearn.ensemble._bagging"):
         if getattr(frame.f_locals.get("ensemble"), "bootstrap", False):
             raise ParameterError(
                 "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
@@ -175,17 +166,18 @@ def given_seed(random_state: Any) -> Any:
 
     Bagging sets one of 31 bits in each of its members, also where nobody gave it any: that would be no private noise.
     """
-    for frame in _frames("sklearn.ensemble._bagging"):
+    for frame in frames_of("sklearn.ensemble._bagging"):
         ensemble = frame.f_locals.get("ensemble")
         if ensemble is not None and ensemble.random_state is None:
             return None
     return random_state
 
 
-def _frames(module: str) -> Iterator[FrameType]:
+def frames_of(module: str) -> Iterator[FrameType]:
+    """Go through the calling frames of a module and of those below it."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_globals.get("__name__") == module:
+        if f"{frame.f_globals.get('__name__')}.".startswith(f"{module}."):
             yield frame
         frame = frame.f_back
 

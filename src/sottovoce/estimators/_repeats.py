@@ -9,18 +9,17 @@ processes: that is what a ledger is for.
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._warnings import warn_of_privacy
+from sottovoce.estimators._pipelines import frames_of
 from sottovoce.randomness import UNCOUNTED
 
 __all__ = ["fit_without_ledger"]
@@ -61,12 +60,9 @@ def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[None]:
 
 
 def _outermost_table(X: Any) -> Any:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("sklearn."):
-            given = frame.f_locals.get("X")
-            X = X if given is None else given
-        frame = frame.f_back
+    for frame in frames_of("sklearn"):
+        given = frame.f_locals.get("X")
+        X = X if given is None else given
     return X
 
 

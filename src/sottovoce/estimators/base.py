@@ -2,19 +2,20 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
+from sottovoce import _parameters as of_budget
 from sottovoce._numerics import Vector
-from sottovoce._parameters import Budgeted, attribute, estimator, parameter
+from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import whole_number
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
@@ -29,10 +30,10 @@ from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
-from sottovoce.privacy.unit import ROW_UNIT, checked_max_rows, is_of_persons, unit_of
+from sottovoce.privacy.unit import checked_max_rows, is_of_persons, unit_of
 from sottovoce.randomness import Streams
 
-__all__ = ["PlanT", "PrivateEstimator", "Run", "not_covered", "AroundModel", "DPTableEstimator"]
+__all__ = ["ADJACENCY", "MAX_ROWS", "N_PUBLIC", "AroundModel", "PlanT", "PrivateEstimator", "Run", "not_covered"]
 
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
 _OF_PERSONS: Final = "one person under several names in groups: m names cost m times epsilon, and more of delta"
@@ -72,13 +73,40 @@ class Run(Generic[PlanT]):
         return steps
 
 
+# parameters of whatever fits a table itself: models, scaler and pipeline
+ADJACENCY: Final[Any] = parameter(
+    '{"zero-out", "add-remove", "replace-one"}',
+    default="zero-out",
+    text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
+)
+N_PUBLIC: Final[Any] = parameter(
+    "int or None",
+    default=None,
+    text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
+)
+MAX_ROWS: Final[Any] = parameter(
+    "int or None",
+    default=None,
+    text="""Public number of rows that are used of one person, needed where `fit` is given ``groups``: the guarantee
+    is then for a person with all their rows. Of those who have more, so many are drawn at random. Small is less
+    noise, large uses more of the rows.""",
+)
+
+
 @estimator
-class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc]
     """Base of the estimators; constructor parameters are public facts and are never written by `fit`.
 
     Methods without an underscore that the user's guide does not name serve the search, model files and the check of
     receipts.
     """
+
+    epsilon: float | None = of_budget.EPSILON
+    delta: float | None = of_budget.DELTA
+    random_state: Any = of_budget.RANDOM_STATE
+    ledger: Any = of_budget.LEDGER
+    dataset: str | None = of_budget.DATASET
+    accept_delta: float | None = of_budget.ACCEPT_DELTA
 
     n_features_in_: int = attribute("int")
     feature_names_in_: NDArray[np.object_] = attribute(
@@ -164,16 +192,71 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
             charge.looking()
             yield Run(streams, charge, plan_for)
 
+    @property
+    def _column_names(self) -> list[str] | None:
+        """The names of the columns, for messages."""
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+
     def unit(self) -> str:
-        """Return whom the guarantee speaks of, in words."""
-        return ROW_UNIT
+        """Return whom the guarantee speaks of, in words: one row, or one person."""
+        return unit_of(getattr(self, "max_rows_per_group", None))
+
+    # of those with the parameters of a table
+
+    def neighbours(self: Any, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
+        """Return the adjacency and the public number of rows, checked."""
+        adjacency = Adjacency.parse(self.adjacency)
+        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
+            raise ParameterError(
+                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
+                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
+            )
+        if self.n_public is not None:
+            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
+        return adjacency, int(n_samples)
+
+    def check_groups(self: Any, X: Any, groups: Any) -> None:
+        """Refuse, from public facts, groups that are missing, too many, or that a table cannot be put in order by."""
+        given = groups is not None or (isinstance(X, UnreadTable) and X.groups is not None)
+        if not given and self.max_rows_per_group is None:
+            return
+        if self.max_rows_per_group is None:
+            raise ParameterError(
+                "max_rows_per_group is missing: with groups, noise is made for a person with the most rows that are "
+                "used of one. Give that public number; of those who have more, so many are drawn at random."
+            )
+        checked_max_rows(self.max_rows_per_group)
+        if not given:
+            raise ParameterError(
+                f"groups is missing: max_rows_per_group={self.max_rows_per_group!r} asks for a guarantee for persons. "
+                "Give fit the person of each row, groups=..., or leave max_rows_per_group None where each person has "
+                "one row."
+            )
+        refuse_unsorted(X)
+        if groups is not None:
+            refuse_shape("groups", X, groups)
+
+    def group_assumptions(self: Any) -> tuple[str, ...]:
+        """Return what a receipt says of persons and their rows."""
+        most = self.max_rows_per_group
+        if most is None:
+            return ()
+        return (
+            f"max_rows_per_group = {most} (of persons with more rows so many were drawn at random; rows without a "
+            "person were left out)",
+            "groups: rows of one person have one name there, and no two persons share one",
+        )
+
+    def public_sizes(self: Any, n_samples: int, n_features: int) -> str:
+        """Return what a receipt says of the public size of the table."""
+        given = "n_public" if self.n_public is not None else "n_samples"
+        return f"{given} = {n_samples}, n_features = {n_features} and their names"
 
     def _charged_as(self) -> dict[str, object]:
         return {}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         # a private model may differ between two fits on the same data, and is noise on a dozen rows
         tags.non_deterministic = self.random_state is None and self.epsilon != math.inf
         return tags
@@ -188,16 +271,34 @@ def _size_before_reading(X: Any) -> tuple[int, int] | None:
     return size if min(size) > 0 else None
 
 
-def _model_has(name: str) -> Callable[["AroundModel"], bool]:
-    def check(self: "AroundModel") -> bool:
+def _of_model(name: str, text: str) -> Any:
+    """Return a method that hands rows on to that of the model inside, there where the model has it."""
+
+    def has(self: "AroundModel") -> bool:
         getattr(self._prototype(), name)  # its AttributeError says what is missing
         return True
 
-    return check
+    def method(self: "AroundModel", X: Any) -> Vector:
+        found: Vector = getattr(self._model(), name)(self._before_model(X))
+        return found
+
+    method.__name__, method.__doc__ = name, text
+    return available_if(has)(method)
 
 
 class AroundModel(ABC):
-    """Predicts with a fitted model."""
+    """Sets the budget of a model, and predicts with it once it is fitted."""
+
+    _word: ClassVar[str]  # for what is around the model, in messages
+
+    def _refuse_own(self, part: Any, what: str, names: Sequence[str]) -> None:
+        """Refuse parameters of a part that are set here."""
+        for name in names:
+            if getattr(part, name) is not None:
+                raise ParameterError(
+                    f"{name} of the {what} must be None, because the {self._word} sets it; got "
+                    f"{getattr(part, name)!r}. Give {name} to {type(self).__name__}."
+                )
 
     @abstractmethod
     def _prototype(self) -> Any:
@@ -222,100 +323,10 @@ class AroundModel(ABC):
         predicted: NDArray[Any] = self._model().predict(self._before_model(X))
         return predicted
 
-    @available_if(_model_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Vector:
-        """Return the scores of the model inside; see its ``decision_function``."""
-        scores: Vector = self._model().decision_function(self._before_model(X))
-        return scores
-
-    @available_if(_model_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Vector:
-        """Return the probabilities of the model inside; see its ``predict_proba``."""
-        probabilities: Vector = self._model().predict_proba(self._before_model(X))
-        return probabilities
-
-    @available_if(_model_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Return the logarithms of `predict_proba`."""
-        logarithms: Vector = self._model().predict_log_proba(self._before_model(X))
-        return logarithms
+    decision_function = _of_model("decision_function", "Return the scores of the model inside; see its own.")
+    predict_proba = _of_model("predict_proba", "Return the probabilities of the model inside; see its own.")
+    predict_log_proba = _of_model("predict_log_proba", "Return the logarithms of `predict_proba`.")
 
     def score(self, X: Any, y: Any) -> float:
         """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
         return float(self._model().score(self._before_model(X), y))
-
-
-@estimator
-class DPTableEstimator(PrivateEstimator[PlanT]):
-    """Base of models, scaler and pipeline: adjacency, public size and unit."""
-
-    adjacency: str = parameter(
-        '{"zero-out", "add-remove", "replace-one"}',
-        default="zero-out",
-        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
-    )
-    n_public: int | None = parameter(
-        "int or None",
-        default=None,
-        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
-    )
-    max_rows_per_group: int | None = parameter(
-        "int or None",
-        default=None,
-        text="""Public number of rows that are used of one person, needed where `fit` is given ``groups``: the guarantee
-        is then for a person with all their rows. Of those who have more, so many are drawn at random. Small is less
-        noise, large uses more of the rows.""",
-    )
-
-    def neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
-        """Return the adjacency and the public number of rows, checked."""
-        adjacency = Adjacency.parse(self.adjacency)
-        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
-            raise ParameterError(
-                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
-                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
-            )
-        if self.n_public is not None:
-            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
-        return adjacency, int(n_samples)
-
-    def unit(self) -> str:
-        """Return whom the guarantee speaks of, in words: one row, or one person."""
-        return unit_of(self.max_rows_per_group)
-
-    def check_groups(self, X: Any, groups: Any) -> None:
-        """Refuse, from public facts, groups that are missing, too many, or that a table cannot be put in order by."""
-        given = groups is not None or (isinstance(X, UnreadTable) and X.groups is not None)
-        if not given and self.max_rows_per_group is None:
-            return
-        if self.max_rows_per_group is None:
-            raise ParameterError(
-                "max_rows_per_group is missing: with groups, noise is made for a person with the most rows that are "
-                "used of one. Give that public number; of those who have more, so many are drawn at random."
-            )
-        checked_max_rows(self.max_rows_per_group)
-        if not given:
-            raise ParameterError(
-                f"groups is missing: max_rows_per_group={self.max_rows_per_group!r} asks for a guarantee for persons. "
-                "Give fit the person of each row, groups=..., or leave max_rows_per_group None where each person has "
-                "one row."
-            )
-        refuse_unsorted(X)
-        if groups is not None:
-            refuse_shape("groups", X, groups)
-
-    def group_assumptions(self) -> tuple[str, ...]:
-        """Return what a receipt says of persons and their rows."""
-        most = self.max_rows_per_group
-        if most is None:
-            return ()
-        return (
-            f"max_rows_per_group = {most} (of persons with more rows so many were drawn at random; rows without a "
-            "person were left out)",
-            "groups: rows of one person have one name there, and no two persons share one",
-        )
-
-    def public_sizes(self, n_samples: int, n_features: int) -> str:
-        """Return what a receipt says of the public size of the table."""
-        given = "n_public" if self.n_public is not None else "n_samples"
-        return f"{given} = {n_samples}, n_features = {n_features} and their names"

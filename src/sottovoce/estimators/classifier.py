@@ -27,9 +27,9 @@ from sottovoce.estimators.plain import behind_its_cut, one_vs_rest, plain_classi
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import accuracy, comparable, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.losses import Logistic, Loss
+from sottovoce.losses import Logistic
 
-__all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "LogisticClassifier", "are_places"]
+__all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "are_places"]
 
 # Names in receipts: the scores of such a model are logarithms of odds of all classes together.
 JOINT_SOLVERS: Final = (MultinomialPlan.solver, NonPrivateMultinomialPlan.solver)
@@ -119,7 +119,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
     def _targets(self, *, joint: bool) -> Targets:
         return JointClasses() if joint else OneAgainstRest(_n_models(self.classes_))
 
-    def assumptions(self) -> tuple[str, ...]:
+    def _label_assumptions(self) -> tuple[str, ...]:
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
         names = self.class_names()
         places = f" (labels came as places in it, 0 to {len(names) - 1})" if are_places(self.classes_, names) else ""
@@ -219,21 +219,10 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         ``fit`` trains without privacy.
         """
         check_is_fitted(self)
-        return plain_classifier(LinearSVC, self)
-
-
-@estimator
-class LogisticClassifier(DPLinearClassifier):
-    """Base of the classifiers with the logistic loss, whose scores are logarithms of odds."""
-
-    @behind_its_cut
-    def to_sklearn(self) -> Any:
-        check_is_fitted(self)
+        if not isinstance(self._loss, Logistic):
+            return plain_classifier(LinearSVC, self)
         jointly = len(self.classes_) == 2 or self.guarantee_.parameters["solver"] in JOINT_SOLVERS
         return (plain_classifier if jointly else one_vs_rest)(LogisticRegression, self)
-
-    def _make_loss(self) -> Loss:
-        return Logistic()
 
     @where_the_rows_are
     def predict_proba(self, X: Any) -> Vector:

@@ -1,6 +1,6 @@
 """The estimators on the l1 ball: bounds on entries in place of norms, a radius in place of a penalty."""
 
-from typing import Any, ClassVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,112 +16,104 @@ from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
-from sottovoce.estimators.classifier import LogisticClassifier
-from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.linear import Bound
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Squared
 
-__all__ = ["DPBallEstimator", "DPLasso", "DPSparseLogisticRegression"]
+__all__ = ["DPLasso", "DPSparseLogisticRegression"]
 
 
-@estimator
-class DPBallEstimator(DPLinearEstimator):
-    """Base of the estimators that train by Frank-Wolfe on the l1 ball."""
+DATA_BOUND: Final[Any] = parameter(
+    "float, in [1e-50, 1e50]",
+    default=None,
+    text="""Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
+    training. Columns of very different units should be scaled by public factors first.""",
+)
+RADIUS: Final[Any] = parameter(
+    "float, in [1e-50, 1e50]",
+    default=None,
+    text="""Bound on the l1 norm of the coefficients of a model, in the unit of y (none for classes) divided by that
+    of X.""",
+)
+CONSTRAINT: Final[Any] = parameter(
+    '{"l1", "nonnegative", "simplex"}',
+    default="l1",
+    text="""What coefficients may be. ``"l1"``: the sum of their absolute values is at most ``radius``.
+    ``"nonnegative"``: none is below 0 besides. ``"simplex"``: none is below 0 and their sum is ``radius``, as in a
+    mixture of the columns; with ``fit_intercept=False``.""",
+)
+N_STEPS: Final[Any] = parameter(
+    "int or None",
+    default=None,
+    text="""Number of steps of each model; more cost more noise each. None follows a measured rule from public
+    facts.""",
+)
+FIT_INTERCEPT: Final[Any] = parameter(
+    default=True, text="Add a column of the value ``data_bound``. Its weight counts in the norm."
+)
+MAX_ITER: Final[Any] = parameter(
+    default=10_000, text="Cap on the steps of a run with ``epsilon=inf``, which follows projected gradients."
+)
+TOL: Final[Any] = parameter(default=1e-6, text="Relative Frank-Wolfe gap at which a run with ``epsilon=inf`` stops.")
+STEPS_TEXT: Final = "Steps of each model; follows from public facts."
 
-    data_bound: float | None = parameter(
-        "float, in [1e-50, 1e50]",
-        default=None,
-        text="""Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
-        training. Columns of very different units should be scaled by public factors first.""",
-    )
-    radius: float | None = parameter(
-        "float, in [1e-50, 1e50]",
-        default=None,
-        text="""Bound on the l1 norm of the coefficients of a model, in the unit of y (none for classes) divided by that
-        of X.""",
-    )
-    constraint: str = parameter(
-        '{"l1", "nonnegative", "simplex"}',
-        default="l1",
-        text="""What coefficients may be. ``"l1"``: the sum of their absolute values is at most ``radius``.
-        ``"nonnegative"``: none is below 0 besides. ``"simplex"``: none is below 0 and their sum is ``radius``, as in a
-        mixture of the columns; with ``fit_intercept=False``.""",
-    )
-    n_steps: int | None = parameter(
-        "int or None",
-        default=None,
-        text="""Number of steps of each model; more cost more noise each. None follows a measured rule from public
-        facts.""",
-    )
-    fit_intercept: bool = parameter(
-        default=True, text="Add a column of the value ``data_bound``. Its weight counts in the norm."
-    )
-    max_iter: int = parameter(
-        default=10_000, text="Cap on the steps of a run with ``epsilon=inf``, which follows projected gradients."
-    )
-    tol: float = parameter(default=1e-6, text="Relative Frank-Wolfe gap at which a run with ``epsilon=inf`` stops.")
 
-    n_iter_: int = attribute(text="Steps of each model; follows from public facts.")
+class Ball(Bound):
+    """A bound on entries, and a radius in place of a penalty; trained by Frank-Wolfe."""
 
-    _bound: ClassVar = ("data_bound", "entries beyond were clipped to it")
+    rows = ("data_bound", "entries beyond were clipped to it")
 
-    def _entry(self) -> float:
-        return magnitude(
-            "data_bound", self.data_bound,
-            remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
-            "Larger entries are clipped to it.",
-        )  # fmt: skip
+    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
+        return 0.0, 1.0 if model.fit_intercept else 0.0
 
-    def _target_unit(self) -> float:
-        return 1.0
-
-    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
-        return 0.0, 1.0 if self.fit_intercept else 0.0
-
-    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        bound = self._entry()
+    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        bound = _entry(model)
         radius = magnitude(
-            "radius", self.radius,
+            "radius", model.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
-        if self.n_steps is not None:
-            whole_number("n_steps", self.n_steps, at_least=1, at_most=1_000_000)
-        choice("constraint", self.constraint, SETS)
-        if self.constraint == Simplex.name and self.fit_intercept:
+        if model.n_steps is not None:
+            whole_number("n_steps", model.n_steps, at_least=1, at_most=1_000_000)
+        choice("constraint", model.constraint, SETS)
+        if model.constraint == Simplex.name and model.fit_intercept:
             raise ParameterError(
                 "constraint='simplex' fixes the sum of the coefficients, in which an intercept has no part: give "
                 "fit_intercept=False."
             )
-        scaled = radius * bound / self._target_unit()
+        scaled = radius * bound / model._label_unit()
         if facts.is_private:
-            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=self.n_steps, constraint=self.constraint)
-        return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=self.constraint)
+            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=model.n_steps, constraint=model.constraint)
+        return ProjectedGradientPlan(
+            facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=model.constraint
+        )
 
-    def _check_table(self, X: Any, plan: Plan) -> None:
+    def check_table(self, model: Any, X: Any, plan: Plan) -> None:
         if isinstance(X, OutsideTable):
             raise ParameterError(
-                f"{type(self).__name__} takes columns one by one, which a table read in blocks, from disk or on "
+                f"{type(model).__name__} takes columns one by one, which a table read in blocks, from disk or on "
                 "a cluster, does not offer. Convert a table on disk once with its method to_npy, and give the memory "
                 "map that it returns."
             )
 
-    def _penalty(self, plan: Plan) -> dict[str, object]:
-        kind = {} if self.constraint == L1Ball.name else {"constraint": self.constraint}
-        return {"radius": encode(self.radius), **kind, "fit_intercept": bool(self.fit_intercept)}
+    def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
+        kind = {} if model.constraint == L1Ball.name else {"constraint": model.constraint}
+        return {"radius": encode(model.radius), **kind, "fit_intercept": bool(model.fit_intercept)}
 
-    def _scaling(self, plan: Plan, norm: float | None) -> Change:
-        names = self._column_names
-        return BoundEntries(self._entry(), plan.intercept, None if names is None else tuple(names))
+    def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
+        names = model._column_names
+        return BoundEntries(_entry(model), plan.intercept, None if names is None else tuple(names))
 
-    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        unit = self._target_unit()
-        coef = weights[:, : plan.n_features] * (unit / self._entry())
+    def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        unit = model._label_unit()
+        coef = weights[:, : plan.n_features] * (unit / _entry(model))
         return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))
 
 
 @estimator
-class DPLasso(DPBallEstimator, DPLinearRegressor):
+class DPLasso(DPLinearRegressor):
     r"""Least squares with few coefficients, with differential privacy.
 
     Minimises :math:`\frac1n \sum_i \frac12 (y_i - x_i^\top w - b)^2` over
@@ -157,18 +149,27 @@ class DPLasso(DPBallEstimator, DPLinearRegressor):
     1.0
     """
 
-    def _target_unit(self) -> float:
+    data_bound: float | None = DATA_BOUND
+    radius: float | None = RADIUS
+    constraint: str = CONSTRAINT
+    n_steps: int | None = N_STEPS
+    fit_intercept: bool = FIT_INTERCEPT
+    max_iter: int = MAX_ITER
+    tol: float = TOL
+
+    n_iter_: int = attribute(text=STEPS_TEXT)
+
+    _loss, _bound = Squared(), Ball()
+
+    def _label_unit(self) -> float:
         return super()._label_bound()
 
     def _label_bound(self) -> float:
         return 1.0
 
-    def _label_unit(self) -> float:
-        return self._target_unit()
-
 
 @estimator
-class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
+class DPSparseLogisticRegression(DPLinearClassifier):
     r"""Logistic regression with few coefficients, with differential privacy.
 
     Minimises, over labels -1 and +1, :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)})` over
@@ -201,3 +202,23 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
     >>> model.guarantee_.epsilon
     1.0
     """
+
+    data_bound: float | None = DATA_BOUND
+    radius: float | None = RADIUS
+    constraint: str = CONSTRAINT
+    n_steps: int | None = N_STEPS
+    fit_intercept: bool = FIT_INTERCEPT
+    max_iter: int = MAX_ITER
+    tol: float = TOL
+
+    n_iter_: int = attribute(text=STEPS_TEXT)
+
+    _loss, _bound = Logistic(), Ball()
+
+
+def _entry(model: Any) -> float:
+    return magnitude(
+        "data_bound", model.data_bound,
+        remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
+        "Larger entries are clipped to it.",
+    )  # fmt: skip

@@ -1,10 +1,11 @@
 """What the linear estimators share: checks of public facts, the fit, the receipt, scores of rows."""
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import DPTableEstimator, Run, not_covered
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
@@ -40,7 +41,7 @@ from sottovoce.estimators.reading import (
     numbers,
     products,
     refuse_copy_of_map,
-)
+)  # fmt: skip
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -50,7 +51,7 @@ from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose
 
-__all__ = ["DPLinearEstimator"]
+__all__ = ["Bound", "DPLinearEstimator"]
 
 _ON_CLUSTER: Final = (
     "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each row "
@@ -59,9 +60,56 @@ _ON_CLUSTER: Final = (
 _MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
 
 
+class Bound(ABC):
+    """How rows and weights are bounded. Its methods are given the estimator, whose parameters say by how much.
+
+    It is a part of an estimator and no base: bases for labels and for bounds would meet again in every model.
+    """
+
+    rows: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
+
+    @abstractmethod
+    def check_table(self, model: Any, X: Any, plan: Plan) -> None:
+        """Refuse a table on which the plan cannot be followed."""
+
+    @abstractmethod
+    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
+        """Return the L2 penalty and the value of the intercept's column, or 0, in units of the bound on a row."""
+
+    @abstractmethod
+    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
+
+    @abstractmethod
+    def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
+        """Return what the receipt says of the penalty or constraint."""
+
+    @abstractmethod
+    def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
+        """Return what cuts measured rows to their bound; ``norm`` is the released one, where none is public."""
+
+    @abstractmethod
+    def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
+
+    def releases_norm(self, model: Any) -> bool:
+        """Return whether there is no public bound on the norm of a row."""
+        return False
+
+    def weight_bound(self, model: Any) -> float | None:
+        """Return the public bound on the weight of a row, or None where rows have none."""
+        return None
+
+    def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:  # noqa: B027
+        """Set the weights of the rows over their bound, where they have any."""
+
+    def weight_assumptions(self, model: Any) -> tuple[str, ...]:
+        """Return what a receipt says of the weights of rows."""
+        return ()
+
+
 @estimator
-class DPLinearEstimator(DPTableEstimator[Plan]):
-    """Base of the linear estimators: one subclass says what labels are, another one how the weights are bounded."""
+class DPLinearEstimator(PrivateEstimator[Plan]):
+    """Base of the linear estimators: subclasses say what labels are, a `Bound` how rows and weights are bounded."""
 
     fit_intercept: bool = parameter("bool", default=True, text="Add a constant column.")
     max_iter: int = parameter("int", default=10_000, text="Cap on the epochs of a run with ``epsilon=inf``.")
@@ -69,6 +117,9 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         "float", default=1e-7, text="Relative duality gap at which a run with ``epsilon=inf`` stops."
     )
     verbose: int = parameter("int", default=0, text="1 shows a progress bar on stderr.")
+    adjacency: str = ADJACENCY
+    n_public: int | None = N_PUBLIC
+    max_rows_per_group: int | None = MAX_ROWS
 
     coef_: Vector = attribute("ndarray")
     intercept_: Any = attribute("float or ndarray")
@@ -79,16 +130,20 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         "folded into. None cuts nothing.",
     )
 
-    # --- what the labels are: `DPLinearRegressor`, `DPLinearClassifier` and their subclasses
+    _loss: ClassVar[Loss]
+    _bound: ClassVar[Bound]
 
-    @abstractmethod
-    def _make_loss(self) -> Loss: ...
+    # --- what the labels are: `DPLinearRegressor`, `DPLinearClassifier`
 
     def _label_bound(self) -> float | None:
         return None
 
+    def _label_unit(self) -> float:
+        """Return what a label of size 1 means in the unit of y."""
+        return 1.0
+
     @abstractmethod
-    def assumptions(self) -> tuple[str, ...]:
+    def _label_assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the public facts about the labels."""
 
     def shared_budget(self, solver: str) -> tuple[str, ...]:
@@ -107,49 +162,25 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
     def _targets(self, *, joint: bool) -> Targets:
         """Return what each binary model is trained on, or the ``joint`` one of all classes."""
 
-    def _weight_bound(self) -> float | None:
-        """Return the public bound on the weight of a row, or None where rows have none."""
-        return None
+    # --- how rows and weights are bounded
 
-    def _weigh(self, holder: Holder, sample_weight: Any) -> None:
-        """Set the weights of the rows over their bound, where they have any."""
-
-    # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
-
-    _bound: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
-
-    @abstractmethod
-    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
-        """Return the L2 penalty and the value of the intercept's column, or 0, in units of the bound on a row."""
-
-    @abstractmethod
-    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
-
-    @abstractmethod
-    def _penalty(self, plan: Plan) -> dict[str, object]:
-        """Return what the receipt says of the penalty or constraint."""
-
-    @abstractmethod
-    def _scaling(self, plan: Plan, norm: float | None) -> Change:
-        """Return what cuts measured rows to their bound; ``norm`` is the released one, where none is public."""
-
-    @property
-    def _column_names(self) -> list[str] | None:
-        """The names of the columns, for messages."""
-        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-
-    def _releases_norm(self) -> bool:
-        """Return whether there is no public bound on the norm of a row."""
-        return False
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the public facts about labels and weights of rows."""
+        return *self._label_assumptions(), *self._bound.weight_assumptions(self)
 
     def _public_bound(self) -> tuple[str, ...]:
         """Return what a receipt says of the public bound on the rows."""
-        name, beyond = self._bound
-        return (f"{name} = {encode(getattr(self, name))} ({beyond})",)
+        name, beyond = self._bound.rows
+        return () if self._bound.releases_norm(self) else (f"{name} = {encode(getattr(self, name))} ({beyond})",)
 
-    @abstractmethod
+    def _penalty(self, plan: Plan) -> dict[str, object]:
+        return self._bound.penalty(self, plan)
+
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
+        return self._bound.unscaled(self, plan, weights)
+
+    def _check_table(self, X: Any, plan: Plan) -> None:
+        self._bound.check_table(self, X, plan)
 
     # --- the same for all
 
@@ -163,38 +194,15 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             refuse_large_delta(delta, n_samples, self.accept_delta)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        alpha, constant = self._alpha_and_constant(n_samples, private=private)
+        alpha, constant = self._bound.alpha_and_constant(self, n_samples, private=private)
         facts = TrainingFacts(
-            loss=self._make_loss(),
-            n_samples=n_samples,
-            n_features=int(n_features),
-            n_models=n_models,
-            alpha=alpha,
-            constant=constant,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            label_bound=self._label_bound(),
-            weight_bound=self._weight_bound(),
-            max_rows_per_group=self.max_rows_per_group,
-            releases_norm=self._releases_norm(),
-        )
+            loss=self._loss, n_samples=n_samples, n_features=int(n_features), n_models=n_models, alpha=alpha,
+            constant=constant, epsilon=epsilon, delta=delta, adjacency=adjacency, label_bound=self._label_bound(),
+            weight_bound=self._bound.weight_bound(self), max_rows_per_group=self.max_rows_per_group,
+            releases_norm=self._bound.releases_norm(self),
+        )  # fmt: skip
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
-        return self._make_plan(facts, tol=tol, max_iter=max_iter)
-
-    def _check_table(self, X: Any, plan: Plan) -> None:
-        if isinstance(X, RemoteTable) and not plan.in_order:
-            raise ParameterError(
-                f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
-                "Use solver='scd' with a finite epsilon, or, for the losses that they are for, 'newton', "
-                "'multinomial-scd', 'refinement' or 'adassp'."
-            )
-        if isinstance(X, StreamedTable) and not plan.in_order:
-            raise ParameterError(
-                f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
-                "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
-                "the memory map that it returns serves every solver."
-            )
+        return self._bound.make_plan(self, facts, tol=tol, max_iter=max_iter)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -246,7 +254,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             with team() as threads, holding(self, X, y, threads) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
                 self._read_labels(holder)
-                self._weigh(holder, sample_weight)
+                self._bound.weigh(self, holder, sample_weight)
                 plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
                 self._check_table(X, plan)
                 solution = self._train(holder, persons, plan, run)
@@ -280,7 +288,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 assert isinstance(holder, LocalHolder)
                 holder = LocalHolder(holder.part.at(places, starts if plan.neighbours.rows > 1 else None))
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))
-            driven = drive(lambda: plan.asks(lambda norm: self._scaling(plan, norm)), holder, run.streams, progress)
+            driven = drive(lambda: plan.asks(partial(self._bound.scaling, self, plan)), holder, run.streams, progress)
         run.charge.commit(driven.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = driven.result.n_steps
@@ -290,7 +298,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         return driven.result
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
+        self.coef_, self.intercept_ = self._bound.unscaled(self, plan, solution.weights)
 
     def within_bounds(self, X: Any) -> Any:
         """Return rows with their columns cut to ``column_bounds_``: each entry by itself.
@@ -357,6 +365,11 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             proof=plan.proof,
             charge=charge,
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     @abstractmethod
     def to_sklearn(self) -> Any:

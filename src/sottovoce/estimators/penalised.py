@@ -1,213 +1,322 @@
 """The estimators with an L2 penalty: a bound on the norm of a row, weights of rows, and a choice of solvers."""
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Final, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._entries import entries, numbers_of
 from sottovoce._numerics import Vector
-from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._parameters import parameter
 from sottovoce._plain_data import encode
-from sottovoce._validation import magnitude
+from sottovoce._shown import quoted
+from sottovoce._validation import magnitude, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.labels import WeighRows
 from sottovoce.central.data.lengths import ScaleRows
 from sottovoce.central.data.operation import Change
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
-from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators._solvers import automatic_alpha, make_plan
+from sottovoce.estimators.linear import Bound, DPLinearEstimator
 from sottovoce.estimators.reading import refuse_shape
-from sottovoce.estimators.weights import checked_sample_weights, largest_weight, weight_of_one
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
+__all__ = [
+    "ALPHA", "DATA_NORM", "FIT_INTERCEPT", "INTERCEPT_SCALING", "MAX_SAMPLE_WEIGHT", "NORM_TEXT", "PASSES_TEXT",
+    "Penalised", "checked_sample_weights", "is_auto", "fit_with_weights", "options_parameter", "solver_parameter",
+]  # fmt: skip
+
+_LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
+_NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
+E = TypeVar("E", bound=DPLinearEstimator)
+
+# what these estimators take and leave, each declared once
+DATA_NORM: Final[Any] = parameter(
+    'float in [1e-50, 1e50] or "auto"',
+    default="auto",
+    text="""Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in
+    training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2: give a number
+    where one is known. Without privacy (``epsilon=inf``) it is the largest norm. See
+    ``docs/guide/data_norm.md``.""",
+)
+ALPHA: Final[Any] = parameter(
+    'float in [1e-50, 1e50] or "auto"',
+    default=1e-5,
+    text="""Strength of the L2 penalty for rows in units of ``data_norm``, or of the private bound that most rows
+    keep where that is less than half of it. ``"auto"`` follows the public number of rows: 1 / (2 n), at most 1e-3
+    and, with a finite epsilon, at least 1e-5.""",
+)
+FIT_INTERCEPT: Final[Any] = parameter(
+    default=True, text="Add a constant column. Its weight is penalised like the others, as in liblinear."
+)
+INTERCEPT_SCALING: Final[Any] = parameter(
+    "float, in [1e-50, 1e50]",
+    default=0.2,
+    text="""Value of the constant column in units of ``data_norm``. Larger ones learn a large intercept faster and
+    cost noise in every weight.""",
+)
+MAX_SAMPLE_WEIGHT: Final[Any] = parameter(
+    "float in [1e-6, 1e6] or None",
+    default=None,
+    text="""Public bound on the ``sample_weight`` of a row, needed where `fit` is given any. Weights are clipped to
+    [0, max_sample_weight]. They need ``solver="scd"``, which ``"auto"`` then takes. Clip and noise are for a row of
+    the largest weight: choose the bound no larger than weights are.""",
+)
+NORM_TEXT: Final = "The bound that rows were shortened to: the public one, or a released one."
+PASSES_TEXT: Final = "Passes over the data of each model; follows from public facts and noisy releases only."
 
 
-def solver_text(own: str) -> str:
-    """Return the text of the parameter ``solver``: what an estimator's own solvers are, then the others."""
-    return f"""{own} For comparison: ``"sgd"``: DP-SGD; or a solver object, such as those of
+def solver_parameter(own: str) -> Any:
+    """Return the parameter ``solver``; its text is what an estimator's own solvers are, then the others."""
+    text = f"""{own} For comparison: ``"sgd"``: DP-SGD; or a solver object, such as those of
     `sottovoce.papers.dp_scd`. Where each wins: ``docs/guide/solvers.md``."""
+    return parameter("str or solver object", default="auto", text=text)
 
 
-def options_text(own: str) -> str:
-    """Return the text of the parameter ``solver_options``, with those of an estimator's own solver."""
-    return f"""Public parameters of the solver: ``n_passes`` and ``calibration_share`` for ``"scd"`` and ``"newton"``;
+def options_parameter(own: str) -> Any:
+    """Return the parameter ``solver_options``, with those of an estimator's own solver."""
+    text = f"""Public parameters of the solver: ``n_passes`` and ``calibration_share`` for ``"scd"`` and ``"newton"``;
     ``proved`` (True takes clip, momentum and passes of the utility theorem) for ``"scd"``; ``batch_size``, ``epochs``,
     ``clipping_norm`` and ``learning_rate`` for ``"sgd"``; {own}. None follows measured rules, and is what goes with a
     solver object."""
+    return parameter("dict or None", default=None, text=text)
 
 
-@estimator
-class DPPenalisedEstimator(DPLinearEstimator):
-    """Base of the estimators with an L2 penalty."""
+@whole_fit
+def fit_with_weights(self: E, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> E:
+    """Train on X and y.
 
-    data_norm: float | str | None = parameter(
-        'float in [1e-50, 1e50] or "auto"',
-        default="auto",
-        text="""Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in
-        training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2: give a number
-        where one is known. Without privacy (``epsilon=inf``) it is the largest norm. See
-        ``docs/guide/data_norm.md``.""",
-    )
-    alpha: float | str = parameter(
-        'float in [1e-50, 1e50] or "auto"',
-        default=1e-4,
-        text="""Strength of the L2 penalty for rows in units of ``data_norm``, or of the private bound that most rows
-        keep where that is less than half of it. ``"auto"`` follows the public number of rows: 1 / (2 n), at most 1e-3
-        and, with a finite epsilon, at least 1e-5.""",
-    )
-    fit_intercept: bool = parameter(
-        default=True, text="Add a constant column. Its weight is penalised like the others, as in liblinear."
-    )
-    intercept_scaling: float = parameter(
-        "float, in [1e-50, 1e50]",
-        default=0.2,
-        text="""Value of the constant column in units of ``data_norm``. Larger ones learn a large intercept faster and
-        cost noise in every weight.""",
-    )
-    max_sample_weight: float | None = parameter(
-        "float in [1e-6, 1e6] or None",
-        default=None,
-        text="""Public bound on the ``sample_weight`` of a row, needed where `fit` is given any. Weights are clipped to
-        [0, max_sample_weight]. They need ``solver="scd"``, which ``"auto"`` then takes. Clip and noise are for a row of
-        the largest weight: choose the bound no larger than weights are.""",
-    )
-    solver: Any = parameter("str or solver object", default="auto", text=solver_text(""))
-    solver_options: Any = parameter("dict or None", default=None, text=options_text(""))
+    Parameters
+    ----------
+    X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
+        Private. float32 and float64 are used as they are, without a copy. The last two need a solver that visits
+        rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``.
+    y : array of shape (n_samples,)
+        Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
+        ParquetTable that names its target, and must be for a DaskTable.
+    sample_weight : array of shape (n_samples,) or None, default None
+        Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
+        for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
+    groups : array of shape (n_samples,) or None, default None
+        Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+        person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
 
-    data_norm_: float = attribute("float", "The bound that rows were shortened to: the public one, or a released one.")
-    n_iter_: int = attribute(
-        text="Passes over the data of each model; follows from public facts and noisy releases only."
-    )
+    Returns
+    -------
+    self
 
-    _bound: ClassVar = ("data_norm", "longer rows were shortened to it")
+    Raises
+    ------
+    ParameterError
+        Before any work: a parameter is missing, out of range or does not fit another one.
+    DataError
+        Before any noise is drawn: NaN or infinity in X, y or sample_weight, a label outside ``classes``, one class
+        only.
+    """
+    if sample_weight is not None:
+        if getattr(self, "max_sample_weight", None) is None:
+            raise ParameterError(
+                "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
+                "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
+            )
+        refuse_shape("sample_weight", X, sample_weight)
+    return self._fit(X, y, sample_weight, groups)
 
-    @whole_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Train on X and y.
 
-        Parameters
-        ----------
-        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
-            Private. float32 and float64 are used as they are, without a copy. The last two need a solver that visits
-            rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``.
-        y : array of shape (n_samples,)
-            Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
-            ParquetTable that names its target, and must be for a DaskTable.
-        sample_weight : array of shape (n_samples,) or None, default None
-            Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
-            for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
-        groups : array of shape (n_samples,) or None, default None
-            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
-            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
+class Penalised(Bound):
+    """A bound on the norm of a row, an L2 penalty, weights of rows, and a choice of solvers."""
 
-        Returns
-        -------
-        self
+    rows = ("data_norm", "longer rows were shortened to it")
 
-        Raises
-        ------
-        ParameterError
-            Before any work: a parameter is missing, out of range or does not fit another one.
-        DataError
-            Before any noise is drawn: NaN or infinity in X, y or sample_weight, a label outside ``classes``, one class
-            only.
-        """
-        if sample_weight is not None:
-            if self.max_sample_weight is None:
-                raise ParameterError(
-                    "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
-                    "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
-                )
-            refuse_shape("sample_weight", X, sample_weight)
-        return self._fit(X, y, sample_weight, groups)
+    def check_table(self, model: Any, X: Any, plan: Plan) -> None:
+        if isinstance(X, RemoteTable) and not plan.in_order:
+            raise ParameterError(
+                f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
+                "Use solver='scd' with a finite epsilon, or, for the losses that they are for, 'newton', "
+                "'multinomial-scd', 'refinement' or 'adassp'."
+            )
+        if isinstance(X, StreamedTable) and not plan.in_order:
+            raise ParameterError(
+                f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
+                "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
+                "the memory map that it returns serves every solver."
+            )
 
-    def _class_weights(self) -> Mapping[Any, float] | None:
-        return None
+    def releases_norm(self, model: Any) -> bool:
+        return is_auto(model.data_norm)
 
-    def _shares_of_classes(self) -> tuple[float, ...] | None:
-        """Return the weight of each class over the largest, or None where classes have none."""
-        return None
-
-    def _weight_bound(self) -> float | None:
-        return largest_weight(self._class_weights(), self.max_sample_weight)
-
-    def _weigh(self, holder: Holder, sample_weight: Any) -> None:
-        shares, constant = self._shares_of_classes(), None
-        if self.max_sample_weight is None:
-            constant = 1.0
-        elif sample_weight is None:
-            constant = weight_of_one(self.max_sample_weight)
-        else:
-            assert isinstance(holder, LocalHolder)
-            given = checked_sample_weights(sample_weight, holder.n_samples, self.max_sample_weight)
-            holder.part.memory.set(WEIGHT, given)
-        if shares is not None or self.max_sample_weight is not None:
-            holder.ask(WeighRows(constant, shares))
-
-    def assumptions(self) -> tuple[str, ...]:
-        return *super().assumptions(), *self._weight_assumptions()  # type: ignore[safe-super]
-
-    def _weight_assumptions(self) -> tuple[str, ...]:
-        most = self._weight_bound()
-        if most is None:
-            return ()
-        clipped = (
-            "max_sample_weight = "
-            f"{encode(self.max_sample_weight)} (weights were clipped to [0, {encode(self.max_sample_weight)}]; where "
-            "none were given each row has 1)",
-        )
-        return (
-            *(clipped if self.max_sample_weight is not None else ()),
-            f"no row has more than the weight {most!r}: clip and noise are made for such a row, so against what a row "
-            f"of weight 1 adds the noise is about {most:g} times what it is without weights",
-        )
-
-    def _releases_norm(self) -> bool:
-        return isinstance(self.data_norm, str) and self.data_norm == "auto"
-
-    def _public_bound(self) -> tuple[str, ...]:
-        return () if self._releases_norm() else super()._public_bound()
-
-    def _given_norm(self) -> float:
+    def given_norm(self, model: Any) -> float:
         return magnitude(
-            "data_norm", self.data_norm,
+            "data_norm", model.data_norm,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it. Or give 'auto', which releases a bound with noise.",
         )  # fmt: skip
 
-    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
-        if not self._releases_norm():
-            self._given_norm()
+    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
+        if not self.releases_norm(model):
+            self.given_norm(model)
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
-        alpha = automatic if self._has_auto_alpha else magnitude("alpha", self.alpha, remedy=remedy)
-        return alpha, magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
+        alpha = automatic if is_auto(model.alpha) else magnitude("alpha", model.alpha, remedy=remedy)
+        return alpha, magnitude("intercept_scaling", model.intercept_scaling) if model.fit_intercept else 0.0
 
-    def searched_solver(self, n_models: int) -> str:
-        """Return what a search takes for ``solver="auto"``: the accelerated solver, whatever n and the budget are."""
-        return "scd" if self._weight_bound() is not None else accelerated_solver(self._make_loss(), n_models)
+    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        return make_plan(model.solver, facts, model.solver_options, tol=tol, max_iter=max_iter)
 
-    @property
-    def _has_auto_alpha(self) -> bool:
-        return isinstance(self.alpha, str) and self.alpha == "auto"
-
-    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        return make_plan(self.solver, facts, self.solver_options, tol=tol, max_iter=max_iter)
-
-    def _penalty(self, plan: Plan) -> dict[str, object]:
+    def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
         return {
             "alpha": plan.alpha,
-            **({"alpha chosen by auto from": "the number of rows"} if self._has_auto_alpha else {}),
+            **({"alpha chosen by auto from": "the number of rows"} if is_auto(model.alpha) else {}),
             "intercept_scaling": plan.intercept,
             **({} if plan.weight_bound is None else {"largest weight of a row": plan.weight_bound}),
         }
 
-    def _scaling(self, plan: Plan, norm: float | None) -> Change:
-        self.data_norm_ = self._given_norm() if norm is None else norm
-        return ScaleRows(self.data_norm_, plan.intercept)
+    def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
+        model.data_norm_ = self.given_norm(model) if norm is None else norm
+        return ScaleRows(model.data_norm_, plan.intercept)
 
-    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        return RowUnit(self.data_norm_, plan.intercept).to_user(weights)
+    def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        return RowUnit(model.data_norm_, plan.intercept).to_user(weights)
+
+    # --- weights: of classes, and of rows
+
+    def weight_bound(self, model: Any) -> float | None:
+        weights = getattr(model, "class_weight", None)
+        by_class = None if weights is None else checked_class_weights(weights, model.public_classes())
+        return largest_weight(by_class, model.max_sample_weight)
+
+    def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:
+        weights, constant = _weights_by_name(model), None
+        shares = None if weights is None else tuple(each / max(weights.values()) for each in weights.values())
+        if model.max_sample_weight is None:
+            constant = 1.0
+        elif sample_weight is None:
+            constant = weight_of_one(model.max_sample_weight)
+        else:
+            assert isinstance(holder, LocalHolder)
+            given = checked_sample_weights(sample_weight, holder.n_samples, model.max_sample_weight)
+            holder.part.memory.set(WEIGHT, given)
+        if shares is not None or model.max_sample_weight is not None:
+            holder.ask(WeighRows(constant, shares))
+
+    def weight_assumptions(self, model: Any) -> tuple[str, ...]:
+        said, weights, most = [], _weights_by_name(model), self.weight_bound(model)
+        if weights is not None:
+            listed = ", ".join(f"{quoted(name)}: {weight!r}" for name, weight in weights.items())
+            said.append(f"class_weight = {listed} (public, chosen without counting rows)")
+        if model.max_sample_weight is not None:
+            given = encode(model.max_sample_weight)
+            said.append(
+                f"max_sample_weight = {given} (weights were clipped to [0, {given}]; where none were given each row "
+                "has 1)"
+            )
+        if most is not None:
+            said.append(
+                f"no row has more than the weight {most!r}: clip and noise are made for such a row, so against what a "
+                f"row of weight 1 adds the noise is about {most:g} times what it is without weights"
+            )
+        return tuple(said)
+
+
+def is_auto(given: object) -> bool:
+    return isinstance(given, str) and given == "auto"
+
+
+def _weights_by_name(model: Any) -> dict[Any, float] | None:
+    """Return the weight of each class by its name in the public list, or None where classes have none."""
+    given = getattr(model, "class_weight", None)
+    return None if given is None else checked_class_weights(given, model.class_names())
+
+
+def checked_class_weights(given: object, classes: NDArray[Any] | None) -> dict[Any, float] | None:
+    """Return the weight of each class by its name, checked, in the order of ``classes`` where these are known.
+
+    Names are compared as the classes are written: ``"1"``, which is what a model file makes of a key 1, is the class 1.
+    Raises ParameterError if they are none, or not for just these classes.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "balanced":
+        raise ParameterError(
+            "class_weight='balanced' would count the rows of each class, which is a question about the data that costs "
+            "budget. Give public weights: class_weight={'no': 1.0, 'yes': 3.0}."
+        )
+    if not isinstance(given, Mapping) or not given:
+        raise ParameterError(f"class_weight must be a dict from classes to public weights, or None; got {given!r}.")
+    weights = {name: number(f"class_weight[{name!r}]", weight, at_least=0.0) for name, weight in given.items()}
+    if not _LEAST <= max(weights.values()) <= _MOST:
+        raise ParameterError(
+            f"the largest weight of class_weight must be within [{_LEAST:g}, {_MOST:g}]; got {dict(given)!r}."
+        )
+    if classes is None:
+        return weights
+    by_name = {_plain_name(name, classes): weight for name, weight in weights.items()}
+    names = [_plain_name(name, classes) for name in classes]
+    if len(by_name) != len(weights) or set(by_name) != set(names):
+        raise ParameterError(
+            f"class_weight must have one weight for each class, 1 where a class is to count as it is: the classes are "
+            f"{classes.tolist()!r}; got {dict(given)!r}."
+        )
+    return {name: by_name[key] for name, key in zip(classes.tolist(), names, strict=True)}
+
+
+def largest_weight(by_class: Mapping[Any, float] | None, max_sample_weight: object) -> float | None:
+    """Return the public bound on the weight of a row, the product of both; None where neither is given."""
+    if by_class is None and max_sample_weight is None:
+        return None
+    most = 1.0 if max_sample_weight is None else _checked_bound(max_sample_weight)
+    return most if by_class is None else most * max(by_class.values())
+
+
+def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object) -> Vector:
+    """Return private weights over their public bound: those beyond are clipped to it, negative ones to 0.
+
+    A refusal of those beyond would answer an exact question about them, for an analyst who chooses the bound. Raises
+    DataError if one of them is no finite number.
+    """
+    most = _checked_bound(max_sample_weight)
+    values = numbers_of(entries(given) if len(getattr(given, "shape", (0,))) == 1 else np.asarray(given))
+    if values.shape != (n_samples,):
+        raise DataError(f"sample_weight must hold one number for each of {n_samples} rows; got {values.shape}.")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        what = "NaN, or what is no number" if math.isnan(values[bad[0]]) else "infinity"
+        raise DataError(
+            f"Input sample_weight contains {what}: row {int(bad[0])} ({bad.size} row(s) in all). Replace missing "
+            "weights by a public constant before fit."
+        )
+    return without_negligible(np.clip(values, 0.0, most) / most)
+
+
+def weight_of_one(max_sample_weight: object) -> float:
+    """Return what a row of weight 1 has over the public bound."""
+    most = _checked_bound(max_sample_weight)
+    return min(1.0, most) / most
+
+
+def without_negligible(shares: Vector) -> Vector:
+    """Return the shares of the largest weight with those that are next to nothing made 0."""
+    return np.where(shares < _NEGLIGIBLE, 0.0, shares)
+
+
+def _checked_bound(given: object) -> float:
+    remedy = "It is a public bound on a row's weight; never compute it from the data. Larger weights are clipped to it."
+    return number("max_sample_weight", given, at_least=_LEAST, at_most=_MOST, remedy=remedy)
+
+
+def _plain_name(name: Any, classes: NDArray[Any]) -> object:
+    """Return a class or a key as what it is compared by."""
+    if classes.dtype.kind not in "iuf":
+        return str(name)
+    try:
+        return float(name)
+    except (TypeError, ValueError):
+        return str(name)

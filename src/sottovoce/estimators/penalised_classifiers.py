@@ -1,51 +1,25 @@
-"""The penalised classifiers: what they share, logistic regression, and the linear support vector machine."""
+"""The penalised classifiers: logistic regression, and the linear support vector machine."""
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-import numpy as np
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce.estimators import penalised
+from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.losses import Hinge, Logistic
 
-from sottovoce._parameters import estimator, parameter
-from sottovoce._shown import quoted
-from sottovoce.estimators.classifier import DPLinearClassifier, LogisticClassifier
-from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
-from sottovoce.estimators.weights import checked_class_weights
-from sottovoce.losses import Hinge, Logistic, Loss
+__all__ = ["DPLinearSVC", "DPLogisticRegression"]
 
-__all__ = ["DPPenalisedClassifier", "DPLogisticRegression", "DPLinearSVC"]
-
-
-@estimator
-class DPPenalisedClassifier(DPPenalisedEstimator, DPLinearClassifier):
-    """Base of the classifiers with an L2 penalty."""
-
-    class_weight: Any = parameter(
-        "dict or None",
-        default=None,
-        text="""Public weights of rows by their class, one for each class: ``{"no": 1, "yes": 3}``. ``"balanced"`` is
-        refused: it would count rows. Weights need ``solver="scd"``, which ``"auto"`` then takes, one-vs-rest for more
-        than two classes. Clip and noise are for a row of the largest weight, so weights far apart cost accuracy.""",
-    )
-
-    def _class_weights(self) -> dict[Any, float] | None:
-        return checked_class_weights(self.class_weight, self.public_classes())
-
-    def _shares_of_classes(self) -> tuple[float, ...] | None:
-        weights = checked_class_weights(self.class_weight, self.class_names())
-        if weights is None:
-            return None
-        each = np.array(list(weights.values()))
-        return tuple((each / each.max()).tolist())
-
-    def _weight_assumptions(self) -> tuple[str, ...]:
-        weights = checked_class_weights(self.class_weight, self.class_names())
-        if weights is None:
-            return super()._weight_assumptions()
-        listed = ", ".join(f"{quoted(name)}: {weight!r}" for name, weight in weights.items())
-        return f"class_weight = {listed} (public, chosen without counting rows)", *super()._weight_assumptions()
+CLASS_WEIGHT: Final[Any] = parameter(
+    "dict or None",
+    default=None,
+    text="""Public weights of rows by their class, one for each class: ``{"no": 1, "yes": 3}``. ``"balanced"`` is
+    refused: it would count rows. Weights need ``solver="scd"``, which ``"auto"`` then takes, one-vs-rest for more
+    than two classes. Clip and noise are for a row of the largest weight, so weights far apart cost accuracy.""",
+)
 
 
 @estimator
-class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
+class DPLogisticRegression(DPLinearClassifier):
     r"""Logistic regression with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
@@ -80,28 +54,31 @@ class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
     1.0
     """
 
-    alpha: float | str = parameter(default=1e-5)
-    solver: Any = parameter(
-        default="auto",
-        text=solver_text(
-            """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
-            takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
-            (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
-            all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two);
-            ``"objective"``: objective perturbation, one noisy minimiser."""
-        ),
+    class_weight: Any = CLASS_WEIGHT
+    data_norm: float | str | None = penalised.DATA_NORM
+    alpha: float | str = penalised.ALPHA
+    fit_intercept: bool = penalised.FIT_INTERCEPT
+    intercept_scaling: float = penalised.INTERCEPT_SCALING
+    max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
+    solver: Any = penalised.solver_parameter(
+        """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
+        takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
+        (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
+        all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two);
+        ``"objective"``: objective perturbation, one noisy minimiser."""
     )
-    solver_options: Any = parameter(
-        default=None,
-        text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``'),
+    solver_options: Any = penalised.options_parameter(
+        '``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``'
     )
 
-    def _make_loss(self) -> Loss:
-        return Logistic()
+    data_norm_: float = attribute("float", penalised.NORM_TEXT)
+    n_iter_: int = attribute(text=penalised.PASSES_TEXT)
+
+    _loss, _bound, fit = Logistic(), penalised.Penalised(), penalised.fit_with_weights
 
 
 @estimator
-class DPLinearSVC(DPPenalisedClassifier):
+class DPLinearSVC(DPLinearClassifier):
     r"""Linear support vector classification with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
@@ -131,25 +108,30 @@ class DPLinearSVC(DPPenalisedClassifier):
     1.0
     """
 
-    alpha: float | str = parameter(default=1e-5)
-    solver: Any = parameter(
-        default="auto",
-        text=solver_text(
-            """``"scd"``: accelerated full-batch DP-SCD; ``"objective"``: objective perturbation, one noisy minimiser of
-            the smoothed hinge (what ``"auto"`` takes where mu n < 500)."""
-        ),
+    class_weight: Any = CLASS_WEIGHT
+    data_norm: float | str | None = penalised.DATA_NORM
+    alpha: float | str = penalised.ALPHA
+    fit_intercept: bool = penalised.FIT_INTERCEPT
+    intercept_scaling: float = penalised.INTERCEPT_SCALING
+    max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
+    solver: Any = penalised.solver_parameter(
+        """``"scd"``: accelerated full-batch DP-SCD; ``"objective"``: objective perturbation, one noisy minimiser of
+        the smoothed hinge (what ``"auto"`` takes where mu n < 500)."""
     )
-    solver_options: Any = parameter(
-        default=None, text=options_text('``penalty``, ``smoothing`` and ``tolerance`` for ``"objective"``')
+    solver_options: Any = penalised.options_parameter(
+        '``penalty``, ``smoothing`` and ``tolerance`` for ``"objective"``'
     )
 
-    def _make_loss(self) -> Loss:
-        return Hinge()
+    data_norm_: float = attribute("float", penalised.NORM_TEXT)
+    n_iter_: int = attribute(text=penalised.PASSES_TEXT)
 
-    @property
-    def predict_proba(self) -> NoReturn:
+    _loss, _bound, fit = Hinge(), penalised.Penalised(), penalised.fit_with_weights
+
+    def _no_probabilities(self) -> NoReturn:
         """Not there: the hinge loss has no honest probabilities."""
         raise AttributeError(
             "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "
             "DPLogisticRegression for probabilities, or decision_function for scores."
         )
+
+    predict_proba = predict_log_proba = probabilities_of = property(_no_probabilities)

@@ -18,7 +18,6 @@ from sottovoce._validation import magnitude
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
@@ -204,7 +203,7 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
             wanted = (n_features + bool(estimator.fit_intercept),)
             estimator.least_squares_ = _array(fitted, "least_squares_", wanted)
             estimator.standard_errors_ = _array(fitted, "standard_errors_", wanted)
-    if isinstance(estimator, DPPenalisedEstimator):
+    if isinstance(estimator, (DPRidge, DPLogisticRegression, DPLinearSVC)):
         found = fitted["data_norm_"] if estimator.data_norm == "auto" else encode(estimator.data_norm)
         estimator.data_norm_ = magnitude("data_norm_", decode(found))
     bounds = _array(fitted, "column_bounds_", (2, n_features)) if "column_bounds_" in fitted else None

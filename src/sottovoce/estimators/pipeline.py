@@ -10,10 +10,9 @@ from typing import Any, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, get_tags
-from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from sottovoce._entries import entries
@@ -26,8 +25,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
-from sottovoce.estimators.base import AroundModel, DPTableEstimator, PrivateEstimator, Run, not_covered
-from sottovoce.estimators.l1_ball import DPBallEstimator
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, AroundModel, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
@@ -43,21 +41,24 @@ from sottovoce.randomness import Purpose, uncounted_fits
 __all__ = ["DPPipeline", "pipeline_receipt"]
 
 _SET_HERE: Final = (
-    "epsilon",
-    "delta",
-    "accept_delta",
-    "random_state",
-    "ledger",
-    "dataset",
-    "n_public",
-    "max_rows_per_group",
-)
+    "epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset", "n_public", "max_rows_per_group",
+)  # fmt: skip
 _TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
 _FAR: Final = 1e6  # a cut beyond it bounds no rows that there are
 
 
+class _OfFit:
+    """What a fit leaves in the object itself; scikit-learn's `Pipeline` asks its first step, which is never fitted."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, pipeline: object, owner: type | None = None) -> Any:
+        raise AttributeError(f"there is no {self._name} before a fit on a table that has it.")
+
+
 @estimator
-class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ignore[misc]
+class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type: ignore[misc]
     r"""A chain of steps that ends in a private model, with one budget, one charge and one receipt for all of it.
 
     A `DPScaler` among the steps gets a share of the budget by a public rule, the model what is left. All other steps
@@ -101,24 +102,30 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         30 per cent, and nothing where the noise would hide every column.""",
     )
 
+    adjacency: str = ADJACENCY
+    n_public: int | None = N_PUBLIC
+    max_rows_per_group: int | None = MAX_ROWS
+
     steps_: list[tuple[str, Any]] = attribute("list of (str, step)", "Copies of the steps, fitted.")
 
+    _word = "pipeline"
+    n_features_in_, feature_names_in_ = _OfFit(), _OfFit()
+    get_metadata_routing = BaseEstimator.get_metadata_routing  # weights and groups are asked of the pipeline itself
+
     # --- the steps
+
+    def _as_fitted(self) -> Pipeline:
+        """Return scikit-learn's pipeline of the steps, fitted or not: its `fit` is without a promise."""
+        return Pipeline(getattr(self, "steps_", self.steps))
 
     @property
     def named_steps(self) -> Bunch:
         """The steps by name: the fitted ones after a fit."""
-        return Bunch(**dict(getattr(self, "steps_", self.steps)))
+        return self._as_fitted().named_steps
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return parameters of the pipeline and, if ``deep``, of its steps."""
-        found: dict[str, Any] = self._get_params("steps", deep=deep)
-        return found
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of a step as ``name__parameter``, or a whole step by its name."""
-        self._set_params("steps", **params)
-        return self
+    def __getitem__(self, ind: Any) -> Any:
+        """Return a step by its name or place, or scikit-learn's `Pipeline` of several: the fitted ones after a fit."""
+        return self._as_fitted()[ind]
 
     def _checked(self) -> tuple[DPLinearEstimator, DPScaler | None]:
         """Return model and scaler, if the steps are such that can be fitted together."""
@@ -151,12 +158,7 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         return model, scalers[0] if scalers else None
 
     def _refuse_own_budget(self, name: str, step: Any) -> None:
-        for parameter_ in _SET_HERE:
-            if getattr(step, parameter_) is not None:
-                raise ParameterError(
-                    f"{parameter_} of the step {name!r} must be None, because the pipeline sets it; got "
-                    f"{getattr(step, parameter_)!r}. Give {parameter_} to DPPipeline."
-                )
+        self._refuse_own(step, f"step {name!r}", _SET_HERE)
         if step.adjacency not in ("zero-out", self.adjacency):
             raise ParameterError(
                 f"adjacency of the step {name!r} is {step.adjacency!r}, that of the pipeline {self.adjacency!r}: give "
@@ -187,9 +189,8 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         return self._checked()[0].known_models()
 
     def planned_models(self) -> int:
-        fitted = getattr(self, "steps_", None)
-        model: DPLinearEstimator = fitted[-1][1] if fitted else self._checked()[0]
-        return model.planned_models()
+        self._checked()
+        return int(self[-1].planned_models())
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PipelinePlan:
         model, scaler = self._checked()
@@ -221,7 +222,7 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         if facts is None:
             return own
         cut = next(float(one.cut) for _, one in self.steps if isinstance(one, DPScaler))
-        if isinstance(own, DPBallEstimator) and own.data_bound is None:
+        if hasattr(own, "data_bound") and own.data_bound is None:
             return own.set_params(data_bound=min(cut, _TYPICAL_ENTRY))
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
@@ -237,7 +238,7 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
             scaler._check_table(X, plan.scaler)
 
     def _charged_as(self) -> dict[str, object]:
-        return {"of": type(self.steps[-1][1]).__name__}
+        return {"of": type(self[-1]).__name__}
 
     # --- the fit
 
@@ -274,12 +275,12 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         self._example = _example_of(X)
         try:
             with self.running(X, y) as run:
-                self._fit(X, y, rows, run)
+                self._train(X, y, rows, run)
         finally:
             self.__dict__.pop("_example", None)
         return self
 
-    def _fit(self, X: Any, y: Any, rows: dict[str, Any], run: Run[PipelinePlan]) -> None:
+    def _train(self, X: Any, y: Any, rows: dict[str, Any], run: Run[PipelinePlan]) -> None:
         X = self._table(X, reset=True)
         check_consistent_length(X, y)
         prototype: DPLinearEstimator = clone(self.steps[-1][1])
@@ -290,12 +291,13 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         learned = run.begin(plan)
         persons = None if "groups" not in rows else person_codes(rows["groups"], n_samples)
         fitted: list[tuple[str, Any]] = []
+        scaler: DPScaler | None = None
         for name, step in self.steps[:-1]:
             if isinstance(step, DPScaler):
                 assert plan.scaler is not None
-                step = self._own(step, epsilon=plan.epsilon)
-                step._check_table(X, plan.scaler)
-                step.release(step.read(X), plan.scaler, run.streams, persons)
+                step = scaler = self._own(step, epsilon=plan.epsilon)
+                scaler._check_table(X, plan.scaler)
+                scaler.release(scaler.read(X), plan.scaler, run.streams, persons)
                 X = step.transform(X)
             elif not _is_nothing(step):
                 step = row_by_row(step)
@@ -320,17 +322,13 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         self.steps_ = [*fitted, (self.steps[-1][0], model)]
         receipt = pipeline_receipt(
             plan, model, part, event, run.streams.seeded,
-            scaler=None if plan.scaler is None else next(s for _, s in fitted if isinstance(s, DPScaler)),
-            others=_described(self.steps[:-1]), steps=learned, charge=self.charge_,
+            scaler=scaler, others=_described(self.steps[:-1]), steps=learned, charge=self.charge_,
         )  # fmt: skip
+        self.guarantee_ = replace(receipt, model=self._digest())
         # parts are not told apart: whoever gets one of them gets the receipt of the whole
         for _, step in self.steps_:
             if isinstance(step, PrivateEstimator):
-                step.guarantee_, step.charge_ = receipt, self.charge_
-        self.guarantee_ = receipt = replace(receipt, model=self._digest())
-        for _, step in self.steps_:
-            if isinstance(step, PrivateEstimator):
-                step.guarantee_ = receipt
+                step.guarantee_, step.charge_ = self.guarantee_, self.charge_
 
     def _digest(self) -> str:
         if self._can_fold():
@@ -359,7 +357,7 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
             raise ParameterError(
                 "only a scaler and a model become one model; here are other steps. Use to_sklearn(), or pickle."
             )
-        model: DPLinearEstimator = copy.copy(self.steps_[-1][1])
+        model: DPLinearEstimator = copy.copy(self[-1])
         for _, step in self.steps_[:-1]:
             if isinstance(step, DPScaler):
                 model.coef_ = model.coef_ / step.scale_
@@ -384,6 +382,16 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
 
     coef_ = intercept_ = property(_no_coefficients)
 
+    def _no_transformer(self) -> Any:
+        """Not there, and an error says what is."""
+        raise AttributeError(
+            "a DPPipeline ends in a private model: it has no transform, and steps are fitted by its fit alone. After "
+            "that pipeline[:-1] is scikit-learn's pipeline of the fitted steps before the model, which transforms."
+        )
+
+    fit_transform = fit_predict = transform = inverse_transform = property(_no_transformer)
+    get_feature_names_out = score_samples = set_callbacks = property(_no_transformer)
+
     def to_sklearn(self) -> Pipeline:
         """Return a fitted scikit-learn pipeline of plain parts that predicts the same.
 
@@ -396,9 +404,7 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
 
     def _before_model(self, X: Any) -> Any:
         X = self._table(X, reset=False)
-        for _, step in self.steps_[:-1]:
-            X = X if _is_nothing(step) else step.transform(X)
-        return X
+        return self[:-1].transform(X) if len(self.steps_) > 1 else X
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return X as the first step takes it; its columns are kept, or compared."""
@@ -414,49 +420,28 @@ class DPPipeline(AroundModel, _BaseComposition, DPTableEstimator[PipelinePlan]):
         check_is_fitted(self, "steps_")
         return self.steps_[-1][1]
 
+    def _sk_visual_block_(self) -> Any:
+        return self._as_fitted()._sk_visual_block_()
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "steps_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        try:
-            own = get_tags(self.steps[-1][1])
-        except (TypeError, IndexError, ValueError, AttributeError):
-            return tags
-        tags.estimator_type, tags.classifier_tags, tags.regressor_tags = (
-            own.estimator_type, own.classifier_tags, own.regressor_tags,
-        )  # fmt: skip
         tags.target_tags.required = True
-        tags.input_tags.sparse = all(
-            _is_nothing(step) or get_tags(step).input_tags.sparse for _, step in self.steps[:-1]
-        )
         return tags
 
 
 def pipeline_receipt(
-    plan: PipelinePlan,
-    model: DPLinearEstimator,
-    part: Guarantee,
-    event: Event,
-    seeded: bool,
-    *,
-    scaler: DPScaler | None,
-    others: Sequence[str],
-    steps: Sequence[str] = (),
-    charge: Charge | None = None,
-) -> Guarantee:
+    plan: PipelinePlan, model: DPLinearEstimator, part: Guarantee, event: Event, seeded: bool, *,
+    scaler: DPScaler | None, others: Sequence[str], steps: Sequence[str] = (), charge: Charge | None = None,
+) -> Guarantee:  # fmt: skip
     """Return the receipt of a pipeline; ``part`` is that of its model alone, ``others`` its steps without noise."""
     scaled = () if plan.scaler is None or scaler is None or not plan.scaler.rounds else (MECHANISM,)
-    facts: dict[str, object] = {
-        "n_features": plan.n_features,
-        "steps that learn nothing": list(others),
-    }
+    facts: dict[str, object] = {"n_features": plan.n_features, "steps that learn nothing": list(others)}
     if plan.scaler is not None and scaler is not None:
-        facts |= {
-            "columns scaled": plan.scaler.n_features,
-            "share": plan.scaler.share,
-            "scaler": arguments_of(scaler),
-        }
+        share = {"columns scaled": plan.scaler.n_features, "share": plan.scaler.share}
+        facts |= {**share, "scaler": arguments_of(scaler)}
     return make_receipt(
         epsilon=plan.epsilon,
         delta=plan.delta,

@@ -30,21 +30,10 @@ from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = [
-    "UnreadTable",
-    "check_columns",
-    "check_public_sizes",
-    "labels_of",
-    "numbers",
-    "products",
-    "public_size",
-    "read_features",
-    "read_rows",
-    "refuse_copy_of_map",
-    "refuse_shape",
-    "refuse_texts",
-    "refuse_unsorted",
+    "UnreadTable", "check_columns", "check_public_sizes", "labels_of", "numbers", "products", "public_size",
+    "read_features", "read_rows", "refuse_copy_of_map", "refuse_shape", "refuse_texts", "refuse_unsorted",
     "holding",
-]
+]  # fmt: skip
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
 _LEAST_ROWS: Final = 64

@@ -21,14 +21,13 @@ from sottovoce.estimators.plain import behind_its_cut, clipped_regression, linea
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import r_squared, where_the_rows_are
 from sottovoce.exceptions import DataError
-from sottovoce.losses import Loss, Squared
 
 __all__ = ["DPLinearRegressor"]
 
 
 @estimator
 class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
-    """Base of the regressions, with the squared loss."""
+    """Base of the regressions."""
 
     label_bounds: tuple[float, float] | None = parameter(
         "(float, float)",
@@ -39,9 +38,6 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
 
     coef_: Vector = attribute("ndarray of shape (n_features,)")
     intercept_: float = attribute("float")
-
-    def _make_loss(self) -> Loss:
-        return Squared()
 
     def label_range(self) -> tuple[float, float]:
         """Return the public bounds on the labels, checked."""
@@ -58,8 +54,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         low, high = self.label_range()
         return max(high - self._middle(), self._middle() - low)
 
-    def assumptions(self) -> tuple[str, ...]:
-        """Return what a receipt says of the bounds on the labels."""
+    def _label_assumptions(self) -> tuple[str, ...]:
         return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
 
     def read_labels(self, y: Any) -> Vector:
@@ -68,10 +63,6 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
         """
         return NumberLabels(type(self).__name__, *self.label_range()).all_of(y)
-
-    def _label_unit(self) -> float:
-        """Return what a label of size 1 means in the unit of y."""
-        return 1.0
 
     def _read_labels(self, holder: Holder) -> None:
         rule = NumberLabels(type(self).__name__, *self.label_range(), self._middle(), self._label_unit())

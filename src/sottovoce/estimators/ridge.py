@@ -12,9 +12,10 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import number
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
+from sottovoce.estimators import penalised
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Squared
 
 __all__ = ["DPRidge"]
 
@@ -22,8 +23,22 @@ _ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide,
 _ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (measured by ``benchmarks/central/alpha.py``)
 
 
+class _RidgePenalty(penalised.Penalised):
+    """The penalty of ridge regression, whose "auto" depends on the solver."""
+
+    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        plan = super().make_plan(model, facts, tol=tol, max_iter=max_iter)
+        if not penalised.is_auto(model.alpha) or not facts.is_private or plan.solver == "refinement":
+            return plan
+        return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
+
+    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
+        alpha, constant = super().alpha_and_constant(model, n_samples, private=private)
+        return min(1e-3, max(_ALPHA / n_samples, 1e-8)) if penalised.is_auto(model.alpha) else alpha, constant
+
+
 @estimator
-class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
+class DPRidge(DPLinearRegressor):
     r"""Ridge regression with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels y centred at a private median (without privacy: at the
@@ -61,27 +76,24 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
     1.0
     """
 
+    data_norm: float | str | None = penalised.DATA_NORM
     alpha: float | str = parameter(
         'float in [1e-50, 1e50] or "auto"',
         default="auto",
         text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
         rows: 1 / (20 n), within [1e-8, 1e-3]; but 1e-4 for solvers with noise other than ``"refinement"``.""",
     )
-    solver: Any = parameter(
-        default="auto",
-        text=solver_text(
-            """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
-            is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD; but
-            ``"constant"``, a noisy mean of the labels, where mu n is below 60 or 20 sqrt(d) and slopes are noise;
-            ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
-        ),
+    fit_intercept: bool = penalised.FIT_INTERCEPT
+    intercept_scaling: float = penalised.INTERCEPT_SCALING
+    max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
+    solver: Any = penalised.solver_parameter(
+        """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
+        is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD; but
+        ``"constant"``, a noisy mean of the labels, where mu n is below 60 or 20 sqrt(d) and slopes are noise;
+        ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
     )
-    solver_options: Any = parameter(
-        default=None,
-        text=options_text(
-            '``n_passes`` for ``"refinement"``; ``clip_labels`` (False uses the whole of ``label_bounds``) for '
-            '``"adassp"``'
-        ),
+    solver_options: Any = penalised.options_parameter(
+        '``n_passes`` for ``"refinement"``; ``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``'
     )
 
     least_squares_: Vector | None = attribute(
@@ -94,15 +106,10 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
         "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",
     )
 
-    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        plan = super()._make_plan(facts, tol=tol, max_iter=max_iter)
-        if not (self._has_auto_alpha and facts.is_private) or plan.solver == "refinement":
-            return plan
-        return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
+    data_norm_: float = attribute("float", penalised.NORM_TEXT)
+    n_iter_: int = attribute(text=penalised.PASSES_TEXT)
 
-    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
-        alpha, constant = super()._alpha_and_constant(n_samples, private=private)
-        return min(1e-3, max(_ALPHA / n_samples, 1e-8)) if self._has_auto_alpha else alpha, constant
+    _loss, _bound, fit = Squared(), _RidgePenalty(), penalised.fit_with_weights
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         super()._take(plan, solution)

@@ -25,7 +25,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators.base import DPTableEstimator, not_covered
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, not_covered
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map
 from sottovoce.estimators.ties import arguments_of
@@ -46,7 +46,7 @@ PROOF: Final = "docs/privacy/scaler.md"
 
 
 @estimator
-class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnScalesPlan]):  # type: ignore[misc]
+class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnScalesPlan]):  # type: ignore[misc]
     r"""Columns moved to 0 and divided by their width, both learned with differential privacy.
 
     For tables in raw units, whose bounds nobody knows: a few per cent of the budget find out where each column lies,
@@ -88,6 +88,10 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         gets a very small scale, and uncut its other entries would be all that a model sees. ``inf`` does not cut.""",
     )
 
+    adjacency: str = ADJACENCY
+    n_public: int | None = N_PUBLIC
+    max_rows_per_group: int | None = MAX_ROWS
+
     location_: Vector = attribute("ndarray of shape (n_features,)", "What is subtracted; 0 without centring.")
     scale_: Vector = attribute("ndarray of shape (n_features,)", "What columns are divided by; positive.")
     cut_: float = attribute("float", "Where scaled entries are cut; ``inf`` where no scales were released.")
@@ -102,17 +106,11 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         if private:
             refuse_large_delta(delta, n_samples, self.accept_delta)
         return ColumnScalesPlan(
-            epsilon=epsilon,
-            delta=delta,
-            share=share,
-            adjacency=adjacency,
-            n_samples=n_samples,
-            n_features=n_features,
-            centred=truth("with_centering", self.with_centering),
+            epsilon=epsilon, delta=delta, share=share, adjacency=adjacency, n_samples=n_samples, n_features=n_features,
+            centred=truth("with_centering", self.with_centering), bounds=self._bounds(n_features),
             cut=number("cut", self.cut, at_least=1e-3, infinite=True),
-            bounds=self._bounds(n_features),
             max_rows=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
-        )
+        )  # fmt: skip
 
     def _bounds(self, n_features: int) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
         if self.bounds is None:
@@ -185,9 +183,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
     def read(self, X: Any) -> Any:
         """Return X as the release takes it, in memory and finite; number and names of columns are kept."""
         X = read_features(self, X)
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        with team() as threads:
-            make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
+        with team() as threads:  # refuses NaN and infinity
+            make_rows(X, data_norm=1.0, constant=0.0, names=self._column_names, team=threads)
         return X
 
     def release(

@@ -19,7 +19,7 @@ from sottovoce._entries import entries, numbers_of, places_in
 from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.estimators.classifier import LogisticClassifier
+from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.reading import UnreadTable, check_columns, refuse_texts
@@ -227,7 +227,7 @@ def _predicted_places(model: Any, X: Any) -> Vector:
 
 
 def _probabilities(model: Any, X: Any) -> Vector:
-    if isinstance(model, LogisticClassifier):
+    if isinstance(model, DPLinearClassifier):
         own = margins_of(model, X)
         return model.probabilities_of(own[:, 0] if own.shape[1] == 1 else own)
     return np.asarray(model.predict_proba(X), dtype=np.float64)

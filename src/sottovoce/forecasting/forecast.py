@@ -12,7 +12,7 @@ from sottovoce._notebook import html_table
 from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
 from sottovoce.estimators.base import PrivateEstimator
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting.population import Classes, Numbers, Population
@@ -246,7 +246,7 @@ def forecast(
     >>> 0.8 < expected.low < expected.score < 0.86
     True
     """
-    if not isinstance(estimator, DPPenalisedEstimator):
+    if not (isinstance(estimator, DPLinearEstimator) and hasattr(estimator, "data_norm")):
         what = type(estimator).__name__
         known = "DPLogisticRegression, DPLinearSVC or DPRidge"
         hint = " Its plan says what it would spend." if isinstance(estimator, PrivateEstimator) else ""
@@ -326,7 +326,7 @@ def _of_numbers(
     )
 
 
-def _refuse(estimator: DPPenalisedEstimator, **given: object) -> None:
+def _refuse(estimator: DPLinearEstimator, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise ParameterError(f"{name} is not for {type(estimator).__name__}; got {value!r}. Leave it out.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import MAX_EPSILON
 from sottovoce.central.plan import Plan
-from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.forecasting.population import Population
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
@@ -40,7 +40,7 @@ class Trials:
     ``n_features``: public; the population may stand for it with fewer columns.
     """
 
-    def __init__(self, estimator: DPPenalisedEstimator, population: Population, n_features: int) -> None:
+    def __init__(self, estimator: DPLinearEstimator, population: Population, n_features: int) -> None:
         self._estimator, self._population, self._n_features = estimator, population, n_features
         self._exact: dict[int, tuple[float, ...]] = {}
 
@@ -73,7 +73,7 @@ class Trials:
         estimator = self._for(n, epsilon=epsilon)
         return estimator.plan_for(n, self._n_features, estimator.planned_models())
 
-    def _for(self, n: int, **changed: Any) -> DPPenalisedEstimator:
+    def _for(self, n: int, **changed: Any) -> DPLinearEstimator:
         own = self._estimator
         bound = {} if isinstance(own.data_norm, str) else {"data_norm": 1.0}  # rows are in units of their bound
         size = {} if own.n_public is None else {"n_public": n}

@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
@@ -142,12 +142,10 @@ def test_a_model_gets_what_is_left_by_bisection():
 
 
 def test_the_share_follows_public_facts():
-    assert scaler_share(1.0, 1e-6, 10**6, 10, 1.0) == 0.03
+    assert scaler_share(1.0, 1e-6, 10**6, 10, 1.0) == scaler_share(math.inf, 0.0, 100, 10, 1.0) == 0.03
     assert scaler_share(1.0, 1e-5, 426, 30, 1.0) == 0.3
     middle = scaler_share(1.0, 1e-5, 1_347, 64, 1.0)
-    assert 0.03 < middle < 0.3
-    assert scaler_share(1.0, 1e-5, 1_347, 64, math.sqrt(2.0)) > middle
-    assert scaler_share(math.inf, 0.0, 100, 10, 1.0) == 0.03
+    assert 0.03 < middle < 0.3 and scaler_share(1.0, 1e-5, 1_347, 64, math.sqrt(2.0)) > middle
     assert pipeline(scaler_share=0.2).plan(*X.shape).scaler.share == 0.2
 
 
@@ -176,22 +174,16 @@ def test_steps_that_learn_nothing_are_taken(between):
     assert fitted.score(X, Y) > 0.8
     width = fitted.steps_[-1][1].n_features_in_
     assert fitted.guarantee_.parameters["n_features"] == width
-    others = [
-        f'"{name}" ({type(step).__name__})' for name, step in between if not (step is None or step == "passthrough")
-    ]
+    others = [f'"{name}" ({type(step).__name__})' for name, step in between if step not in (None, "passthrough")]
     assert fitted.guarantee_.parameters["pipeline"]["steps that learn nothing"] == others
-    said = [line for line in fitted.guarantee_.assumptions if "treats each row by itself" in line]
-    assert len(said) == len(others)
+    assert sum("treats each row by itself" in line for line in fitted.guarantee_.assumptions) == len(others)
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
 def test_a_step_before_the_scaler():
-    made = sv.DPPipeline(
-        [("log", FunctionTransformer(np.arcsinh)), ("scale", sv.DPScaler()), ("model", sv.DPLinearSVC(**CLASSES))],
-        **BUDGET, random_state=0,
-    )  # fmt: skip
-    fitted = made.fit(pd.DataFrame(X, columns=["year", "share", "balance"]), Y)
+    steps = [("log", FunctionTransformer(np.arcsinh)), *pipeline(model=sv.DPLinearSVC(**CLASSES)).steps]
+    fitted = sv.DPPipeline(steps, **BUDGET).fit(pd.DataFrame(X, columns=["year", "share", "balance"]), Y)
     assert list(fitted.feature_names_in_) == ["year", "share", "balance"]
     with pytest.raises(ParameterError, match="only a scaler and a model become one model"):
         fitted.folded()
@@ -260,12 +252,10 @@ def test_without_a_cut_there_is_nothing_but_coefficients():
     fitted = pipeline(scaler=sv.DPScaler(cut=math.inf)).fit(X, Y)
     model = fitted.folded()
     assert model.column_bounds_ is None
-    scores = X @ model.coef_[0] + model.intercept_[0]
-    np.testing.assert_allclose(scores, fitted.decision_function(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(X @ model.coef_[0] + model.intercept_[0], fitted.decision_function(X), rtol=1e-9)
 
 
-def test_a_model_behind_a_scaler_has_the_bound_that_all_cut_rows_keep():
-    """Where its solver looks for a shorter one; a bound that was given is kept."""
+def test_a_model_whose_solver_shortens_rows_has_behind_a_scaler_the_bound_that_all_cut_rows_keep():
     for options, wanted in (
         ({"model": sv.DPRidge(label_bounds=(-5.0, 5.0))}, 4.0 * math.sqrt(3)),
         ({"scaler": sv.DPScaler(cut=2.0)}, 2.0 * math.sqrt(3)),
@@ -281,7 +271,7 @@ def test_a_model_behind_a_scaler_has_the_bound_that_all_cut_rows_keep():
 
 def test_parameters_by_name_clone_and_search_tools():
     made = pipeline()
-    assert made.get_params()["model__alpha"] == 1e-5
+    assert made.get_params()["model__alpha"] == 1e-5  # as scikit-learn's pipeline has it
     made.set_params(model__alpha=1e-3, scale__bounds=([1900, 0, -2000], [2100, 0.01, 2000]), model__data_norm=3.0)
     fitted = clone(made).fit(X, Y)
     assert fitted.named_steps.model.alpha == 1e-3 and fitted.named_steps["scale"].bounds[1] == [2100, 0.01, 2000]
@@ -289,6 +279,20 @@ def test_parameters_by_name_clone_and_search_tools():
     assert made.named_steps.model.epsilon is None  # constructor parameters are never written
     assert fitted.steps[-1][1].epsilon is None
     assert cross_val_score(made, X, Y, cv=2).min() > 0.8
+
+
+def test_it_is_read_like_scikit_learns_pipeline_and_its_steps_are_fitted_by_its_fit_alone():
+    made, frame = pipeline(), pd.DataFrame(X, columns=["year", "share", "balance"])
+    framed = clone(made).set_output(transform="pandas").fit(frame, Y)
+    assert isinstance(made, Pipeline) and len(made) == 2 and made["model"] is made[-1] is made.steps[1][1]
+    assert not any(hasattr(step, "guarantee_") for _, step in made.fit(X, Y).steps)
+    assert made["model"] is made.named_steps.model is made.steps_[1][1] and type(made[:-1]) is Pipeline
+    np.testing.assert_array_equal(made[-1].predict(made[:-1].transform(X)), framed.predict(frame))
+    assert list(framed[:-1].transform(frame).columns) == list(framed[-1].feature_names_in_) == list(frame)
+    for last in (made[-1], StandardScaler(), "passthrough"):
+        for gone in ("fit_transform", "fit_predict", "transform", "get_feature_names_out", "set_callbacks"):
+            with pytest.raises(AttributeError, match="a DPPipeline ends in a private model"):
+                getattr(sv.DPPipeline([("scale", sv.DPScaler()), ("last", last)]), gone)
 
 
 def test_a_fitted_step_before_the_pipeline_is_named():
@@ -304,8 +308,7 @@ def test_one_charge(tmp_path):
     ledger.create("people", epsilon=10.0, delta=1e-5)
     fitted = pipeline(ledger=ledger, dataset="people", random_state=None).fit(X, Y)
     assert fitted.charge_ is not None and fitted.guarantee_.charge["charge"] == fitted.charge_.charge
-    history = ledger.history("people")
-    assert len({entry.charge for entry in history if entry.charge}) == 1
+    assert len({entry.charge for entry in ledger.history("people") if entry.charge}) == 1
     assert 0.5 < ledger.spent("people")[0] <= 1.0
 
 

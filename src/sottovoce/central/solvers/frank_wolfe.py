@@ -9,8 +9,8 @@ vertices, which is in the ball. It is as private, because only the choice of v r
 it was level with the shrinking forms or better (excess risk .0016 / .0012 / .0004 at epsilon 0.5 / 1 / 2 against .0019
 / .0012 / .0008 for the better one of two; ``benchmarks/central/frank_wolfe.py``, part "steps"). And a step changes the
 predictions of the rows that hold column j and of no others, on which the scores of sparse rows rest
-(`sottovoce.central.sums.selection`). Where coefficients move in one direction only, it follows the path of the lasso, as
-forward stagewise regression does [3]_. No rate of convergence is claimed for it: the published ones are for the
+(`sottovoce.central.sums.selection`). Where coefficients move in one direction only, it follows the path of the lasso,
+as forward stagewise regression does [3]_. No rate of convergence is claimed for it: the published ones are for the
 shrinking form.
 
 With other corners than all +-R e_j the candidates are those corners: upward columns for the simplex, and a step that

@@ -21,10 +21,10 @@ from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.reading import read_rows
 from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.estimators.search.scores import row_losses, score, score_mechanism, scoring_for
@@ -137,13 +137,15 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         "float", "Its noisy score on the held-out rows; larger is better. Biased upward, as the best of several."
     )
 
+    _word = "search"
+
     def _checked(self) -> DPLinearEstimator:
         if not isinstance(self.estimator, DPLinearEstimator):
             raise ParameterError(
                 f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
                 f"{type(self.estimator).__name__}."
             )
-        if not isinstance(self.estimator, DPPenalisedEstimator):
+        if not hasattr(self.estimator, "data_norm"):
             raise ParameterError(
                 f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
                 "cover yet. Choose radius from public knowledge."
@@ -154,13 +156,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
                 f"for persons of several rows; got {self.estimator.max_rows_per_group!r}. Fit without a search: the "
                 "defaults need no tuning."
             )
-        for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
-            value = getattr(self.estimator, name)
-            if value is not None:
-                raise ParameterError(
-                    f"{name} of the estimator must be None, because the search sets it; got {value!r}. Give {name} to "
-                    "DPSearchCV."
-                )
+        own = ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset")
+        self._refuse_own(self.estimator, "estimator", own)
         return self.estimator
 
     def known_models(self) -> int | None:
@@ -182,17 +179,10 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         facts = own.plan_for(n_samples, n_features, n_models)
         scoring, bound = scoring_for(prototype, self.scoring, self.score_bound, max(2, facts.n_models))
         plan = SearchPlan(
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=facts.adjacency,
-            n_iter=n_iter,
-            distribution=distribution,
-            scoring=scoring,
-            score_bound=bound,
-            validation_size=validation_size,
-            n_samples=facts.n_samples,
+            epsilon=epsilon, delta=delta, adjacency=facts.adjacency, n_iter=n_iter, distribution=distribution,
+            scoring=scoring, score_bound=bound, validation_size=validation_size, n_samples=facts.n_samples,
             n_features=n_features,
-        )
+        )  # fmt: skip
         for params in combinations(self.param_distributions):
             _trial(prototype, params, plan, n_models)
         return plan
@@ -265,13 +255,13 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
         prototype: DPLinearEstimator = clone(self.estimator)
         X, y = read_rows(prototype, X, y)
-        names = list(prototype.feature_names_in_) if hasattr(prototype, "feature_names_in_") else None
         numbers = prototype.read_labels(y)
         if isinstance(prototype, DPLinearClassifier):
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
             numbers = ClassLabels(prototype.classes_).all_of(y).astype(np.float64)
         with team() as threads:
+            names = prototype._column_names
             refuse_bad_rows(MeasureRows(None if names is None else tuple(names)).on(Part(X, threads)))
         return prototype, X, y, numbers
 
@@ -297,25 +287,17 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         return self._model().to_sklearn(**options)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        own = get_tags(self.estimator)
-        tags.estimator_type, tags.classifier_tags, tags.regressor_tags = (
-            own.estimator_type, own.classifier_tags, own.regressor_tags,
-        )  # fmt: skip
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        for name in ("estimator_type", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(own, name))
         tags.input_tags.sparse = own.input_tags.sparse
         return tags
 
 
 def search_receipt(
-    plan: SearchPlan,
-    best: DPLinearEstimator,
-    trial: Guarantee,
-    event: Event,
-    seeded: bool,
-    *,
-    steps: Sequence[str] = (),
-    charge: Charge | None = None,
-) -> Guarantee:
+    plan: SearchPlan, best: DPLinearEstimator, trial: Guarantee, event: Event, seeded: bool, *,
+    steps: Sequence[str] = (), charge: Charge | None = None,
+) -> Guarantee:  # fmt: skip
     """Return the receipt of a search.
 
     ``best`` has the arguments of the best trial and what the user gave; ``trial`` is the receipt of that trial alone;
@@ -362,12 +344,9 @@ def search_receipt(
 
 
 def _best_of(
-    trials: Sequence[_Trial],
-    plan: SearchPlan,
-    train: tuple[Any, Any],
-    scored: tuple[Any, Vector],
+    trials: Sequence[_Trial], plan: SearchPlan, train: tuple[Any, Any], scored: tuple[Any, Vector],
     streams: Streams,
-) -> tuple[float, dict[str, Any], DPLinearEstimator]:
+) -> tuple[float, dict[str, Any], DPLinearEstimator]:  # fmt: skip
     """Run the trials and return the best one with its score; what the others were leaves this function in no way."""
     best: tuple[float, dict[str, Any], DPLinearEstimator] | None = None
     mechanism = score_mechanism(plan.adjacency, plan.noise_multiplier)
@@ -399,16 +378,17 @@ def _trial(
         "accept_delta": plan.trial_delta,  # that of the search was looked at; this one is never larger
         "n_public": plan.n_train,
     }
-    trial: DPPenalisedEstimator = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
+    trial: Any = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
     if trial.solver == "auto":  # the one that can be searched
-        trial.solver = trial.searched_solver(n_models)
+        weighted = trial._bound.weight_bound(trial) is not None
+        trial.solver = "scd" if weighted else accelerated_solver(trial._loss, n_models)
     try:
         event = trial.plan_for(plan.n_train, plan.n_features, n_models).event
     except ParameterError as error:
         raise ParameterError(f"a trial with {params!r} cannot run: {error}") from None
     try:
         if plan.keeps_budget(event):
-            return trial
+            return trial  # type: ignore[no-any-return]
         reason = "its trials cost more than the epsilon they are given"
     except AccountingError:
         reason = "its trials are not Gaussian mechanisms without sampling, for which alone the search is proved"
