@@ -101,6 +101,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/trusted.py
 	$(BIN)/python .ci/budget.py
 
 # the site, into site/: warnings are errors, then links, anchors and outside addresses of all pages are checked

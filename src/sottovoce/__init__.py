@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.evaluation import Evaluation, evaluate
-    from sottovoce.forecasting import Forecast, forecast
+    from sottovoce.forecasting.forecast import Forecast, forecast
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
