@@ -19,7 +19,6 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.plan import Plan
-from sottovoce.central.solver import Solver
 from support.grey_box import ALL, CASES, FIXED, NOT_REPLACED, Case, neighbour, shown, special_row
 from support.replay import grey_box
 from support.solvers import solved
@@ -136,7 +135,7 @@ def drawn(numbers: Numbers, adjacency: str, n: int, rng: np.random.Generator) ->
         value = number_for(name, rng)
         if name == "n_public" and value * 10 < n:
             value = n  # a table of more than ten times n_public rows breaks a fact that was declared about it
-        if name in numbers.options and isinstance(given["solver"], Solver):
+        if name in numbers.options and isinstance(given["solver"], Plan):
             given["solver"] = dataclasses.replace(given["solver"], **{name: value})
         elif name in numbers.options:
             given["solver_options"] = {**given["solver_options"], name: value}

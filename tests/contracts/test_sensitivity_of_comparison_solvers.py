@@ -15,7 +15,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.primal import _blocks_of
-from sottovoce.papers.dp_scd.published import SequentialPlan
+from sottovoce.papers.dp_scd.published import Sequential
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -37,7 +37,7 @@ def share(ticks, mechanism):
 
 def plan_of(size, clip, adjacency, loss=None):
     """Return the plan of sequential batches of ``size`` rows; it makes the mechanism."""
-    return SequentialPlan(
+    return Sequential(
         facts=TrainingFacts(
             loss=loss or Logistic(), n_samples=size, n_features=3, n_models=1, alpha=1e-3, constant=0.0, epsilon=1.0,
             delta=1e-5, adjacency=adjacency, label_bound=None,

@@ -15,10 +15,9 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.papers.dp_scd.published import BatchMoves, PublishedPlan, UnitDivisors
+from sottovoce.papers.dp_scd.published import Published
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Streams
-from support.many_parts import begun
 
 DELTA = 1e-3  # the paper's
 TEAM = Team(1, None)
@@ -31,18 +30,13 @@ def printed_plan(loss, X, *, alpha, batch_size, clip, epochs, epsilon):
         epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ZERO_OUT,
         label_bound=None if loss.is_classification else 1.0,
     )  # fmt: skip
-    return PublishedPlan(facts=facts, batch_size=batch_size, clipping_norm=clip, epochs=epochs)
+    return Published(facts=facts, batch_size=batch_size, clipping_norm=clip, epochs=epochs)
 
 
 def batch_moves(plan, rows, y, a, w, batch):
     """Return how far the duals of a batch and v go without noise, and the tick."""
-    holder, tick = begun(rows, y), plan.batch_mechanism().tick
-    holder.part.memory.set(DUAL, np.array(a))
-    if isinstance(plan, PublishedPlan):
-        holder.ask(UnitDivisors())
-    alpha_n = plan.alpha_scaled * plan.n_samples
-    ask = BatchMoves(plan.loss, w, batch, plan.size, alpha_n, plan.clip, tick, plan.in_turn)
-    return tick * holder.ask(ask), tick
+    tick = plan.batch_mechanism().tick
+    return tick * plan.moves(rows, y, np.array(a), w, batch, tick), tick
 
 
 def printed_run(plan, X, y, seed):

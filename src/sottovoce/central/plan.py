@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.sums.whole_numbers import MOST_ROWS
+from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.unit import unit_of
 
-__all__ = ["LeastSquares", "Plan", "Solution"]
+__all__ = ["OBJECT", "LeastSquares", "Plan", "Solution"]
+
+OBJECT: Final = "solver object"  # the entry of a description that says which class it is of
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,9 @@ class _Fact(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ABC):
-    """Public facts and privacy parameters of one training run; a subclass for each solver.
+    """A solver, whose fields are its options, and with public facts the frozen plan of one training run.
+
+    Without facts it is what ``solver=`` takes in place of a name.
 
     Parameters
     ----------
@@ -83,8 +88,8 @@ class Plan(ABC):
     # Whether a bound on the norm of a row can be released first: the budget, the events and the words know of it.
     takes_released_norm: ClassVar[bool] = False
 
-    facts: TrainingFacts
-    choice: str = ""
+    facts: TrainingFacts = field(default=None, repr=False)  # type: ignore[assignment]
+    choice: str = field(default="", repr=False)
 
     loss = _Fact(lambda facts: facts.loss)
     n_samples = _Fact(lambda facts: facts.n_samples)
@@ -105,8 +110,23 @@ class Plan(ABC):
     releases_norm = _Fact(lambda facts: facts.releases_norm)
     is_private = _Fact(lambda facts: facts.is_private)
 
-    def __post_init__(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
+    def __post_init__(self) -> None:
+        if self.facts is not None:
+            self.check()
+
+    def check(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
         """Check the solver's own options."""
+
+    def options(self) -> dict[str, object]:
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("facts", "choice")}
+
+    def loss_for(self, loss: Loss) -> Loss:
+        """Return the loss of an estimator as the solver's steps take it."""
+        return loss
+
+    def plain_data(self) -> dict[str, object]:
+        """Return name and options as plain data, for `sottovoce._plain_data.encode`."""
+        return {OBJECT: self.solver, **self.options()}
 
     @cached_property
     def event(self) -> Event:

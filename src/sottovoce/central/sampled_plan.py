@@ -25,8 +25,8 @@ class SampledPlan(SteppedPlan):
     batch_size: float | None = None
     epochs: float | None = None  # expected number of times that a row is sampled; None follows a rule
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(number, "batch_size", at_least=1.0)
         self.check_given(number, "epochs", above=0.0, at_most=1e6)
         if self.is_private:

@@ -124,8 +124,8 @@ class FirstOrderPlan(SteppedPlan):
     # centred, and C is their scale.
     clipping_norm: float | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(magnitude, "learning_rate", "clipping_norm")
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release, Unprotected
-from sottovoce.central.data.operation import Columns, Operation
+from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Plan, Solution
@@ -54,16 +54,13 @@ class UnprotectedPlan(Plan):
 
 
 @dataclass(frozen=True)
-class ExactTraining(Operation[Exact]):
+class ExactTraining(AtHome[Exact]):
     """The training of one model."""
 
     plan: UnprotectedPlan
 
     def on(self, part: Part) -> Exact:
         return self.plan.exact(part)
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return type(answer) is Exact
 
     def blank(self) -> Any:
         return Exact(np.zeros(1), 0)

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan
-from sottovoce.central.solver import OBJECT, Solver
+from sottovoce.central.plan import OBJECT, Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
@@ -45,7 +44,7 @@ _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
 def make_plan(
-    solver: str | Solver,
+    solver: str | Plan,
     facts: TrainingFacts,
     options: Mapping[str, object] | None = None,
     *,
@@ -63,10 +62,10 @@ def make_plan(
     ``max_iter``: cap on its epochs.
     """
     asked: type[Plan] | None
-    if isinstance(solver, Solver):
+    if isinstance(solver, Plan):
         if options is not None:
             raise ParameterError(f"solver_options must be None: solver={solver!r} has its options; got {options!r}.")
-        asked, options = solver.plan, solver.options()
+        asked, options = type(solver), solver.options()
         facts = dataclasses.replace(facts, loss=solver.loss_for(facts.loss))
     else:
         asked = _named(solver)

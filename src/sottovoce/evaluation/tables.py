@@ -11,7 +11,7 @@ from scipy.stats import norm
 from sklearn.isotonic import isotonic_regression
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.operation import Columns, Operation, Ticks
+from sottovoce.central.data.operation import AtHome, Ticks
 from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
@@ -132,7 +132,7 @@ def count(
 
 
 @dataclass(frozen=True)
-class CellCounts(Operation[Ticks]):
+class CellCounts(AtHome[Ticks]):
     """The counts of a table; ``axes`` is None for one that places the nodes of others."""
 
     plan: EvaluationPlan
@@ -150,9 +150,6 @@ class CellCounts(Operation[Ticks]):
             total = here if total is None else total + here
         assert total is not None
         return total
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, np.ndarray)
 
     def blank(self) -> Vector:
         if self.axes is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sottovoce._plain_data import decode
 from sottovoce._version import __version__
-from sottovoce.central.solver import Solver
+from sottovoce.central.plan import Plan
 from sottovoce.exceptions import ModelFormatError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.check import Check, compared
@@ -24,7 +24,7 @@ _ENTRIES: Final = (
 )  # fmt: skip
 
 
-def compared_with_run(guarantee: Guarantee, solvers: Sequence[type[Solver]] = ()) -> list[Check]:
+def compared_with_run(guarantee: Guarantee, solvers: Sequence[type[Plan]] = ()) -> list[Check]:
     """Plan the run again from the parameters, and compare the event and every entry that follows from it."""
     try:
         again = made_again(guarantee, solvers)

@@ -20,8 +20,7 @@ import numpy as np
 from sottovoce._plain_data import canonical_text, decode
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.core import replay
-from sottovoce.central.plan import Plan
-from sottovoce.central.solver import OBJECT, Solver
+from sottovoce.central.plan import OBJECT, Plan
 from sottovoce.estimators._pipelines import checked_steps, is_class_name
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -54,7 +53,7 @@ _TOLD: Final = (
 NO_RUN: Final = "its parameters describe no run that this version of sottovoce can make"
 
 
-def made_again(receipt: Guarantee, solvers: Sequence[type[Solver]] = ()) -> Guarantee:
+def made_again(receipt: Guarantee, solvers: Sequence[type[Plan]] = ()) -> Guarantee:
     """Return the receipt that a run with these parameters gets.
 
     Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
@@ -95,14 +94,14 @@ def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     raise ModelFormatError(f"{NO_RUN}: it knows no such mechanism.")
 
 
-def _with_solver(parameters: Mapping[str, Any], solvers: Sequence[type[Solver]]) -> Mapping[str, Any]:
+def _with_solver(parameters: Mapping[str, Any], solvers: Sequence[type[Plan]]) -> Mapping[str, Any]:
     """Return the parameters with the solver object itself in place of its description, where there is one."""
     arguments = parameters.get("arguments")
     if not (isinstance(arguments, Mapping) and isinstance(arguments.get("solver"), Mapping)):
         return parameters
     options = decode(arguments["solver"])
     name = options.pop(OBJECT)
-    known = {kind.plan.solver: kind for kind in solvers}
+    known = {kind.solver: kind for kind in solvers}
     if name not in known:
         raise ParameterError(
             f"it was made by the solver object {name!r}, which readers of receipts do not know by themselves. What the "

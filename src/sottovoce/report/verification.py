@@ -22,7 +22,7 @@ from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
 from sottovoce.report.signing import checked_signature
 
 if TYPE_CHECKING:
-    from sottovoce.central.solver import Solver
+    from sottovoce.central.plan import Plan
 
 __all__ = ["Check", "Verification", "verify_receipt"]
 
@@ -104,7 +104,7 @@ def verify_receipt(
     *,
     model: str | Path | None = None,
     public_key: str | Path | None = None,
-    solvers: Sequence[type[Solver]] = (),
+    solvers: Sequence[type[Plan]] = (),
 ) -> Verification:
     """Check a receipt, the receipt in a model file, an evaluation, or a page.
 
@@ -171,7 +171,7 @@ def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: boo
     )
 
 
-def _checked(opened: ReceiptFile, solvers: Sequence[type[Solver]]) -> tuple[list[Check], Guarantee | None]:
+def _checked(opened: ReceiptFile, solvers: Sequence[type[Plan]]) -> tuple[list[Check], Guarantee | None]:
     checks = [Check("file", True, f"a {opened.kind} of readable size and depth, no name given twice")]
     try:
         guarantee = Guarantee.from_dict(opened.data)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.central.solver import Solver
+from sottovoce.central.plan import Plan
 from sottovoce.exceptions import ParameterError
 from sottovoce.papers import dp_scd
 from sottovoce.papers.dp_scd import Minibatch, Primal, Published, Sequential
@@ -43,7 +43,7 @@ def test_every_option_of_a_plan_is_a_field_of_its_object(kind):
     plan = sv.plan(logistic(kind()), 200, 4)
     assert isinstance(plan, kind.plan)
     assert plan.solver == f"papers.dp_scd.{kind.__name__}"
-    common = {field.name for field in dataclasses.fields(Solver)} | {"facts", "choice"}
+    common = {field.name for field in dataclasses.fields(Plan)} | {"facts", "choice"}
     assert {field.name for field in dataclasses.fields(plan)} - common == {f.name for f in dataclasses.fields(kind)}
 
 

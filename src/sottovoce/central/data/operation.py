@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sottovoce.central.data.part import Part
 
 __all__ = [
+    "AtHome",
     "Change",
     "Columns",
     "Count",
@@ -128,6 +129,13 @@ class Operation(ABC, Generic[T]):
     def blank(self) -> Any:
         """Return what a noisy answer about a table of one column of zeros looks like, for a replay."""
         return np.zeros(1)
+
+
+class AtHome(Operation[T]):
+    """An operation on rows in this process: no worker is ever asked, and one that answers lies."""
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return False
 
 
 class Change(Operation[None]):

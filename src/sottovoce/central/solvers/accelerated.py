@@ -97,8 +97,8 @@ class PassesPlan(SteppedPlan):
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
 
     def passes_for(self, eigenvalue: float) -> int:
@@ -165,8 +165,8 @@ class AcceleratedPlan(PassesPlan):
     # left as they are.
     proved: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_calibration(self.calibration_share)
         if not isinstance(self.proved, bool):
             raise ParameterError(f"proved must be True or False; got {self.proved!r}.")

@@ -32,8 +32,8 @@ class ConstantPlan(Plan):
     takes_persons = True
     takes_released_norm = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         if self.loss.name != "squared" or self.intercept == 0.0:
             raise ParameterError(
                 f"solver='constant' predicts one number for every row: it needs the squared loss and an intercept; got "

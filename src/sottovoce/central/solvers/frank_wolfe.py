@@ -62,8 +62,8 @@ class FrankWolfePlan(Plan):
     n_steps_given: int | None = None  # number of steps; None follows a public rule
     constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         number("radius", self.radius, above=0.0)
         self.set  # noqa: B018  refuses a wrong name
         if self.n_steps_given is not None:

@@ -71,8 +71,8 @@ class MultinomialPlan(PassesPlan):
     averaged = 0.35
     _factor = _FACTOR
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         _check_loss(self.loss)
 
     @property
@@ -147,8 +147,8 @@ class NonPrivateMultinomialPlan(GapPlan):
     least_gap = 0.0
     joint = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         _check_loss(self.loss)
 
     def exact(self, part: Part) -> Exact:

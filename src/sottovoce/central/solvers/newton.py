@@ -77,8 +77,8 @@ class NewtonPlan(ScaledPlan):
     # follows a rule for the logistic loss of one model, and is 0 else.
     calibration_share: float | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(whole_number, "n_passes", at_least=1, at_most=1000)
         self.check_calibration(self.calibration_share)
         if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):

@@ -73,8 +73,8 @@ class ObjectivePlan(Plan):
     # tau, the norm of the gradient at which the optimiser stops; None takes 1e-6, or more where rounding asks for it.
     tolerance: float | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(magnitude, "penalty", "tolerance")
         magnitude("smoothing", self.smoothing)
         if not (self.loss.is_classification and math.isfinite(self.trained_loss.lipschitz)):

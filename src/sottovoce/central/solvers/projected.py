@@ -39,8 +39,8 @@ class ProjectedGradientPlan(GapPlan):
     radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1]
     constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.set  # noqa: B018  refuses a wrong name
 
     @cached_property

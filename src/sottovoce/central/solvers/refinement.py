@@ -91,8 +91,8 @@ class RefinementPlan(Plan):
 
     n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         if self.loss.name != "squared":
             raise ParameterError(

@@ -68,8 +68,8 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     averaged = 0.5
     takes_persons = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         if self.adjacency is Adjacency.REPLACE_ONE and self.is_private and self.sampling_rate < 1.0:
             raise ParameterError(
                 "adjacency must be 'zero-out' or 'add-remove' for solver='sgd' with batches smaller than the table: "

@@ -64,8 +64,8 @@ class SufficientStatisticsPlan(ScaledPlan):
     # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     clip_labels: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         if self.loss.name != "squared":
             raise ParameterError(
                 f"solver='adassp' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."

@@ -20,7 +20,7 @@ from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Columns, Operation, Ticks
+from sottovoce.central.data.operation import AtHome, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.sums.sketch import sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
 from sottovoce.central.sums.whole_gram import Gram, Triangle
@@ -82,7 +82,7 @@ class LargestEigenvalue(Gram):
 
 
 @dataclass(frozen=True)
-class SketchedNorm(Operation[float]):
+class SketchedNorm(AtHome[float]):
     """An estimate of the Frobenius norm of X'X, a little upward: the columns of the sketch are added some at a time."""
 
     width: int  # number of weights
@@ -96,6 +96,3 @@ class SketchedNorm(Operation[float]):
 
     def on(self, part: Part) -> float:
         raise NotImplementedError("squares of parts do not add up: it is asked piece by piece")
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return False

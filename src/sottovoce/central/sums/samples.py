@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.central import sampling
-from sottovoce.central.data.operation import Columns, Operation, are_ticks
+from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import gradient
-from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 from sottovoce.randomness import Purpose
@@ -22,7 +21,7 @@ __all__ = ["SampledGradient", "SampledSum"]
 
 
 @dataclass(frozen=True, eq=False)
-class SampledSum(Operation[Ticks]):
+class SampledSum(AtHome[Ticks]):
     """The sum of the clipped terms of a Poisson sample of the rows; the holder draws it, and nobody sees it."""
 
     loss: Loss
@@ -42,9 +41,6 @@ class SampledSum(Operation[Ticks]):
             lambda lo, hi, total: add(batch, lo, hi, total),
             len(batch), part.work * self.sampling_rate, np.zeros(part.n_weights, np.int64),
         )  # fmt: skip
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return are_ticks(answer, (columns.n_weights,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)
 
 
 class SampledGradient(SampledSum):

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.coefficient_sets import CoefficientSet
-from sottovoce.central.data.operation import Change, Columns, Operation
+from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
@@ -168,14 +168,11 @@ class MoveAlong(Change):
         part.scores.move(self.column, self.step)
 
 
-class Scores(Operation[Any]):
+class Scores(AtHome[Any]):
     """The scores of the model at work."""
 
     def on(self, part: Part) -> Any:
         return part.scores
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, DenseScores | SparseScores)
 
     def blank(self) -> Any:
         return 0, 0

@@ -15,9 +15,8 @@ from scipy.special import expit
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.operation import Columns, Operation, Ticks, are_ticks
+from sottovoce.central.data.operation import AtHome, Ticks
 from sottovoce.central.data.part import Part
-from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -93,7 +92,7 @@ def score(bound: float, mechanism: GridGaussian) -> Asked[float]:
 
 
 @dataclass(frozen=True)
-class ScoreSum(Operation[Ticks]):
+class ScoreSum(AtHome[Ticks]):
     """The sum of one term of each loss, within [-1, 1], in whole ticks.
 
     A row that is not there contributes 0, the middle of the range, so that its term moves the sum by 1 and not by 2.
@@ -106,9 +105,6 @@ class ScoreSum(Operation[Ticks]):
         terms = np.clip(1.0 - 2.0 * (part / self.bound), -1.0, 1.0)
         total: Ticks = np.trunc(terms / self.tick).astype(np.int64).sum(keepdims=True)
         return total
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return are_ticks(answer, (1,), -n_rows * MOST_TICKS, n_rows * MOST_TICKS)
 
 
 def margins_of(model: DPLinearEstimator, X: Any) -> Vector:

@@ -46,12 +46,10 @@ class PartyCondition:
 
     @property
     def has_full_rank(self) -> bool:
-        """True when the columns are linearly independent."""
         return self.smallest > 0.0
 
     @property
     def holds_b(self) -> bool:
-        """Condition 2 (b)."""
         return self.modulus >= 2.0 * self.largest
 
 
@@ -72,7 +70,6 @@ class Theorem1Report:
 
     @property
     def holds(self) -> bool:
-        """True when every condition holds."""
         return not self.failing
 
 

@@ -48,11 +48,9 @@ class Problem(NamedTuple):
 
     @property
     def blocks(self) -> list[Array]:
-        """The parties' columns."""
         return [self.X[:, :CUT], self.X[:, CUT:]]
 
     def log_loss(self, x: Array) -> float:
-        """Return the mean test log loss of all parties' coefficients."""
         return float(np.logaddexp(0.0, -self.b_test * (self.X_test[:, : len(x)] @ x)).mean())
 
 
@@ -128,7 +126,6 @@ def noise(table: Problem) -> Iterator[Line]:
 
 
 def fitted(table: Problem, columns: int) -> Array:
-    """Return scikit-learn's model on the first columns."""
     model = LogisticRegression(C=1.0 / LAMBDA, fit_intercept=False, max_iter=2000).fit(table.X[:, :columns], table.b)
     return np.asarray(model.coef_[0])
 
@@ -180,7 +177,6 @@ def theorem_1() -> Iterator[Line]:
 
 
 def main() -> None:
-    """Print all of it."""
     table = problem()
     print(f"Hu et al., ADMM sharing (2019), on {table.name}; test log loss at the optimum "
           f"{table.log_loss(fitted(table, table.X.shape[1])):.3f}")  # fmt: skip

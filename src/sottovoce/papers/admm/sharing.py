@@ -65,7 +65,6 @@ class Penalty(NamedTuple):
         return self == Penalty(self.l2)
 
     def value(self, x: Array) -> float:
-        """Return R(x); that x is in the set is taken to hold."""
         norms = self._norms(x) * np.sqrt(self.groups) if self.groups else np.abs(x)
         return float(0.5 * self.l2 * (x @ x) + self.l1 * norms.sum())
 
@@ -146,7 +145,6 @@ class ScoreProblem:
         self._dual = np.zeros(len(y))
 
     def value(self, z: Array) -> float:
-        """Return the sum of losses."""
         return float(self.loss.value(self.y, z).sum())
 
     def minimise(self, centre: Array, k: float) -> Array:

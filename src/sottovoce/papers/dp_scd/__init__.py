@@ -6,7 +6,7 @@ solver objects: ``DPLogisticRegression(solver=Published())``. Run ``python -m so
 
 from typing import Final
 
-from sottovoce.central.solver import Solver
+from sottovoce.central.plan import Plan
 from sottovoce.papers.dp_scd.minibatch import Minibatch
 from sottovoce.papers.dp_scd.primal import Primal
 from sottovoce.papers.dp_scd.published import Published, Sequential
@@ -14,4 +14,4 @@ from sottovoce.papers.dp_scd.published import Published, Sequential
 __all__ = ["SOLVERS", "Minibatch", "Primal", "Published", "Sequential"]
 
 # for `sottovoce.report.verify_receipt(..., solvers=SOLVERS)`
-SOLVERS: Final[tuple[type[Solver], ...]] = (Minibatch, Primal, Published, Sequential)
+SOLVERS: Final[tuple[type[Plan], ...]] = (Minibatch, Primal, Published, Sequential)

@@ -94,7 +94,6 @@ class PrintedUtility:
 
     @property
     def holds(self) -> bool:
-        """Whether the condition is met."""
         left, right = self.condition
         return left > right
 

@@ -25,13 +25,12 @@ from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.sampled_plan import SampledPlan, SampledSum
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.solver import Solver
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["Minibatch", "MinibatchPlan"]
+__all__ = ["Minibatch"]
 
 _TYPICAL_EIGENVALUE: Final = 0.5  # public guess of lambda_max for the size of a batch and the number of epochs
 _MIN_EPOCHS: Final = 3.0
@@ -39,8 +38,16 @@ _MAX_EPOCHS: Final = 200.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinibatchPlan(SampledPlan):
-    """Plan of mini-batch DP-SCD with secret dual variables; its options are those of `SampledPlan`."""
+class Minibatch(SampledPlan):
+    """Mini-batch DP-SCD with secret dual variables, for ``solver=``; None follows a rule.
+
+    Parameters
+    ----------
+    batch_size : float, >= 1, or None
+        Expected size of a batch.
+    epochs : float, > 0, or None
+        Expected visits of a row.
+    """
 
     solver = "papers.dp_scd.Minibatch"
     mechanism = (
@@ -49,14 +56,14 @@ class MinibatchPlan(SampledPlan):
     )
     averaged = 0.4
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if self.adjacency is Adjacency.REPLACE_ONE:
             raise ParameterError(
                 f"adjacency must be 'zero-out' or 'add-remove' for {self.solver}: there is no tight accountant "
                 "for replacing a row under Poisson sampling here; got 'replace-one'. Use solver='scd', which does not "
                 "sample."
             )
-        super().__post_init__()
+        super().check()
 
     @cached_property
     def expected_size(self) -> float:
@@ -131,21 +138,3 @@ class SampledSteps(SampledSum):
 def _rule(loss: Loss) -> tuple[float, float, float]:
     """Return (slope, cap, last clip as a fraction of the first): constants that were measured once on public data."""
     return (25.0, 6.0, 1.0) if math.isfinite(loss.lipschitz) else (10.0, 3.0, 0.5)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Minibatch(Solver):
-    """Mini-batch DP-SCD with secret dual variables, for ``solver=``; None follows a rule.
-
-    Parameters
-    ----------
-    batch_size : float, >= 1, or None
-        Expected size of a batch.
-    epochs : float, > 0, or None
-        Expected visits of a row.
-    """
-
-    plan = MinibatchPlan
-
-    batch_size: float | None = None
-    epochs: float | None = None

@@ -22,18 +22,17 @@ import scipy.sparse as sp
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Release, Shuffle
-from sottovoce.central.data.operation import Change, Columns, Operation
+from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows, norm_bounds
 from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.solver import Solver
 from sottovoce.central.stepped_plan import AFTER_STEPS, FirstOrderPlan, State
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
 from sottovoce.losses import Loss
 
-__all__ = ["Primal", "PrimalPlan"]
+__all__ = ["Primal"]
 
 _MIN_EPOCHS: Final = 10
 _MAX_EPOCHS: Final = 200
@@ -42,8 +41,20 @@ _SPREAD: Final = 2.0  # the default clip of a block over that of a row whose len
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrimalPlan(FirstOrderPlan):
-    """Plan of primal DP coordinate descent."""
+class Primal(FirstOrderPlan):
+    """Primal DP coordinate descent in its sound form, for ``solver=``; None follows a rule.
+
+    Parameters
+    ----------
+    learning_rate : float, > 0, or None
+    clipping_norm : float, > 0, or None
+        Bound on the part of a row's gradient that is in a block.
+    block_size : int or None
+        Features of a block (all of them when larger than n_features); None makes ten blocks. Blocks are runs of
+        neighbouring columns; the intercept belongs to the last one.
+    epochs : int or None
+        Visits of each block.
+    """
 
     solver = "papers.dp_scd.Primal"
     mechanism = (
@@ -56,13 +67,12 @@ class PrimalPlan(FirstOrderPlan):
     block_size: int | None = None
     epochs: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         self.check_given(whole_number, "block_size", "epochs", at_least=1, at_most=10**6)
 
     @property
     def size(self) -> int:
-        """Features of a block."""
         return min(self.n_features, self.block_size or math.ceil(self.n_features / _BLOCKS))
 
     @property
@@ -71,7 +81,6 @@ class PrimalPlan(FirstOrderPlan):
 
     @cached_property
     def n_epochs(self) -> int:
-        """Visits of each block."""
         if self.epochs is not None:
             return self.epochs
         return round(min(_MAX_EPOCHS, max(_MIN_EPOCHS, self.horizon / self.safe_rate)))
@@ -113,7 +122,6 @@ class PrimalPlan(FirstOrderPlan):
         return self.noise_multiplier
 
     def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
-        """Do an epoch, in an order of its own."""
         (w,) = state
         if number == 0:
             yield BeginBlocks(self.size)
@@ -142,7 +150,7 @@ class BeginBlocks(Change):
 
 
 @dataclass(frozen=True)
-class BlockGradient(Operation[Ticks]):
+class BlockGradient(AtHome[Ticks]):
     """The sum of the gradients in a block of columns, each clipped."""
 
     place: int
@@ -159,9 +167,6 @@ class BlockGradient(Operation[Ticks]):
             ),
             rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
         )  # fmt: skip
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,27 +195,3 @@ def _blocks_of(rows: Rows, size: int) -> list[Rows]:
         block = replace(block, divisor=norm_bounds(rows.scale, length, constant))
         blocks.append(block)
     return blocks
-
-
-@dataclass(frozen=True, kw_only=True)
-class Primal(Solver):
-    """Primal DP coordinate descent in its sound form, for ``solver=``; None follows a rule.
-
-    Parameters
-    ----------
-    learning_rate : float, > 0, or None
-    clipping_norm : float, > 0, or None
-        Bound on the part of a row's gradient that is in a block.
-    block_size : int or None
-        Features of a block (all of them when larger than n_features); None makes ten blocks. Blocks are runs of
-        neighbouring columns; the intercept belongs to the last one.
-    epochs : int or None
-        Visits of each block.
-    """
-
-    plan = PrimalPlan
-
-    learning_rate: float | None = None
-    clipping_norm: float | None = None
-    block_size: int | None = None
-    epochs: int | None = None

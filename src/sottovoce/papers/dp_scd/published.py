@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, whole_number
 from sottovoce.central.core import Asked, Release, Shuffle
-from sottovoce.central.data.operation import Change, Columns, Effect, Operation
+from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DIVISOR, DUAL, TARGET
+from sottovoce.central.data.row_memory import DUAL, TARGET
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sampling import sampled_steps
-from sottovoce.central.solver import Solver
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.losses import Logistic, Loss
@@ -46,7 +46,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["OneNewtonStep", "Published", "PublishedPlan", "Sequential", "SequentialPlan", "moments_noise"]
+__all__ = ["OneNewtonStep", "Published", "Sequential", "moments_noise"]
 
 _BOX = 1e-4  # where the paper keeps the dual variable of logistic loss before its one Newton step
 
@@ -66,8 +66,8 @@ class _ShuffledPlan(Plan):
     clipping_norm: float
     epochs: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         whole_number("batch_size", self.batch_size, at_least=1)
         magnitude("clipping_norm", self.clipping_norm)
         whole_number("epochs", self.epochs, at_least=1, at_most=10**6)
@@ -96,12 +96,15 @@ class _ShuffledPlan(Plan):
     def true_multiplier(self) -> float:
         """Noise of a batch over how far one row can move it."""
 
-    in_turn: ClassVar[bool]  # whether each step of a batch sees those before it
-    words: ClassVar[tuple[str, str]]  # what is released with every batch, beside the weights
+    words: ClassVar[tuple[str, str]]  # what is released with every batch
 
     def batch_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases (a, v) of a batch, in ticks; it follows from public facts."""
         return clipped_mechanism(self.sensitivity_factor * self.clip, self.clip, self.true_multiplier)
+
+    @abstractmethod
+    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
+        """Return how far the duals of a batch and v go, in ticks."""
 
     def train(self) -> Asked[Solution]:
         """Train one model for each target as planned; the model is the last w."""
@@ -111,14 +114,10 @@ class _ShuffledPlan(Plan):
             yield BeginModel(model, fresh=((DUAL, None),))
             v = np.zeros(self.n_weights)
             for epoch in range(1, self.epochs + 1):
-                order = yield Shuffle(n)
+                order, done = (yield Shuffle(n)), (model * self.epochs + epoch, self.epochs * self.n_models)
                 for lo in range(0, n, self.size):
                     batch = order[lo : lo + self.size]
-                    ask = BatchMoves(
-                        self.loss, v / alpha_n, batch, self.size, alpha_n, self.clip, mechanism.tick, self.in_turn,
-                        lo > 0,
-                    )  # fmt: skip
-                    done = model * self.epochs + epoch, self.epochs * self.n_models
+                    ask = BatchMoves(self, v / alpha_n, batch, mechanism.tick, lo > 0)
                     noisy = yield Release(self.words, ask, mechanism, done if lo + self.size >= n else None)
                     yield MoveDuals(batch, noisy[: len(batch)])
                     v = v + noisy[len(batch) :]
@@ -127,38 +126,18 @@ class _ShuffledPlan(Plan):
 
 
 @dataclass(frozen=True, eq=False)
-class BatchMoves(Operation[Ticks]):
-    """How far the duals of a batch and v go, in ticks."""
+class BatchMoves(AtHome[Ticks]):
+    """How far the duals of a batch and v go; the batches of an epoch have no row in common."""
 
-    loss: Loss
+    plan: _ShuffledPlan
     w: Vector  # of shape (n_weights,); released
     batch: NDArray[np.int64]
-    size: int  # L, of a batch
-    alpha_n: float
-    clip: float
     tick: float
-    in_turn: bool  # whether each step sees those before it; else all are at the same a and w
-    continues: bool = False  # it is not the first batch of an epoch, whose batches have no row in common
+    continues: bool = False
 
     def on(self, part: Part) -> Ticks:
-        rows, y, a, batch = part.rows, part.memory.whole(TARGET), part.memory.whole(DUAL).copy(), self.batch
-        if self.in_turn:
-            moves = np.zeros(len(batch) + part.n_weights, np.int64)
-            sequential.sequential_batch(
-                rows.kernel, y, a, self.w, self.alpha_n, self.clip, 1.0 / self.tick, self.loss, batch,
-                moves[: len(batch)], moves[len(batch) :],
-            )  # fmt: skip
-            return moves
-        before, total = a[batch], np.zeros(part.n_weights, np.int64)
-        passes.batch_pass(
-            rows.kernel, y, a, rows.weights(self.w), 0.0, self.size / self.alpha_n, self.clip, 1.0 / self.tick,
-            self.loss, batch, 0, len(batch), total,
-        )  # fmt: skip
-        gone = np.clip((a[batch] - before) / self.tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
-        return np.concatenate([gone, total])
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, np.ndarray)
+        a = part.memory.whole(DUAL).copy()
+        return self.plan.moves(part.rows, part.memory.whole(TARGET), a, self.w, self.batch, self.tick)
 
     def blank(self) -> Any:
         return np.zeros(len(self.batch) + 1)
@@ -176,16 +155,33 @@ class MoveDuals(Change):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedPlan(_ShuffledPlan):
-    """Plan of Algorithm 1 as published."""
+class Published(_ShuffledPlan):
+    """Algorithm 1 as published, for ``solver=``; the receipt states the epsilon that holds, not the one asked for.
+
+    Parameters
+    ----------
+    batch_size : int
+        L; at most n_samples.
+    clipping_norm : float, > 0
+        C, the bound on ``|zeta|``; for squared loss in units of the label bound.
+    epochs : int
+        Passes over the shuffled rows.
+    """
 
     solver = "papers.dp_scd.Published"
     mechanism = (
         "DP-SCD as published (for reproduction): visible dual variables void amplification by sampling, so each "
         "row is in one full Gaussian mechanism an epoch and the published epsilon does not hold"
     )
-    in_turn = False
     words = ("the weights after every step", "the noised dual variables after every step, and with them the batches")
+
+    batch_size: int = 500
+    clipping_norm: float = 0.01
+    epochs: int = 10
+
+    def loss_for(self, loss: Loss) -> Loss:
+        """Return the loss; the authors take one Newton step for the logistic one."""
+        return OneNewtonStep() if type(loss) is Logistic else loss
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -223,36 +219,37 @@ class PublishedPlan(_ShuffledPlan):
             stacklevel=5,
         )
 
-    def train(self) -> Asked[Solution]:
+    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
+        """Return how far the duals of a batch and v go, in ticks: all steps at the same a and w."""
+        ratio, before = self.size / (self.alpha_scaled * self.n_samples), a[batch]
+        total = np.zeros(self.n_weights, np.int64)
         # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        yield UnitDivisors()
-        return (yield from super().train())
-
-
-class UnitDivisors(Change):
-    """Takes every row for one of norm 1, so that steps themselves are clipped and not what they add."""
-
-    effect = Effect.LASTING
-
-    def on(self, part: Part) -> None:
-        part.memory.set(DIVISOR, np.ones(part.n_samples))
+        whole = rows.kernel._replace(divisor=np.ones(rows.n_samples))
+        passes.batch_pass(
+            whole, y, a, rows.weights(w), 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch), total
+        )
+        moves = np.clip((a[batch] - before) / tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
+        return np.concatenate([moves, total])
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequentialPlan(_ShuffledPlan):
-    """Plan of Algorithm 3 with as much noise as its releases need."""
+class Sequential(_ShuffledPlan):
+    """Sequential DP-SCD with as much noise as its releases need, for ``solver=``; options as those of `Published`."""
 
     solver = "papers.dp_scd.Sequential"
     mechanism = (
         "sequential DP-SCD with noised, visible dual variables: each row is in one Gaussian mechanism on a grid an "
         "epoch, no amplification by sampling"
     )
-    in_turn = True
     words = (
         "the weights after every batch",
         "the noised dual variables after every batch, and with them the batches and their order",
     )
     proof = "docs/privacy/comparison_solvers.md"
+
+    batch_size: int = 10
+    clipping_norm: float = 1e-3
+    epochs: int = 3
 
     @property
     def sensitivity_factor(self) -> float:
@@ -273,41 +270,14 @@ class SequentialPlan(_ShuffledPlan):
             "noise multiplier of a batch": self.true_multiplier,
         }
 
-
-@dataclass(frozen=True, kw_only=True)
-class Published(Solver):
-    """Algorithm 1 as published, for ``solver=``; the receipt states the epsilon that holds, not the one asked for.
-
-    Parameters
-    ----------
-    batch_size : int
-        L; at most n_samples.
-    clipping_norm : float, > 0
-        C, the bound on ``|zeta|``; for squared loss in units of the label bound.
-    epochs : int
-        Passes over the shuffled rows.
-    """
-
-    plan = PublishedPlan
-
-    batch_size: int = 500
-    clipping_norm: float = 0.01
-    epochs: int = 10
-
-    def loss_for(self, loss: Loss) -> Loss:
-        """Return the loss; the authors take one Newton step for the logistic one."""
-        return OneNewtonStep() if type(loss) is Logistic else loss
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sequential(Solver):
-    """Sequential DP-SCD with as much noise as its releases need, for ``solver=``; options as those of `Published`."""
-
-    plan = SequentialPlan
-
-    batch_size: int = 10
-    clipping_norm: float = 1e-3
-    epochs: int = 3
+    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
+        """Return how far the duals of a batch and v go, in ticks; each step sees those before it."""
+        moves = np.zeros(len(batch) + self.n_weights, np.int64)
+        sequential.sequential_batch(
+            rows.kernel, y, a, w, self.alpha_scaled * self.n_samples, self.clip, 1.0 / tick, self.loss, batch,
+            moves[: len(batch)], moves[len(batch) :],
+        )  # fmt: skip
+        return moves
 
 
 class OneNewtonStep(Logistic):

@@ -38,7 +38,6 @@ class Problem(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Examples to train on."""
         return 3 * len(self.y) // 4
 
     def score(self, theta: Array, half: int) -> float:
@@ -143,7 +142,6 @@ def theorem_2(M: int, T: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Print claims and measurements."""
     print("Damaskinos et al., DP-SCD (AAAI 2021): what it claims beside what is measured")
     rows: list[tuple[object, ...]] = []
     for name, N, L, epochs in SHAPES:

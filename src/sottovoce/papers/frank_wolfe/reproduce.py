@@ -49,7 +49,6 @@ class Table:
         self.least = self.risk(found.x)
 
     def risk(self, x: Array) -> float:
-        """Return half the mean squared residual."""
         return 0.5 * float(x @ self.gram @ x) - float(self.moment @ x) + self.constant
 
     def excess(self, n: int, T: float, *, seed: int = 0, tau: int | None = None, noise: bool = True) -> float:
@@ -170,7 +169,6 @@ def remark_1(table: Table, n: int = 1_000_000) -> Iterator[Row]:
 
 
 def corollary_1() -> Iterator[Row]:
-    """Count the numbers that are sent."""
     sent = [PARTIES * T * published_rows(T, DELTA, IOTA) for T in (published_steps(n, EPSILON) for n in (10**4, 10**6))]
     yield ("Corollary 1, uplink", "numbers sent grow as n^(2/3) and a logarithm",
            f"n^{math.log(sent[1] / sent[0]) / math.log(100):.2f}",
@@ -191,7 +189,6 @@ def real() -> Iterator[Row]:
 
 
 def main() -> None:
-    """Print all rows, each claim beside what was measured now."""
     table = made_table()
     print("Lou, Cheung: Uplink Communication Efficient Differentially Private Sparse Optimization (AAAI 2018)")
     print("Tables are made up; a9a.bz2 joins them where SOTTOVOCE_DATA names a folder that has it.")

@@ -35,7 +35,6 @@ class BlockFrankWolfeResult:
 
     @property
     def converged(self) -> bool:
-        """True when the gap is within the tolerance."""
         return self.stop_reason == "gap"
 
 

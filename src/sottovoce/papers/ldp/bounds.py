@@ -44,7 +44,6 @@ class RiskBound:
 
     @property
     def total(self) -> float:
-        """The bound."""
         return self.surrogate + self.noise + self.smoothness
 
 

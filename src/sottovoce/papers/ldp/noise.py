@@ -69,7 +69,6 @@ class CopyNoise:
 
     @property
     def stds(self) -> NDArray[np.float64]:
-        """Standard deviation of each copy."""
         return np.array([self.first_std, *[self.other_std] * (copies(self.degree) - 1)])
 
     @property
@@ -80,7 +79,6 @@ class CopyNoise:
 
     @property
     def event(self) -> GaussianEvent:
-        """What one report costs."""
         return GaussianEvent(1.0 / self.mu)
 
     def epsilon(self, delta: float) -> float:

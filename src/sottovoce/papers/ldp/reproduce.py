@@ -62,7 +62,6 @@ class Judge:
         self.best, self.weights = float(best.fun), np.asarray(best.x)
 
     def risk(self, w: Array) -> float:
-        """Return the mean loss."""
         return float(np.maximum(0.5 - self.Z @ w[: self.d], 0.0).mean())
 
     def __call__(self, w: Array) -> float:
@@ -71,12 +70,10 @@ class Judge:
 
 
 def shown(values: Sequence[float]) -> str:
-    """Return mean and standard error."""
     return f"{np.mean(values):.3f} +- {np.std(values, ddof=1) / math.sqrt(len(values)):.3f}"
 
 
 def privacy() -> Iterator[Row]:
-    """Account the printed noise exactly."""
     for claim in (1.0, 4.0, 32.0):
         real = CopyNoise.calibrated("printed", claim, DELTA, 1).epsilon(DELTA)
         yield ("Theorem 4.5, privacy" if claim == 1.0 else "", f"printed noise: epsilon = {claim:g}",
@@ -148,7 +145,6 @@ def once_and_again(
 
 
 def sampling() -> Iterator[Row]:
-    """Take each report once, or as printed."""
     judge = Judge(5)
     for noise in ("printed", "tight"):
         once, again = once_and_again(judge, noise=noise)
@@ -196,7 +192,6 @@ def real_data() -> Iterator[Row]:
 
 
 def main() -> None:
-    """Print the table."""
     warnings.simplefilter("ignore", SottovoceWarning)
     parts = (privacy, polynomial, linear, sampling, listing, sample_size, budgets_of_use, real_data)
     print("Wang, Smith and Xu (ALT 2019): one report a person. The page: docs/papers/ldp.md")

@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
-from sottovoce.central.data.operation import Columns, Operation
+from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.targets import BeginModel
@@ -145,7 +145,7 @@ def _damping(gram_noise: float, n_weights: int) -> float:
 
 
 @dataclass(frozen=True)
-class LabelSum(Operation[Vector]):
+class LabelSum(AtHome[Vector]):
     """The sum of t_i x_i of the scaled rows, times a public factor, in double precision, piece by piece."""
 
     factor: float
@@ -164,9 +164,6 @@ class LabelSum(Operation[Vector]):
 
     def protected(self, exact: Vector, mechanism: Any) -> Ticks:
         return to_ticks(exact, mechanism.tick)
-
-    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, np.ndarray)
 
 
 @dataclass(frozen=True, kw_only=True)
