@@ -11,7 +11,7 @@ Six of them, each right for every event it accepts, refusing the others:
   probability P(l) (`sottovoce.privacy.profiles.response`), it is :math:`\sum_l P(l) \, \delta(\varepsilon - l)`.
 
 * `PLDAccountant`: privacy loss distributions on a grid, rounded against ourselves (dp-accounting [2]_); for
-  compositions with Poisson sampling or objective perturbation (`sottovoce.privacy.profiles.objective`).
+  compositions with Poisson sampling.
 * `RenyiAccountant`: Renyi DP over a list of orders (dp-accounting), with the tight conversion to epsilon or with the
   one of the moments accountant [3]_, which is kept to reproduce older papers; also for private searches.
 * `BoundedRangeAccountant`: exponential mechanisms of one kind, by the optimal adaptive composition of bounded-range
@@ -57,7 +57,6 @@ from sottovoce.privacy.events import (
     Event,
     GaussianEvent,
     NonPrivateEvent,
-    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
@@ -72,7 +71,6 @@ from sottovoce.privacy.profiles.bounded_range import (
     is_affordable,
 )
 from sottovoce.privacy.profiles.mixed import mixed_delta
-from sottovoce.privacy.profiles.objective import objective_divergences, objective_loss_distribution
 from sottovoce.privacy.profiles.response import (
     MOST_LOSSES,
     count_of_losses,
@@ -100,7 +98,6 @@ __all__ = [
 Basic = (
     BoundedRangeEvent
     | GaussianEvent
-    | ObjectivePerturbationEvent
     | PoissonSampledEvent
     | RandomizedResponseEvent
     | RepeatAndSelectEvent
@@ -114,7 +111,7 @@ _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition; epsilon is then about 5e4: not worth the memory, so infinite
 MOST_SAMPLED_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
-_ON_A_GRID: Final = (PoissonSampledEvent, ObjectivePerturbationEvent, RandomizedResponseEvent)
+_ON_A_GRID: Final = (PoissonSampledEvent, RandomizedResponseEvent)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -149,7 +146,7 @@ def _basic(event: Event) -> "Iterable[tuple[Basic, int]]":
             return ((RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape), 1),)
         case PureEvent():  # a randomised response of this epsilon dominates it
             return ((RandomizedResponseEvent(event.epsilon), 1),)
-        case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent() | BoundedRangeEvent():
+        case NonPrivateEvent() | RandomizedResponseEvent() | BoundedRangeEvent():
             return ((event, 1),)
         case _:
             raise AccountingError(f"no accountant knows events of type {type(event).__name__}: {event!r}.")
@@ -331,16 +328,15 @@ def nudge(value: float, good: Callable[[float], bool], *, up: bool) -> float:
 
 
 class PLDAccountant(Accountant):
-    """Privacy loss distributions, rounded up: Gaussians with and without sampling, perturbed objectives, responses.
+    """Privacy loss distributions, rounded up: Gaussians with and without sampling, responses.
 
     Parameters
     ----------
     grid : float or None
         Step of the privacy loss grid. None takes 1e-4, or finer where a step's own loss is finer: a tenth of the
-        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6, or a fiftieth
-        of the width of a perturbed objective's loss where nothing is sampled, or a tenth of the loss of a randomised
-        response where there are so many that rounding each would show, but not below 2e-6; coarser where epsilon is
-        large, about 1e-5 of it.
+        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6, or a tenth of
+        the loss of a randomised response where there are so many that rounding each would show, but not below 2e-6;
+        coarser where epsilon is large, about 1e-5 of it.
 
     Notes
     -----
@@ -369,12 +365,7 @@ class PLDAccountant(Accountant):
             return self._grid
         shift = _shift_squared(counts)
         coarse = 1e-6 * shift
-        widths = [
-            max(0.02 / min(basic.noise_multiplier, MOST_NOISE), 1e-4 * math.log1p(basic.curvature_ratio))
-            for basic in counts
-            if isinstance(basic, ObjectivePerturbationEvent)
-        ]
-        step = min(widths, default=1e-4)
+        step = 1e-4
         for basic, times in counts.items():
             if isinstance(basic, PoissonSampledEvent):
                 step = min(step, 1e-4, 0.1 * math.sqrt(_sampled_variance(basic)))
@@ -412,7 +403,7 @@ def _pure_epsilon(counts: "Counter[Basic]") -> float:
     return math.fsum(times * basic.epsilon for basic, times in responses.items()) * (1.0 + 2.0**-50)
 
 
-def _inverse_square(event: GaussianEvent | ObjectivePerturbationEvent) -> float:
+def _inverse_square(event: GaussianEvent) -> float:
     inverse = 1.0 / min(event.noise_multiplier, MOST_NOISE)
     return inverse * inverse
 
@@ -430,8 +421,6 @@ def _shift_squared(counts: "Counter[Basic]") -> float:
             total += times * min(basic.sampling_rate * _inverse_square(basic.event), _sampled_variance(basic))
         elif isinstance(basic, GaussianEvent):
             total += times * _inverse_square(basic)
-        elif isinstance(basic, ObjectivePerturbationEvent):
-            total += times * (_inverse_square(basic) + 2.0 * math.log1p(basic.curvature_ratio))
         elif isinstance(basic, RandomizedResponseEvent):
             total += times * 2.0 * basic.epsilon * math.tanh(0.5 * basic.epsilon)
         elif isinstance(basic, BoundedRangeEvent):
@@ -451,9 +440,7 @@ def _composed_pld(counts: tuple[tuple[Basic, int], ...], grid: float) -> _PldAcc
     with _quiet():
         accountant = _PldAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=grid)
         for basic, times in counts:
-            if isinstance(basic, ObjectivePerturbationEvent):
-                one = objective_loss_distribution(_kept(basic), grid)
-            elif isinstance(basic, RandomizedResponseEvent):
+            if isinstance(basic, RandomizedResponseEvent):
                 one = response_loss_distribution(basic, grid)  # dp-accounting's own event forgets the count
             else:
                 accountant.compose(_translate(basic), times)
@@ -556,16 +543,14 @@ class RenyiAccountant(Accountant):
         with _quiet():
             accountant = _rdp.RdpAccountant(list(self._orders), NeighboringRelation.ADD_OR_REMOVE_ONE)
             for basic, times in _ordered(counts):
-                if not isinstance(basic, (ObjectivePerturbationEvent, RandomizedResponseEvent, BoundedRangeEvent)):
+                if not isinstance(basic, (RandomizedResponseEvent, BoundedRangeEvent)):
                     accountant.compose(_translate(basic), times)
         sampled = [
             times * basic.sampling_rate for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)
         ]
         divergences: _Array = np.array(accountant._rdp)
         for basic, times in _ordered(counts):
-            if isinstance(basic, ObjectivePerturbationEvent):
-                divergences += times * objective_divergences(_kept(basic), np.array(self._orders))
-            elif isinstance(basic, RandomizedResponseEvent):
+            if isinstance(basic, RandomizedResponseEvent):
                 divergences += times * response_divergences(basic, np.array(self._orders))
             elif isinstance(basic, BoundedRangeEvent):
                 divergences += times * bounded_range_divergences(basic, np.array(self._orders))
@@ -719,11 +704,6 @@ def _only(counts: "Counter[Basic]", kind: type[_Kind]) -> "Counter[_Kind]":
 def _ordered(counts: "Counter[_Kind]") -> "list[tuple[_Kind, int]]":
     """Sort the basic events, so that the order of composition cannot change a rounding."""
     return sorted(counts.items(), key=lambda item: repr(item[0]))
-
-
-def _kept(event: ObjectivePerturbationEvent) -> ObjectivePerturbationEvent:
-    """Return the event with its noise cut to what can be told apart."""
-    return ObjectivePerturbationEvent(min(event.noise_multiplier, MOST_NOISE), event.curvature_ratio)
 
 
 def _translate(basic: Basic) -> dp_event.DpEvent:

@@ -32,7 +32,6 @@ __all__ = [
     "GaussianEvent",
     "NonPrivateEvent",
     "NothingReleased",
-    "ObjectivePerturbationEvent",
     "PoissonSampledEvent",
     "PureEvent",
     "RandomizedResponseEvent",
@@ -118,30 +117,6 @@ class GaussianEvent(Event):
     noise_multiplier: Annotated[float, _Rule(partial(number, above=0.0, infinite=True))]
     kind: ClassVar[str] = "gaussian"
     words: ClassVar[str] = "Gaussian release, noise multiplier {noise_multiplier:.6g}"
-
-
-@dataclass(frozen=True)
-class ObjectivePerturbationEvent(Event):
-    """One release of the exact minimiser of a sum of losses plus a quadratic penalty plus a random linear term.
-
-    For neighbours that differ by the presence of one row, whose loss is a convex function of one linear score with a
-    derivative of one sign (``docs/privacy/objective_perturbation.md``).
-
-    Parameters
-    ----------
-    noise_multiplier : float, > 0
-        Standard deviation of the linear term divided by the largest gradient of one row's loss (no unit).
-    curvature_ratio : float, >= 0
-        Largest second derivative of one row's loss, in any direction, divided by the penalty (no unit).
-    """
-
-    noise_multiplier: Annotated[float, _Rule(partial(number, above=0.0))]
-    curvature_ratio: Annotated[float, _Rule(partial(number, at_least=0.0))]
-    kind: ClassVar[str] = "objective-perturbation"
-    words: ClassVar[str] = (
-        "minimiser of a perturbed objective, noise multiplier {noise_multiplier:.6g}, curvature ratio "
-        "{curvature_ratio:.6g}"
-    )
 
 
 @dataclass(frozen=True)

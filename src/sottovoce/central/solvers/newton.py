@@ -52,7 +52,7 @@ from sottovoce.central.scaled_plan import ScaledPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.sums.whole_gram import gram_mechanism, refuse_many_weights, release_gram
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
@@ -148,8 +148,12 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def penalty(self) -> float:
-        """Lambda, alpha n at least; with little mu the noise asks for more."""
-        return max(self.alpha_scaled * self.n_samples, self.schedule.least_penalty)
+        """Lambda, alpha n at least; with little mu the noise asks for more.
+
+        More still for each of several hinges: those of rare classes are all near -1, and noise alone would order them.
+        """
+        models = self.n_models if isinstance(self.loss, SmoothedHinge) else 1
+        return max(self.alpha_scaled * self.n_samples, self.schedule.least_penalty * models)
 
     @property
     def gram_mechanism(self) -> GridGaussian:
