@@ -149,13 +149,12 @@ SOLVERS: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]] = {
     "scd": (tuple(KINDS), tuple(ADJACENCIES), {"n_passes": 5}),
     "Minibatch": (tuple(KINDS), ("zero-out", "add-remove"), {"batch_size": 50.0, "epochs": 2.0}),
     "Published": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 40, "clipping_norm": 0.02, "epochs": 3}),
-    "objective": (("logistic", "svc"), ("zero-out", "add-remove"), {"penalty": 2.0, "smoothing": 0.5}),
     "sgd": (tuple(KINDS), ("zero-out", "add-remove"), {"batch_size": 60.0, "epochs": 3.0, "clipping_norm": 0.5}),
     "Sequential": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 20, "clipping_norm": 0.01, "epochs": 2}),
     "Primal": (tuple(KINDS), tuple(ADJACENCIES), {"block_size": 2, "epochs": 3, "learning_rate": 0.5}),
     "adassp": (("ridge",), tuple(ADJACENCIES), {"clip_labels": False}),
     "refinement": (("ridge",), tuple(ADJACENCIES), {"n_passes": 5}),
-    "newton": (("logistic",), tuple(ADJACENCIES), {"n_passes": 5}),
+    "newton": (("logistic", "svc"), tuple(ADJACENCIES), {"n_passes": 5}),
 }
 
 

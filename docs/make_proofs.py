@@ -30,7 +30,6 @@ KINDS = {
     "BoundedRangeEvent": "exponential mechanism",
     "RandomizedResponseEvent": "randomised response",
     "PureEvent": "pure",
-    "ObjectivePerturbationEvent": "objective perturbation",
     "NonPrivateEvent": "no promise",
 }
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -57,7 +56,7 @@ def central() -> Iterator[tuple[str, Callable[..., Any], bool]]:
     def ridge(solver: str) -> Callable[..., Any]:
         return lambda **facts: sv.DPRidge(solver=solver, data_norm=1.0, **LABELS, **BUDGET, **facts)
 
-    for name in ("newton", "scd", "objective", "sgd"):
+    for name in ("newton", "scd", "sgd"):
         yield f'`solver="{name}"`', logistic(name), False
     for kind in dp_scd.SOLVERS:
         yield f"`solver={kind.__name__}()`", logistic(kind()), False

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
-from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
+from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared
 from support.replay import GreyBox
 
 HEAD = ("solver or mechanism", "adjacency", "pairs", "releases", "largest ratio", "depends on the table")
@@ -73,19 +73,11 @@ def lines() -> list[Line]:
     def central(case, adjacency):
         def trial(rng, seed):
             found = compared(case, adjacency, rng, seed)
-            return found, max(found.largest, linear_terms(found) if found.tape.draws else 0.0)
+            return found, found.largest
 
         return trial
 
-    out = [
-        Line(
-            case.name + (" (linear term)" if case.name.startswith("objective") else ""),
-            adjacency,
-            central(case, adjacency),
-        )
-        for case in CASES
-        for adjacency in case.adjacencies
-    ]
+    out = [Line(case.name, one, central(case, one)) for case in CASES for one in case.adjacencies]
     parties = [
         Line(f"vertical {joint.name}", "replace-one", lambda rng, seed, joint=joint: jointly_compared(joint, rng, seed))
         for joint in JOINT

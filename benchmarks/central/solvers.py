@@ -24,7 +24,7 @@ CASES = {
     "adult": (cache(adult), sv.DPLinearSVC),
     "blogfeedback": (cache(partial(blogfeedback, scale_columns=True)), sv.DPRidge),
 }
-SOLVERS = ("scd", "Minibatch", "objective", "adassp", "sgd", "Sequential", "Primal")
+SOLVERS = ("scd", "Minibatch", "adassp", "sgd", "Sequential", "Primal")
 
 
 def measure(load, kind, solver, epsilon, delta, seeds, splits):

@@ -41,7 +41,6 @@ from sottovoce.privacy.events import (
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
-    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
@@ -82,15 +81,6 @@ SAMPLED_RUNS = {
     "sampled steps": lambda noise: sampled(0.2, noise, 15),
     "steps and a release": lambda noise: ComposedEvent((sampled(0.2, noise, 15), GaussianEvent(4 * noise))),
 }
-OBJECTIVE_RUNS = {
-    "a perturbed objective": lambda noise: ObjectivePerturbationEvent(noise, 0.02),
-    "perturbed objectives": lambda noise: RepeatedEvent(
-        ObjectivePerturbationEvent(min(noise * 5**0.5, 1e308), 0.01), 5
-    ),
-    "an objective and a release": lambda noise: ComposedEvent(
-        (ObjectivePerturbationEvent(noise, 0.02), GaussianEvent(6 * noise))
-    ),
-}
 RESPONSE_RUNS = {
     "a response and a release": lambda noise: ComposedEvent((response(1.0 / noise), GaussianEvent(1.5 * noise))),
     "responses and releases": lambda noise: ComposedEvent(
@@ -112,9 +102,9 @@ SEARCHES = {  # more in test_private_selection.py
 }
 COVERED = {
     "exact": PLAIN_RUNS | RESPONSE_RUNS,
-    "pld": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES,
-    "renyi": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES | SEARCHES,
-    "moments": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES | SEARCHES,
+    "pld": PLAIN_RUNS | SAMPLED_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES,
+    "renyi": PLAIN_RUNS | SAMPLED_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES | SEARCHES,
+    "moments": PLAIN_RUNS | SAMPLED_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES | SEARCHES,
 }
 PAIRS = [
     pytest.param(accountant, make, id=f"{name}, {run}")
@@ -197,7 +187,6 @@ def test_order_and_nesting_do_not_matter(accountant):
     ]
     if accountant is not EXACT:
         parts[2:3] = [
-            ObjectivePerturbationEvent(3.0, 0.05),
             sampled(0.02, 0.7, 30),
             PoissonSampledEvent(0.5, GaussianEvent(4.0)),
         ]
@@ -345,18 +334,6 @@ def test_the_exact_accountant_refuses_sampling(rate):
         EXACT.mu(NonPrivateEvent())
 
 
-def test_the_exact_accountant_refuses_perturbed_objectives():
-    with pytest.raises(AccountingError, match="exact Gaussian accounting does not cover ObjectivePerturbationEvent"):
-        EXACT.epsilon(ComposedEvent((GaussianEvent(1.0), ObjectivePerturbationEvent(1.0, 0.0))), DELTA)
-
-
-@each_sampling
-def test_more_curvature_means_more_epsilon_and_delta(accountant):
-    ratios = (0.5, 0.2, 0.1, 0.02, 0.0)
-    assert falls([accountant.epsilon(ObjectivePerturbationEvent(2.0, ratio), DELTA) for ratio in ratios])
-    assert falls([accountant.delta(ObjectivePerturbationEvent(2.0, ratio), EPSILON) for ratio in ratios])
-
-
 @each_accountant
 def test_sampling_at_rate_one_is_no_sampling(accountant):
     assert accountant.epsilon(sampled(1.0, 1.3, 4), DELTA) == accountant.epsilon(
@@ -403,14 +380,12 @@ def test_astronomic_counts_are_refused(accountant, make):
 
 
 GAUSSIAN_EVENTS = st.builds(GaussianEvent, st.floats(0.2, 1e3))
-OBJECTIVE_EVENTS = st.builds(ObjectivePerturbationEvent, st.floats(0.2, 1e3), st.floats(0.0, 10.0))
 RESPONSE_EVENTS = st.builds(RandomizedResponseEvent, st.floats(1e-6, 20.0))
 SAMPLED_EVENTS = st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), GAUSSIAN_EVENTS)
 EVENTS = st.recursive(
     st.one_of(
         GAUSSIAN_EVENTS,
         SAMPLED_EVENTS,
-        OBJECTIVE_EVENTS,
         RESPONSE_EVENTS,
         st.just(NothingReleased()),
         st.just(NonPrivateEvent()),
@@ -865,10 +840,6 @@ def test_accountant_for():
     assert isinstance(accountant_for(sampled(0.0, 1.0, 3)), GaussianAccountant)
     assert isinstance(accountant_for(ComposedEvent((GaussianEvent(1.0), sampled(0.5, 2.0)))), PLDAccountant)
     assert isinstance(accountant_for(sampled(1e-6, 1.0, 3_000_000)), RenyiAccountant)
-    objective = ObjectivePerturbationEvent(1.0, 0.1)
-    assert isinstance(accountant_for(objective), PLDAccountant)
-    assert isinstance(accountant_for(ComposedEvent((GaussianEvent(1.0), objective))), PLDAccountant)
-    assert isinstance(accountant_for(RepeatedEvent(objective, 3_000_000)), RenyiAccountant)
     one = response(0.5)
     for event in (one, ComposedEvent((GaussianEvent(1.0), RepeatedEvent(one, 1023)))):
         assert isinstance(accountant_for(event), GaussianAccountant)
@@ -877,7 +848,6 @@ def test_accountant_for():
     assert isinstance(accountant_for(RepeatedEvent(one, 1024)), PLDAccountant)
     assert isinstance(accountant_for(RepeatedEvent(one, 3_000_000)), RenyiAccountant)
     assert isinstance(accountant_for(ComposedEvent((one, sampled(0.5, 2.0)))), PLDAccountant)
-    assert isinstance(accountant_for(ComposedEvent((one, objective))), PLDAccountant)
     with pytest.raises(AccountingError, match="Unknown"):
         accountant_for(Unknown())
 

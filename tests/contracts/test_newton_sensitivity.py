@@ -23,7 +23,7 @@ wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
 edges = st.integers(-4, 4).map(lambda step: step * 2.0**-21)  # of the grid that the second moments are cut to
 entries = st.one_of(wild, tame, edges, st.sampled_from([0.0, 1.0, -1.0, 0.6, 0.8]))
-LOSSES = [Logistic(), SmoothedHinge(0.5)]
+LOSSES = [Logistic(), SmoothedHinge(0.5), SmoothedHinge(2.0)]
 BOTH = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 
 

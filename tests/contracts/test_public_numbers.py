@@ -87,9 +87,7 @@ SOLVERS = tuple(
         ("adassp", (sv.DPRidge,), {}, (), ALL, False),
         ("adassp", (sv.DPRidge,), {"clip_labels": False}, (), ALL, False),
         ("refinement", (sv.DPRidge,), {"n_passes": 3}, (), ALL, False),
-        ("newton", (sv.DPLogisticRegression,), {"n_passes": 3}, (), ALL, False),
-        ("objective", (sv.DPLogisticRegression, sv.DPLinearSVC), {}, ("penalty", "smoothing", "tolerance"),
-         NOT_REPLACED, False),
+        ("newton", (sv.DPLogisticRegression, sv.DPLinearSVC), {"n_passes": 3}, (), ALL, False),
     )
     for kind in kinds
 ) + tuple(
@@ -223,7 +221,7 @@ def trial(numbers: Numbers, adjacency: str, rng: np.random.Generator, seed: int)
 
 def _trials(numbers: Numbers) -> int:
     """Return how many draws; each that is accepted takes seconds to calibrate where an integral says how much noise."""
-    return 10 if numbers.case.name.startswith(("Minibatch", "objective", "Published")) else 100
+    return 10 if numbers.case.name.startswith(("Minibatch", "Published")) else 100
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def logistic(**given):
 
 RUNS = {
     **{f"logistic {solver}": functools.partial(logistic, solver=solver)
-       for solver in ("auto", "scd", "sgd", "objective")},
+       for solver in ("auto", "scd", "sgd")},
     "svc": lambda **given: words(sv.DPLinearSVC(**BUDGET, data_norm=1.0, **TWO, **given)),
     "ridge": lambda **given: numbers(sv.DPRidge(**BUDGET, data_norm=1.0, label_bounds=(-1, 1), **given)),
     "lasso": lambda **given: numbers(

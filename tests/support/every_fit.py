@@ -25,7 +25,7 @@ _BALL: dict[str, Any] = {"data_bound": 0.5, "radius": 1.0, "n_steps": 5}
 
 def _central() -> dict[str, Callable[[], Any]]:
     made: dict[str, Callable[[], Any]] = {}
-    for solver in ("auto", "scd", "Minibatch", "Published", "objective", "sgd", "Sequential", "Primal", "newton"):
+    for solver in ("auto", "scd", "Minibatch", "Published", "sgd", "Sequential", "Primal", "newton"):
         logistic = sv.DPLogisticRegression(**_CLASSES, data_norm=1.0, solver=by_name(solver))
         made[f"DPLogisticRegression, {solver}"] = lambda logistic=logistic: logistic.fit(X, Y)
     bounds = (-1.0, 1.0)

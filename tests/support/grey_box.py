@@ -108,14 +108,13 @@ CASES = (
     _case("Published, ridge", sv.DPRidge, "Published", {"batch_size": 20, "epochs": 3}, FIXED, True, 0.9),
     _case("adassp", sv.DPRidge, "adassp"),
     _case("adassp, labels not clipped", sv.DPRidge, "adassp", {"clip_labels": False}, reached=0.9),
-    _case("objective, logistic", sv.DPLogisticRegression, "objective", None, NOT_REPLACED, reached=0.45),
-    _case("objective, hinge", sv.DPLinearSVC, "objective", None, NOT_REPLACED, reached=0.45),
     _case("Frank-Wolfe, LASSO", sv.DPLasso, radius=1.0, reached=0.7, **_BALL),
     _case("Frank-Wolfe, logistic", sv.DPSparseLogisticRegression, radius=5.0, reached=0.2, **_BALL),
     _case("multinomial-scd", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8}, reached=0.7,
           classes=[-1.0, 0.0, 1.0]),
     _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
     _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),
+    _case("newton, hinge", sv.DPLinearSVC, "newton", {"n_passes": 5}),
     _case("auto norm, newton", sv.DPLogisticRegression, "newton", {"n_passes": 5}, data_norm="auto"),
     _case("auto norm, scd", sv.DPLogisticRegression, "scd", {"n_passes": 8}, data_norm="auto"),
     _case("auto norm, refinement", sv.DPRidge, "refinement", {"n_passes": 8}, data_norm="auto"),
@@ -128,9 +127,7 @@ CASES = (
 def shown(model: Any) -> dict[str, Any]:
     """Return what a fitted estimator shows to the world: coefficients, and what its receipt says of the run."""
     receipt = model.guarantee_
-    multiplier = receipt.parameters.get("noise multiplier", 0.0)
     return {
-        "noise multiplier": multiplier,
         "coef": model.coef_,
         "intercept": model.intercept_,
         "steps": model.n_iter_,
@@ -261,7 +258,7 @@ def public_of(case: Case, adjacency: str, n: int, rng: np.random.Generator) -> d
 
 PERSON_CASES = tuple(
     case for case in CASES if case.name.split(",")[0] not in
-    ("Minibatch", "Primal", "Sequential", "Published", "objective") and case.name != "sgd, logistic"
+    ("Minibatch", "Primal", "Sequential", "Published") and case.name != "sgd, logistic"
 )  # fmt: skip
 MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a block of a kernel
 
@@ -312,16 +309,6 @@ def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed:
             return shown(case.kind(**given).fit(X, y, groups=groups))
 
     return grey_box(run, table, other, seed=seed)
-
-
-def linear_terms(found: GreyBox) -> float:
-    """Return how far the linear term of an objective would have to move, over what its noise is scaled by."""
-    draws = [draw for draw in found.tape.draws if draw.method == "standard_normal"]
-    largest = 0.0
-    for draw, (moved, minimum, _) in zip(draws, found.replay.gradients, strict=True):
-        std = float(np.linalg.norm(minimum.objective.linear) / np.linalg.norm(draw.numbers))
-        largest = max(largest, moved / (std / found.shown["noise multiplier"]))
-    return largest
 
 
 # --- parties ----------------------------------------------------------------------------------------------------------

@@ -118,7 +118,9 @@ CENTRAL = {
         "constant")},
     **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=by_name(solver))
        for kind in (L, S) for solver in
-       ("auto", "scd", "Minibatch", "Published", "objective", "sgd", "Sequential", "Primal")},
+       ("auto", "scd", "Minibatch", "Published", "sgd", "Sequential", "Primal")},
+    "hinge newton": functools.partial(classifier, S, solver="newton"),
+    "hinge newton, one-vs-rest": functools.partial(classifier, S, classes=["a", "b", "c"]),
     **{f"newton {adjacency}": functools.partial(classifier, L, solver="newton", adjacency=adjacency, n_public=N)
        for adjacency in ("zero-out", "add-remove", "replace-one")},
     "newton one-vs-rest": functools.partial(classifier, L, solver="newton", classes=["a", "b", "c"]),

@@ -38,8 +38,6 @@ from randomgen import AESCounter
 from sottovoce._validation import number
 from sottovoce.central import sampling
 from sottovoce.central.kernels import passes, sequential
-from sottovoce.central.newton import PerturbedObjective, minimise
-from sottovoce.central.solvers import objective_perturbation
 from sottovoce.central.sums.selection import SparseScores
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
@@ -50,7 +48,7 @@ from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.parties import InProcessParties
 
-__all__ = ["Draw", "GreyBox", "Minimum", "Release", "Replay", "Sample", "Tape", "grey_box", "recording", "replaying"]
+__all__ = ["Draw", "GreyBox", "Release", "Replay", "Sample", "Tape", "grey_box", "recording", "replaying"]
 
 Vector = NDArray[Any]
 Additive = GridGaussian | DiscreteLaplace
@@ -106,26 +104,7 @@ class Draw:
     numbers: Any
 
 
-@dataclass(frozen=True)
-class Minimum:
-    """The minimiser of a perturbed objective, whose noise is a linear term that was drawn before.
-
-    It is not a value plus noise. On the neighbour the same point is taken, and `gradient` says by how much the linear
-    term would have to differ to make it the minimiser there: what the mechanism allows for that is in its event.
-    """
-
-    objective: PerturbedObjective
-    point: NDArray[np.float64]
-
-    def gradient(self, objective: PerturbedObjective) -> float:
-        """Return how far (L2) the gradient at the point is from that of a neighbour's objective."""
-        one, other = (each.gradient(self.point, each.rows.margins(self.point, each.team)) for each in (
-            self.objective, objective,
-        ))  # fmt: skip
-        return float(np.linalg.norm(one - other))
-
-
-Entry = Release | Sample | Draw | Minimum
+Entry = Release | Sample | Draw
 
 
 @dataclass
@@ -171,8 +150,6 @@ class Replay:
         Of each release, how far its exact value is from the one on the tape, over what the mechanism allows.
     shifts : list of float
         Of each Gaussian release, the same in standard deviations of its noise.
-    gradients : list of (float, Minimum, PerturbedObjective)
-        Of each minimiser; see `Minimum`.
     fault : str
         The first difference in the control flow, in words; empty where there is none.
     """
@@ -180,7 +157,6 @@ class Replay:
     tape: Tape
     distances: list[float] = field(default_factory=list)
     shifts: list[float] = field(default_factory=list)
-    gradients: list[tuple[float, Minimum, PerturbedObjective]] = field(default_factory=list)
     fault: str = ""
 
 
@@ -419,10 +395,6 @@ class _Tap(ABC):
     def drawn(self, method: str, arguments: str, make: Callable[[], Any]) -> Any:
         """Return numbers that were drawn past the mechanisms."""
 
-    @abstractmethod
-    def minimum(self, objective: PerturbedObjective, honest: Callable[[], Vector]) -> Vector:
-        """Return the minimiser of a perturbed objective."""
-
     def batch(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows of a batch contribute."""
         return np.ones(len(rows), np.bool_)
@@ -473,11 +445,6 @@ class _Recorder(_Tap):
         numbers = make()
         self.tape.entries.append(Draw(method, arguments, np.copy(numbers)))
         return numbers
-
-    def minimum(self, objective: PerturbedObjective, honest: Callable[[], Vector]) -> Vector:
-        point = honest()
-        self.tape.entries.append(Minimum(objective, point.copy()))
-        return point
 
 
 class _Player(_Tap):
@@ -544,11 +511,6 @@ class _Player(_Tap):
             raise self._fault(f"{method}{arguments} where the tape has {entry.method}{entry.arguments}")
         return np.copy(entry.numbers)
 
-    def minimum(self, objective: PerturbedObjective, honest: Callable[[], Vector]) -> Vector:
-        entry: Minimum = self._next(Minimum, "a minimiser")
-        self.replay.gradients.append((entry.gradient(objective), entry, objective))
-        return entry.point.copy()
-
     def batch(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.asarray(rows != self._left_out)
 
@@ -608,11 +570,6 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield SparseScores, "select", selected_among_sparse
     yield RandomizedResponse, "release", answered
     yield Streams, "generator", stream
-    yield (
-        objective_perturbation,
-        "minimise",
-        lambda objective, tolerance: tap.minimum(objective, lambda: minimise(objective, tolerance)),
-    )
     yield sampling, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
     yield passes, "batch_pass", lambda *given: _one_batch(tap, one_batch, given)
     yield sequential, "sequential_batch", lambda *given: _in_sequence(tap, in_sequence, given)

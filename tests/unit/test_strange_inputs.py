@@ -18,7 +18,6 @@ MAX = np.finfo(np.float64).max
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
 MODELS = {
     "logistic": lambda: sv.DPLogisticRegression(data_norm=1.7, classes=[0, 1], **BUDGET),
-    "objective": lambda: sv.DPLogisticRegression(data_norm=1.7, classes=[0, 1], solver="objective", **BUDGET),
     "svm": lambda: sv.DPLinearSVC(data_norm=1.7, classes=[0, 1], **BUDGET),
     "ridge": lambda: sv.DPRidge(data_norm=1.7, label_bounds=(0, 1), **BUDGET),
     "sparse": lambda: sv.DPSparseLogisticRegression(data_bound=1.0, radius=2.0, classes=[0, 1], **BUDGET),

@@ -7,7 +7,7 @@
 
 An attack makes one number of what a run released: the likelihood ratio of a simple function of it, learnt on other
 runs. Any function is a fair score: `epsilon_lower_bound` holds for it. These are chosen to be good: linear ones see a
-shift (additive noise too small), distances see a change of spread (a wrong Jacobian in objective perturbation, say),
+shift (additive noise too small), distances see a change of spread (a column that is noisier with the person, say),
 and the ratio of histograms makes the best of either, thresholds on both sides included.
 """
 

@@ -64,11 +64,10 @@ class DPLogisticRegression(DPLinearClassifier):
         """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
         takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
-        all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two);
-        ``"objective"``: objective perturbation, one noisy minimiser."""
+        all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two)."""
     )
     solver_options: Any = penalised.options_parameter(
-        '``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``'
+        '``n_passes`` for ``"multinomial-scd"``'
     )
 
     data_norm_: float = attribute("float", penalised.NORM_TEXT)
@@ -83,9 +82,9 @@ class DPLinearSVC(DPLinearClassifier):
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
     :math:`\frac1n \sum_i \max(0, 1 - y_i (x_i^\top w + b)) + \frac\alpha2 (|w|^2 + b^2 / s^2)`
-    with s = ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned. More than two
-    classes are trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of
-    Gaussian DP.
+    with s = ``intercept_scaling``; by default the corner of the hinge is a parabola of width 1 or 2, and Newton steps
+    with secret dual variables, as those of DP-SCD [1]_, train it. Nothing has to be tuned. More than two classes are
+    trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of Gaussian DP.
 
     With ``class_weight`` or ``max_sample_weight`` the loss of each row is multiplied by its weight; the penalty stays.
 
@@ -115,12 +114,12 @@ class DPLinearSVC(DPLinearClassifier):
     intercept_scaling: float = penalised.INTERCEPT_SCALING
     max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
     solver: Any = penalised.solver_parameter(
-        """``"scd"``: accelerated full-batch DP-SCD; ``"objective"``: objective perturbation, one noisy minimiser of
-        the smoothed hinge (what ``"auto"`` takes where mu n < 500)."""
+        """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes on a smoothed hinge (what
+        ``"auto"`` takes unless columns are thousands, or classes several and rows many); ``"scd"``: accelerated
+        full-batch DP-SCD on the hinge itself (what ``"auto"`` takes elsewhere, smoothed where rows have no weights, each
+        person has one, and there is noise)."""
     )
-    solver_options: Any = penalised.options_parameter(
-        '``penalty``, ``smoothing`` and ``tolerance`` for ``"objective"``'
-    )
+    solver_options: Any = penalised.options_parameter("")
 
     data_norm_: float = attribute("float", penalised.NORM_TEXT)
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)

@@ -27,13 +27,12 @@ from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.event import KINDS, Basic, Event, Offers, Rule, flatten, ordered
 from sottovoce.privacy.profiles.bounded_range import BoundedRangeEvent
 from sottovoce.privacy.profiles.gaussian import GaussianEvent, PoissonSampledEvent
-from sottovoce.privacy.profiles.objective import ObjectivePerturbationEvent
 from sottovoce.privacy.profiles.response import PureEvent, RandomizedResponseEvent
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 
 __all__ = [
     "KINDS", "BoundedRangeEvent", "ComposedEvent", "Event", "GaussianEvent", "NonPrivateEvent", "NothingReleased",
-    "ObjectivePerturbationEvent", "PoissonSampledEvent", "PureEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent",
+    "PoissonSampledEvent", "PureEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent",
     "RepeatedEvent", "compose", "describe", "event_from_dict", "outline", "releases_of",
 ]  # fmt: skip
 

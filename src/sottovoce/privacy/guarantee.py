@@ -195,8 +195,8 @@ class Guarantee:
         Raises
         ------
         AccountingError
-            If a release has no equal there: objective perturbation, and searches with a Poisson number of trials;
-            without ``conservative`` also pure releases.
+            If a release has no equal there: searches with a Poisson number of trials; without ``conservative`` also
+            pure releases.
 
         References
         ----------

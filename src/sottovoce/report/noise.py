@@ -13,7 +13,6 @@ from sottovoce.privacy.events import (
     Event,
     GaussianEvent,
     NonPrivateEvent,
-    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
@@ -88,12 +87,6 @@ def _describe(event: Event, size: int | None, factor: float) -> tuple[str, str, 
                 _times(event.event.noise_multiplier),
                 _share(event.event, expected, factor),
             )
-        case ObjectivePerturbationEvent():
-            return (
-                "minimiser of an objective with a random linear term",
-                f"linear term: {_times(event.noise_multiplier)} (the largest gradient of one row)",
-                _share(event, size, factor),
-            )
         case BoundedRangeEvent():
             scale = 1.0 / event.epsilon
             return (
@@ -116,7 +109,7 @@ def _times(multiplier: float) -> str:
     return "released nothing" if math.isinf(multiplier) else f"{multiplier:.4g} x sensitivity"
 
 
-def _share(event: GaussianEvent | ObjectivePerturbationEvent, size: float | None, factor: float) -> str:
+def _share(event: GaussianEvent, size: float | None, factor: float) -> str:
     """Return the noise over what ``size`` rows can sum to; to replace a row moves a sum by twice what it adds."""
     if size is None or size <= 0.0 or math.isinf(event.noise_multiplier):
         return ""

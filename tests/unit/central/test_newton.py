@@ -1,6 +1,5 @@
 """The solver "newton": the plan, its refusals, its limits, and when "auto" takes it."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import SmoothedHinge
 from sottovoce.privacy.calibration import gaussian_mu
 from support.noise import switch_off_gaussians
 from support.optimum import estimator, labels, objective, reference, table
@@ -109,16 +107,24 @@ def test_more_information_means_more_passes_and_wider_clips():
     assert len(sv.plan(newton(solver_options={"n_passes": 1}), 1000, 5).clips) == 1
 
 
-def test_a_smoothed_hinge_will_do_and_a_jump_will_not():
-    plan = sv.plan(newton(), 1000, 5)
-    smooth = dataclasses.replace(plan, facts=dataclasses.replace(plan.facts, loss=SmoothedHinge(0.5)))
-    assert smooth.clips[0] == pytest.approx(2.0 * plan.clips[0])
-    for model in (
-        sv.DPLinearSVC(**{**CLASSIFIER, "solver": "newton"}),
-        sv.DPRidge(**BUDGET, data_norm=1.0, label_bounds=(0, 1), solver="newton"),
-    ):
-        with pytest.raises(ParameterError, match="'newton' needs a loss with bounded first and second derivatives"):
-            sv.plan(model, 1000, 5)
+def test_the_hinge_is_smoothed_and_said_to_be_and_a_jump_is_refused():
+    svc = sv.DPLinearSVC(**{**CLASSIFIER, "solver": "newton"})
+    plan = sv.plan(svc, 1000, 5)
+    assert plan.summary()["loss"] == plan.loss.name == "smoothed hinge (smoothing 2)"
+    assert plan.clips == pytest.approx(sv.plan(newton(solver_options={"calibration_share": 0.0}), 1000, 5).clips)
+    X, y = made_up(1000)
+    assert svc.fit(X, y).guarantee_.parameters["loss"] == "smoothed hinge (smoothing 2)"
+    assert svc.set_params(epsilon=math.inf).fit(X, y).guarantee_.parameters["loss"] == "hinge"
+    ridge = sv.DPRidge(**BUDGET, data_norm=1.0, label_bounds=(0, 1), solver="newton")
+    with pytest.raises(ParameterError, match="'newton' needs a loss with bounded first and second derivatives"):
+        sv.plan(ridge, 1000, 5)
+
+
+def test_several_hinges_are_held_shorter_than_one():
+    """Noise alone would order the scores of rare classes, each of which is best left near -1."""
+    for names, models in (([-1, 1], 1), ([1, 2, 3, 4], 4)):
+        plan = sv.plan(sv.DPLinearSVC(**{**CLASSIFIER, "classes": names, "solver": "newton"}), 1000, 5)
+        assert plan.penalty == pytest.approx(0.1 * models / plan.mu_model)
 
 
 @pytest.mark.parametrize(
@@ -151,3 +157,26 @@ def test_what_auto_takes(n, d, changed, taken):
     assert plan.solver == taken
     if taken == "newton":
         assert "mu n" in plan.choice
+
+
+SMOOTHED = "smoothed hinge (smoothing 2)"
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "changed", "taken", "loss"),
+    [
+        (100, 8, {}, "newton", SMOOTHED),
+        (50_000, 8, {"adjacency": "replace-one"}, "newton", "smoothed hinge (smoothing 1)"),
+        (1_000, 3000, {}, "scd", SMOOTHED),  # a matrix that costs more than the passes
+        (1_000, 8, {"classes": [0, 1, 2]}, "newton", SMOOTHED),
+        (4_000, 8, {"classes": [0, 1, 2]}, "scd", SMOOTHED),  # with much to learn from
+        (1_000, 8, {"epsilon": 1e4}, "scd", "hinge"),  # hardly any noise: the optimum of the hinge itself
+        (1_000, 8, {"solver_options": {"n_passes": 9}}, "scd", "hinge"),
+        (1_000, 8, {"class_weight": {-1: 1.0, 1: 2.0}}, "scd", "hinge"),
+        (1_000, 8, {"max_rows_per_group": 2}, "scd", "hinge"),
+    ],
+)
+def test_what_auto_takes_for_the_hinge(n, d, changed, taken, loss):
+    plan = sv.plan(sv.DPLinearSVC(**{**CLASSIFIER, "accept_delta": 0.1, **changed}), n, d)
+    assert (plan.solver, plan.loss.name) == (taken, loss)
+    assert plan.choice

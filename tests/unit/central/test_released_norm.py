@@ -111,7 +111,7 @@ def test_without_privacy_it_is_the_largest_norm():
         assert answered(largest_norm, with_lengths(np.array(norms)), 0).result == bound
 
 
-CLASSIFIERS = ["auto", "scd", "newton", "objective", "Minibatch", "sgd", "Primal", "multinomial-scd"]
+CLASSIFIERS = ["auto", "scd", "newton", "Minibatch", "sgd", "Primal", "multinomial-scd"]
 REGRESSORS = ["auto", "scd", "refinement", "adassp", "Primal"]
 
 
@@ -119,7 +119,7 @@ REGRESSORS = ["auto", "scd", "refinement", "adassp", "Primal"]
     ("kind", "solver", "given"),
     [
         *((sv.DPLogisticRegression, solver, {"classes": [0, 1]}) for solver in CLASSIFIERS),
-        (sv.DPLinearSVC, "auto", {"classes": [0, 1]}),
+        *((sv.DPLinearSVC, solver, {"classes": [0, 1]}) for solver in ("auto", "scd")),
         *((sv.DPRidge, solver, {"label_bounds": (0.0, 1.0)}) for solver in REGRESSORS),
     ],
 )  # fmt: skip

@@ -129,7 +129,7 @@ def test_rows_set_aside_and_their_evaluation_are_the_same(folder, tmp_path, requ
     assert written
 
 
-@pytest.mark.parametrize("solver", ["objective", "sgd"])
+@pytest.mark.parametrize("solver", ["sgd"])
 def test_a_solver_that_needs_all_rows_has_them_and_it_is_said(folder, tmp_path, no_memory, solver):
     options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--solver", solver])
     done = run(

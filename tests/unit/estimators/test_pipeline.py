@@ -110,7 +110,7 @@ def test_it_learns_what_a_bound_for_all_columns_cannot_show():
         sv.DPLogisticRegression(**CLASSES),
         sv.DPLogisticRegression(classes=["maybe", "no", "yes"]),
         sv.DPLogisticRegression(**CLASSES, solver="sgd"),
-        sv.DPLinearSVC(**CLASSES, solver="objective"),
+        sv.DPLinearSVC(**CLASSES),
         sv.DPSparseLogisticRegression(**CLASSES, radius=3.0),
     ],
     ids=lambda model: f"{type(model).__name__} {getattr(model, 'solver', '')}",

@@ -153,7 +153,7 @@ def test_weights_that_are_no_numbers_are_refused(bad):
         ({"max_sample_weight": 2.0, "solver_options": {"calibration_share": 0.1}}, "calibration_share"),
         *(
             ({"max_sample_weight": 2.0, "solver": by_name(solver)}, rf"solver='?{solver}.* takes no weights")
-            for solver in ("newton", "Minibatch", "multinomial-scd", "objective", "sgd", "Sequential", "Primal")
+            for solver in ("newton", "Minibatch", "multinomial-scd", "sgd", "Sequential", "Primal")
         ),
     ],
 )

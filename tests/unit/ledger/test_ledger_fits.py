@@ -48,7 +48,6 @@ def models():
         "refinement": (sv.DPRidge(solver="refinement", **RIDGE), T),
         "adassp": (sv.DPRidge(solver="adassp", **RIDGE), T),
         "logistic": (sv.DPLogisticRegression(**CLASSIFIER), Y),
-        "objective": (sv.DPLogisticRegression(solver="objective", **CLASSIFIER), Y),
         "newton": (sv.DPLogisticRegression(solver="newton", **CLASSIFIER), Y),
         "minibatch": (sv.DPLogisticRegression(solver=Minibatch(), **CLASSIFIER), Y),
         "svm": (sv.DPLinearSVC(**CLASSIFIER), Y),

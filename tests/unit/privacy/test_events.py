@@ -17,7 +17,6 @@ from sottovoce.privacy.events import (
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
-    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
@@ -47,19 +46,6 @@ def test_noise_out_of_range(noise):
 def test_noise_that_is_no_number(noise):
     with pytest.raises(ParameterError, match="noise_multiplier"):
         GaussianEvent(noise)
-
-
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf, 10**400, *NOT_NUMBERS])
-def test_noise_of_a_perturbed_objective(noise):
-    """Infinite noise is refused too: the curvature would still show."""
-    with pytest.raises(ParameterError, match="noise_multiplier"):
-        ObjectivePerturbationEvent(noise, 0.1)
-
-
-@pytest.mark.parametrize("ratio", [-1e-9, math.nan, math.inf, *NOT_NUMBERS])
-def test_curvature_ratio_out_of_range(ratio):
-    with pytest.raises(ParameterError, match="curvature_ratio"):
-        ObjectivePerturbationEvent(1.0, ratio)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.5, math.nan, math.inf, 1e301, 10**400, *NOT_NUMBERS])
@@ -106,7 +92,6 @@ def test_inner_events_have_the_right_type(inner):
     "inner",
     [
         NonPrivateEvent(),
-        ObjectivePerturbationEvent(1.0, 0.1),
         RandomizedResponseEvent(1.0),
         PureEvent(1.0),
         RepeatedEvent(GAUSSIAN, 2),
@@ -154,7 +139,6 @@ EVENTS = st.recursive(
         st.just(NothingReleased()),
         st.just(NonPrivateEvent()),
         RELEASES,
-        st.builds(ObjectivePerturbationEvent, st.floats(1e-300, 1e300), st.floats(0.0, 1e300)),
         st.builds(RandomizedResponseEvent, st.floats(1e-300, 1e300)),
         st.builds(PureEvent, st.floats(1e-300, 1e300)),
         st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), RELEASES),
@@ -192,7 +176,6 @@ STORED = {
         "sampling_rate": 0.5,
         "event": {"kind": "gaussian", "noise_multiplier": 2.0},
     },
-    "objective-perturbation": {"kind": "objective-perturbation", "noise_multiplier": 2.0, "curvature_ratio": 0.1},
     "randomized-response": {"kind": "randomized-response", "epsilon": 0.75},
     "pure": {"kind": "pure", "epsilon": 0.75},
     "repeated": {"kind": "repeated", "count": 2, "event": {"kind": "nothing"}},
@@ -205,7 +188,6 @@ def test_the_stored_form_never_changes():
     """Old receipts must stay readable: a new meaning is a new kind."""
     assert event_from_dict(STORED["gaussian"]) == GaussianEvent(2.0)
     assert event_from_dict(STORED["poisson-sampled"]) == PoissonSampledEvent(0.5, GaussianEvent(2.0))
-    assert event_from_dict(STORED["objective-perturbation"]) == ObjectivePerturbationEvent(2.0, 0.1)
     assert event_from_dict(STORED["randomized-response"]) == RandomizedResponseEvent(0.75)
     assert event_from_dict(STORED["pure"]) == PureEvent(0.75)
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
@@ -238,6 +220,7 @@ def test_missing_keys_are_named(kind, key):
         {"kind": {"kind": "gaussian"}},
         {"kind": "Gaussian", "noise_multiplier": 1.0},
         {"kind": "laplace", "noise_multiplier": 1.0},
+        {"kind": "objective-perturbation", "noise_multiplier": 2.0, "curvature_ratio": 0.1},  # was a kind once
         {"kind": "GaussianEvent", "noise_multiplier": 1.0},
         {"kind": "os.system"},
         {"noise_multiplier": 1.0},
@@ -245,8 +228,8 @@ def test_missing_keys_are_named(kind, key):
 )
 def test_unknown_kinds_are_refused(data):
     known = (
-        "bounded-range, composed, gaussian, non-private, nothing, objective-perturbation, poisson-sampled, "
-        "pure, randomized-response, repeat-and-select, repeated"
+        "bounded-range, composed, gaussian, non-private, nothing, poisson-sampled, pure, randomized-response, "
+        "repeat-and-select, repeated"
     )
     with pytest.raises(AccountingError, match=rf"not an event of a known kind \({known}\)"):
         event_from_dict(data)
@@ -266,8 +249,6 @@ def test_unknown_kinds_are_refused(data):
         (STORED["poisson-sampled"] | {"sampling_rate": True}, "sampling_rate"),
         (STORED["poisson-sampled"] | {"event": {"kind": "nothing"}}, "expected an event of kind 'gaussian'"),
         (STORED["poisson-sampled"] | {"event": 3}, "expected an event of kind 'gaussian'"),
-        (STORED["objective-perturbation"] | {"noise_multiplier": "inf"}, "noise_multiplier"),
-        (STORED["objective-perturbation"] | {"curvature_ratio": -0.1}, "curvature_ratio"),
         (STORED["randomized-response"] | {"epsilon": "inf"}, "epsilon"),
         (STORED["randomized-response"] | {"epsilon": -1.0}, "epsilon"),
         (STORED["repeated"] | {"count": 2.0}, "count"),
@@ -350,9 +331,6 @@ def test_describe():
     assert describe(NothingReleased()) == "nothing"
     assert describe(NonPrivateEvent()) == "a release without protection"
     assert describe(GaussianEvent(1.25)) == "Gaussian release, noise multiplier 1.25"
-    assert describe(ObjectivePerturbationEvent(2.5, 0.125)) == (
-        "minimiser of a perturbed objective, noise multiplier 2.5, curvature ratio 0.125"
-    )
     assert describe(RandomizedResponseEvent(0.75)) == "randomised response of one bit, epsilon 0.75"
     assert describe(PureEvent(0.75)) == "one release of pure differential privacy, epsilon 0.75"
     assert describe(RepeatedEvent(step, 40)) == (

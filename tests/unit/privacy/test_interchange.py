@@ -16,7 +16,6 @@ from sottovoce.privacy.events import (
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
-    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
@@ -78,8 +77,8 @@ def test_what_has_no_equal_is_given_as_more(event):
 
 @pytest.mark.parametrize(
     "event",
-    [ObjectivePerturbationEvent(5.0, 0.1), RepeatAndSelectEvent(FIT, 5.0, math.inf)],
-    ids=["objective", "poisson"],
+    [RepeatAndSelectEvent(FIT, 5.0, math.inf)],
+    ids=["poisson"],
 )
 def test_what_nothing_bounds_is_refused(event):
     for conservative in (False, True):

@@ -48,6 +48,7 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["NewtonPlan"]
@@ -134,8 +135,12 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def penalty(self) -> float:
-        """Lambda, alpha n at least; with little mu the noise asks for more."""
-        return max(self.alpha_scaled * self.n_samples, self.schedule.least_penalty)
+        """Lambda, alpha n at least; with little mu the noise asks for more.
+
+        More still for each of several hinges: those of rare classes are all near -1, and noise alone would order them.
+        """
+        models = self.n_models if isinstance(self.loss, SmoothedHinge) else 1
+        return max(self.alpha_scaled * self.n_samples, self.schedule.least_penalty * models)
 
     @property
     def gram_mechanism(self) -> GridGaussian:
