@@ -17,7 +17,6 @@ import sottovoce as sv
 from sottovoce.central import scaled_plan
 from sottovoce.central.core import Driven, Keep, Release, Tell, Unprotected, drive, replay
 from sottovoce.central.data.lengths import CountWithin, Shorten
-from sottovoce.central.data.operation import Change
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers import accelerated
@@ -34,6 +33,7 @@ from support.many_parts import begun
 from support.replay import Minimum, Tape, recording
 
 DELTA, P_VALUE = 1e-6, 1e-9
+NAMED = {case.name: case for case in CASES}
 
 
 def recorded(case: Case, adjacency: str, seed: int = 0):
@@ -92,9 +92,6 @@ def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjace
 # --- and it can fail --------------------------------------------------------------------------------------------------
 
 
-NAMED = {case.name: case for case in CASES}
-
-
 @pytest.mark.parametrize("name", ["scd, logistic", "refinement", "newton, logistic", "Frank-Wolfe, LASSO"])
 def test_a_release_without_an_event(name, monkeypatch):
     honest, case = Driven.released, NAMED[name]
@@ -129,20 +126,6 @@ NOISY = Release("", CountWithin(0.5), GridGaussian(1.0, 3.0, 2.0**-9))
 ROWS = make_rows(np.eye(40, 3), data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
 
 
-def driven(asks):
-    return drive(asks, begun(ROWS, np.ones(40)), Streams(0))
-
-
-class Peeking(Change):
-    """A change that would answer."""
-
-    def on(self, part):
-        return part.n_samples
-
-    def merged(self, answers):
-        return sum(answers)
-
-
 @pytest.mark.parametrize("step", [CountWithin(0.5), Gram(), LargestLength(), None, 3.0, NOISY.mechanism, NOISY.ask.on])
 def test_what_is_no_step_is_refused_by_its_name(step, monkeypatch):
     holder, asked = begun(ROWS, np.ones(40)), []
@@ -158,11 +141,12 @@ def test_what_is_no_step_is_refused_by_its_name(step, monkeypatch):
     assert asked == [Shorten(1.0)]  # before it is done
 
 
-def test_a_change_tells_nothing():
+def test_a_change_tells_nothing(monkeypatch):
     def asks():
-        return (yield Peeking())
+        return (yield Shorten(1.0))
 
-    assert driven(asks).result is replay(asks).result is None
+    monkeypatch.setattr(Shorten, "merged", lambda self, answers: 40)
+    assert drive(asks, begun(ROWS, np.ones(40)), Streams(0)).result is replay(asks).result is None
 
 
 SHAPES = {
@@ -185,10 +169,10 @@ def test_a_size_that_was_not_kept_is_noticed_at_the_end(shape):
         for step in SHAPES[shape](size):
             _ = yield step
 
-    run = driven(lambda: asks(True))
+    run = drive(lambda: asks(True), begun(ROWS, np.ones(40)), Streams(0))
     assert replay(lambda: asks(True), run.kept).counts == run.counts and run.kept["counted"] > 1.0
     with pytest.raises(AccountingError, match="did not keep what its releases follow from"):
-        driven(lambda: asks(False))
+        drive(lambda: asks(False), begun(ROWS, np.ones(40)), Streams(0))
 
 
 def forgetful(asked):
