@@ -8,21 +8,17 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce.central import scaled_plan
 from sottovoce.central.core import Driven, Keep, Release, Tell, Unprotected, drive, replay
 from sottovoce.central.data.lengths import CountWithin, Shorten
-from sottovoce.central.data.operation import Change
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan
 from sottovoce.central.solvers import accelerated
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.histograms import LargestLength
@@ -32,15 +28,12 @@ from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.events import ObjectivePerturbationEvent, PoissonSampledEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
-from support.grey_box import CASES, Case, pair_of, public_of
+from support.grey_box import CASES, Case, compared, pair_of, public_of
 from support.many_parts import begun
-from support.replay import Minimum, Tape, grey_box, recording
+from support.replay import Minimum, Tape, recording
 
 DELTA, P_VALUE = 1e-6, 1e-9
-EACH = pytest.mark.parametrize(
-    ("case", "adjacency"),
-    [pytest.param(case, one, id=f"{case.name}, {one}") for case in CASES for one in case.adjacencies],
-)
+NAMED = {case.name: case for case in CASES}
 
 
 def recorded(case: Case, adjacency: str, seed: int = 0):
@@ -54,31 +47,18 @@ def recorded(case: Case, adjacency: str, seed: int = 0):
     return model, model.plan(pair.n, pair.table[0].shape[1]), tape
 
 
-def used(tape: Tape, plan: Plan) -> Counter:
-    """Return how often each mechanism was used, as its event; batches of an epoch share no row, and cost as one."""
-    found = Counter(flatten(tape.event))
-    if hasattr(plan, "batch_mechanism"):
-        n_batches = math.ceil(plan.n_samples / plan.size)
-        assert all(n % n_batches == 0 for n in found.values())
-        found = Counter({event: n // n_batches for event, n in found.items()})
-    return found
-
-
-def counted(model) -> Counter:
-    """Return the events of a receipt; a sample of all rows is no sample, and a perturbed objective draws by itself."""
-    found = Counter()
-    for event, n in flatten(model.guarantee_.event).items():
-        whole = isinstance(event, PoissonSampledEvent) and event.sampling_rate == 1.0
-        found[event.event if whole else event] += n
-    return found
-
-
 def check_uses(model, plan, tape: Tape) -> None:
     """Check that what was used is what was counted, and no more."""
-    events = counted(model)
-    perturbed = {event: n for event, n in events.items() if isinstance(event, ObjectivePerturbationEvent)}
-    assert used(tape, plan) == events - Counter(perturbed)
-    assert len([one for one in tape.entries if isinstance(one, Minimum)]) == len(tape.draws) == sum(perturbed.values())
+    counted, perturbed = Counter(), 0  # a perturbed objective draws by itself
+    n_batches = math.ceil(plan.n_samples / plan.size) if hasattr(plan, "batch_mechanism") else 1  # they share no row
+    for event, n in flatten(model.guarantee_.event).items():
+        if isinstance(event, ObjectivePerturbationEvent):
+            perturbed += n
+            continue
+        whole = isinstance(event, PoissonSampledEvent) and event.sampling_rate == 1.0  # a sample of all is none
+        counted[event.event if whole else event] += n * n_batches
+    assert Counter(flatten(tape.event)) == counted
+    assert sum(isinstance(one, Minimum) for one in tape.entries) == len(tape.draws) == perturbed
 
 
 def p_value_of_noise(tape: Tape) -> float:
@@ -86,15 +66,16 @@ def p_value_of_noise(tape: Tape) -> float:
     square = size = 0.0
     for one in tape.releases:
         if isinstance(one.mechanism, GridGaussian):
-            noise = np.asarray(one.released) - np.clip(one.exact, -(2**61), 2**61) * one.mechanism.tick
-            square += float(
-                np.sum((noise / (one.mechanism.event.noise_multiplier * one.mechanism.l2_sensitivity)) ** 2)
-            )
-            size += noise.size
+            noise = np.asarray(one.released) - one.exact * one.mechanism.tick
+            declared = one.mechanism.event.noise_multiplier * one.mechanism.l2_sensitivity
+            square, size = square + float(np.sum((noise / declared) ** 2)), size + noise.size
     return 1.0 if not size else 2.0 * min(chi2.cdf(square, size), chi2.sf(square, size))
 
 
-@EACH
+@pytest.mark.parametrize(
+    ("case", "adjacency"),
+    [pytest.param(case, one, id=f"{case.name}, {one}") for case in CASES for one in case.adjacencies],
+)
 def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjacency):
     model, plan, tape = recorded(case, adjacency)
     receipt = model.guarantee_
@@ -111,14 +92,9 @@ def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjace
 # --- and it can fail --------------------------------------------------------------------------------------------------
 
 
-def named(name: str) -> Case:
-    (found,) = (case for case in CASES if case.name == name)
-    return found
-
-
 @pytest.mark.parametrize("name", ["scd, logistic", "refinement", "newton, logistic", "Frank-Wolfe, LASSO"])
 def test_a_release_without_an_event(name, monkeypatch):
-    honest, case = Driven.released, named(name)
+    honest, case = Driven.released, NAMED[name]
     last = recorded(case, case.adjacencies[0])[2].releases[-1].mechanism.event
     monkeypatch.setattr(Driven, "released", lambda self, one: None if one.event == last else honest(self, one))
     with pytest.raises(AssertionError):
@@ -128,41 +104,20 @@ def test_a_release_without_an_event(name, monkeypatch):
 @pytest.mark.parametrize("factor", [0.7, 1.3])
 @pytest.mark.parametrize("name", ["scd, logistic", "multinomial-scd", "adassp", "Primal, ridge"])
 def test_noise_of_another_size(name, factor, monkeypatch):
-    std, case = GridGaussian.noise_std.fget, named(name)
-    wide = max(range(20), key=lambda seed: entries(recorded(case, "zero-out", seed)[2]))
+    std, case = GridGaussian.noise_std.fget, NAMED[name]
+    wide = max(range(20), key=lambda seed: sum(one.exact.size for one in recorded(case, "zero-out", seed)[2].releases))
     assert p_value_of_noise(recorded(case, "zero-out", wide)[2]) > P_VALUE
     monkeypatch.setattr(GridGaussian, "noise_std", property(lambda self: factor * std(self)))
     assert p_value_of_noise(recorded(case, "zero-out", wide)[2]) < P_VALUE
 
 
-def entries(tape: Tape) -> int:
-    return sum(one.exact.size for one in tape.releases if isinstance(one.mechanism, GridGaussian))
-
-
-def neighbours():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 24))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y = rng.choice([-1, 1], 40)
-    return (X, y), (X[:-1], y[:-1])
-
-
-def fit(X, y):
-    return sv.DPLogisticRegression(
-        epsilon=1.0, delta=DELTA, data_norm=1.0, classes=[-1, 1], adjacency="add-remove", n_public=40, solver="scd",
-        solver_options={"n_passes": 4},
-    ).fit(X, y).coef_  # fmt: skip
-
-
 def test_a_clip_beyond_the_one_that_its_mechanism_knows(monkeypatch):
-    assert grey_box(fit, *neighbours()).holds
+    def largest():
+        return compared(NAMED["scd, logistic"], "zero-out", np.random.default_rng(0), 0).largest
 
-    def careless(*given):
-        made = clipped_sum(*given)
-        return made._replace(clip=1.3 * made.clip)
-
-    monkeypatch.setattr(accelerated, "clipped_sum", careless)
-    assert 1.25 < grey_box(fit, *neighbours()).largest < 1.35
+    assert largest() <= 1.0
+    monkeypatch.setattr(accelerated, "clipped_sum", lambda *given: clipped_sum(*given)._replace(clip=1.3 * given[1]))
+    assert 1.25 < largest() < 1.35
 
 
 # --- peeking and forgetting -------------------------------------------------------------------------------------------
@@ -171,51 +126,34 @@ NOISY = Release("", CountWithin(0.5), GridGaussian(1.0, 3.0, 2.0**-9))
 ROWS = make_rows(np.eye(40, 3), data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
 
 
-def driven(asks, holder=None):
-    return drive(asks, begun(ROWS, np.ones(40)) if holder is None else holder, Streams(0))
-
-
-class Peeking(Change):
-    """A change that would answer."""
-
-    def on(self, part):
-        return part.n_samples
-
-    def merged(self, answers):
-        return sum(answers)
-
-
 @pytest.mark.parametrize("step", [CountWithin(0.5), Gram(), LargestLength(), None, 3.0, NOISY.mechanism, NOISY.ask.on])
 def test_what_is_no_step_is_refused_by_its_name(step, monkeypatch):
     holder, asked = begun(ROWS, np.ones(40)), []
-    monkeypatch.setattr(type(holder), "ask", lambda self, operation: asked.append(operation))
+    monkeypatch.setattr(holder, "ask", asked.append)
 
     def asks():
         yield Shorten(1.0)
         asked.append((yield step))
 
-    for run in (replay, partial(driven, holder=holder)):
+    for run in (replay, lambda asks: drive(asks, holder, Streams(0))):
         with pytest.raises(TypeError, match=re.escape(f"got {step!r}. An answer leaves the rows in a Release.")):
             run(asks)
     assert asked == [Shorten(1.0)]  # before it is done
 
 
-def test_a_change_tells_nothing():
+def test_a_change_tells_nothing(monkeypatch):
     def asks():
-        return (yield Peeking())
+        return (yield Shorten(1.0))
 
-    assert driven(asks).result is replay(asks).result is None
-
-
-def grid(number):
-    return GridGaussian(1.0, 1.0 + abs(float(number)), 2.0**-9)
+    monkeypatch.setattr(Shorten, "merged", lambda self, answers: 40)
+    assert drive(asks, begun(ROWS, np.ones(40)), Streams(0)).result is replay(asks).result is None
 
 
 SHAPES = {
     "number of steps": lambda x: [NOISY] * int(abs(x)),
     "no step at all": lambda x: [NOISY] if x > 1.0 else [],
-    "noise multiplier": lambda x: [replace(NOISY, mechanism=grid(x))],
-    "noise of some steps": lambda x: [replace(NOISY, mechanism=grid(x > 1.0))] * 3,
+    "noise multiplier": lambda x: [replace(NOISY, mechanism=GridGaussian(1.0, 1.0 + abs(x), 2.0**-9))],
+    "noise of some steps": lambda x: [replace(NOISY, mechanism=GridGaussian(1.0, 2.0 + (x > 1.0), 2.0**-9))] * 3,
     "no noise": lambda x: [replace(NOISY, mechanism=Unprotected() if x > 1.0 else NOISY.mechanism)],
     "what is told": lambda x: [Tell("size", x)],
 }
@@ -228,12 +166,13 @@ def test_a_size_that_was_not_kept_is_noticed_at_the_end(shape):
         size = float(noisy)
         if keeps:
             size = yield Keep("counted", size, lambda name, value: value, 2.0)
-        yield from SHAPES[shape](size)
+        for step in SHAPES[shape](size):
+            _ = yield step
 
-    run = driven(lambda: asks(True))
+    run = drive(lambda: asks(True), begun(ROWS, np.ones(40)), Streams(0))
     assert replay(lambda: asks(True), run.kept).counts == run.counts and run.kept["counted"] > 1.0
     with pytest.raises(AccountingError, match="did not keep what its releases follow from"):
-        driven(lambda: asks(False))
+        drive(lambda: asks(False), begun(ROWS, np.ones(40)), Streams(0))
 
 
 def forgetful(asked):
@@ -251,10 +190,8 @@ def forgetful(asked):
 @pytest.mark.parametrize("solver", ["scd", "multinomial-scd"])
 def test_a_solver_must_keep_what_its_number_of_passes_follows_from(solver, monkeypatch):
     X, y = np.tile([1.0, 0.0, 0.0], (600, 1)), np.arange(600) % 3
-    model = sv.DPLogisticRegression(
-        epsilon=1.0, delta=DELTA, data_norm=1.0, classes=[0, 1, 2], solver=solver, random_state=0
-    )
-    clone(model).fit(X, y)
+    given = {"epsilon": 1.0, "delta": DELTA, "data_norm": 1.0, "random_state": 0}
+    model = sv.DPLogisticRegression(classes=[0, 1, 2], solver=solver, **given).fit(X, y)
     honest = scaled_plan.largest_eigenvalue
     monkeypatch.setattr(scaled_plan, "largest_eigenvalue", lambda *given, **more: forgetful(honest(*given, **more)))
     with pytest.raises(AccountingError, match="The result must not be used"):

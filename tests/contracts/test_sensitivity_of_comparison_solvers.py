@@ -71,7 +71,7 @@ def test_one_row_is_within_the_clip(
     total = np.zeros(rows.n_weights, np.int64)
     gradient.batch_gradient(rows.kernel, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total)
     assert share(total, mechanism) <= 1.0
-    for _, block in _blocks_of(rows, 3):
+    for block in _blocks_of(rows, 3):
         total = np.zeros(block.n_weights, np.int64)
         m = np.array([memory])
         gradient.gradient(block.kernel, y, m, clip, per_unit, loss, 0, 1, total)
@@ -153,11 +153,13 @@ def test_the_norms_of_blocks_are_upper_bounds():
     rng = np.random.default_rng(0)
     rows = rows_of(rng.normal(size=(50, 7)) * 10.0 ** rng.uniform(-150, 150, (50, 7)), np.float64, False, 0.2)
     whole = np.zeros(50)
-    for where, block in _blocks_of(rows, 3):
+    blocks = _blocks_of(rows, 3)
+    assert [block.n_weights for block in blocks] == [3, 3, 2]  # the intercept belongs to the last one
+    for block in blocks:
         part = block.scale[:, None] * block.raw
         if block.constant > 0.0:
             part = np.hstack([part, np.full((50, 1), block.constant)])
-        assert part.shape[1] == where.stop - where.start == block.n_weights
+        assert part.shape[1] == block.n_weights
         assert (np.linalg.norm(part, axis=1) <= block.divisor * (1 + 1e-12)).all()
         whole += block.divisor**2
     np.testing.assert_allclose(whole, rows.divisor**2, rtol=1e-9)

@@ -17,6 +17,8 @@ import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.central import calibration
 from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.sums import shared_counts
+from sottovoce.central.sums.shared_counts import design_for
 from sottovoce.losses import Logistic, dual_step
 from sottovoce.papers.dp_scd import Minibatch
 from support.noise import Recorder
@@ -60,7 +62,7 @@ def test_default_fit(recorder, monkeypatch):
     X[:-1, 0], X[-1, 0] = short, 1.0
     y = np.where(np.arange(n) == n - 1, 1, -1)
     # slope and shift are post-processing: the adversary sees what they are made of, and the runs are quicker
-    monkeypatch.setattr(calibration, "_fit", lambda *_: calibration._Fit(1.0, 0.0, 0.0, 1.0))
+    monkeypatch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))
     model = sv.DPLogisticRegression(
         epsilon=EPSILON, delta=DELTA, data_norm=1.0, classes=[-1, 1], fit_intercept=False, adjacency="add-remove",
         n_public=n,
@@ -112,10 +114,10 @@ def _likelihood_of_default(releases, plan, n, short):
 def _likelihood_of_calibration(release, plan, eigenvalue, w, n, short):
     """Score the noisy sums: the others hold their label -1 at w short, the canary its label +1 at w."""
     value, std, _ = release
-    design = calibration._design(calibration.prior_for(plan.mu_model * n, plan.facts, eigenvalue, plan.mu_scale * n))
+    design = design_for(calibration.prior_for(plan.mu_model * n, plan.facts, eigenvalue, plan.mu_scale * n))
 
     def column(label, prediction):
-        nodes = calibration._NODES
+        nodes = shared_counts._NODES
         weights = [np.interp(prediction, nodes, unit) for unit in np.eye(len(nodes))]
         whole = np.zeros((2, len(nodes)))
         whole[label] = np.floor(np.array(weights) * 2**10 + 0.5) / 2**10
