@@ -26,7 +26,7 @@ DRAWS = {
 }
 EVENTS = (
     "GaussianEvent", "NonPrivateEvent", "PoissonSampledEvent", "RepeatedEvent", "ComposedEvent", "PureEvent",
-    "BoundedRangeEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent", "ObjectivePerturbationEvent",
+    "BoundedRangeEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent",
 )  # fmt: skip
 
 

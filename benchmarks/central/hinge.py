@@ -21,20 +21,15 @@ import sottovoce as sv
 from benchmarks.central.newton import made_up
 from benchmarks.common import EPSILONS, data_folder, keep, make_parser, show
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, split
-from sottovoce.central.solver import Solver
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.losses import Loss, SmoothedHinge
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smoothed(Solver):
+class Smoothed(NewtonPlan):
     """Newton steps on the smoothed hinge of this width."""
 
-    width: float
-    plan = NewtonPlan
-
-    def options(self) -> dict[str, Any]:
-        return {}
+    width: float = 2.0
 
     def loss_for(self, loss: Loss) -> Loss:
         return SmoothedHinge(self.width)

@@ -25,12 +25,12 @@ from sottovoce.central.sums.histograms import LargestLength
 from sottovoce.central.sums.whole_gram import Gram
 from sottovoce.exceptions import AccountingError, SottovoceWarning
 from sottovoce.privacy.accounting import accountant_for, flatten
-from sottovoce.privacy.events import ObjectivePerturbationEvent, PoissonSampledEvent
+from sottovoce.privacy.events import PoissonSampledEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.grey_box import CASES, Case, compared, pair_of, public_of
 from support.many_parts import begun
-from support.replay import Minimum, Tape, recording
+from support.replay import Tape, recording
 
 DELTA, P_VALUE = 1e-6, 1e-9
 NAMED = {case.name: case for case in CASES}
@@ -49,16 +49,13 @@ def recorded(case: Case, adjacency: str, seed: int = 0):
 
 def check_uses(model, plan, tape: Tape) -> None:
     """Check that what was used is what was counted, and no more."""
-    counted, perturbed = Counter(), 0  # a perturbed objective draws by itself
+    counted = Counter()
     n_batches = math.ceil(plan.n_samples / plan.size) if hasattr(plan, "batch_mechanism") else 1  # they share no row
     for event, n in flatten(model.guarantee_.event).items():
-        if isinstance(event, ObjectivePerturbationEvent):
-            perturbed += n
-            continue
         whole = isinstance(event, PoissonSampledEvent) and event.sampling_rate == 1.0  # a sample of all is none
         counted[event.event if whole else event] += n * n_batches
     assert Counter(flatten(tape.event)) == counted
-    assert sum(isinstance(one, Minimum) for one in tape.entries) == len(tape.draws) == perturbed
+    assert not tape.draws  # nothing drew past a mechanism
 
 
 def p_value_of_noise(tape: Tape) -> float:

@@ -17,7 +17,6 @@ from sottovoce.central.sums import clipped_sums
 from sottovoce.central.sums.largest_eigenvalue import LargestEigenvalue
 from sottovoce.exceptions import AuditError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse

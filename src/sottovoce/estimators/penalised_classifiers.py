@@ -66,9 +66,7 @@ class DPLogisticRegression(DPLinearClassifier):
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
         all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two)."""
     )
-    solver_options: Any = penalised.options_parameter(
-        '``n_passes`` for ``"multinomial-scd"``'
-    )
+    solver_options: Any = penalised.options_parameter('``n_passes`` for ``"multinomial-scd"``')
 
     data_norm_: float = attribute("float", penalised.NORM_TEXT)
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)
@@ -116,8 +114,8 @@ class DPLinearSVC(DPLinearClassifier):
     solver: Any = penalised.solver_parameter(
         """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes on a smoothed hinge (what
         ``"auto"`` takes unless columns are thousands, or classes several and rows many); ``"scd"``: accelerated
-        full-batch DP-SCD on the hinge itself (what ``"auto"`` takes elsewhere, smoothed where rows have no weights, each
-        person has one, and there is noise)."""
+        full-batch DP-SCD on the hinge itself (what ``"auto"`` takes elsewhere, smoothed where rows have no weights,
+        each person has one, and there is noise)."""
     )
     solver_options: Any = penalised.options_parameter("")
 

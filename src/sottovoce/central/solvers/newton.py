@@ -48,7 +48,7 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss, SmoothedHinge
+from sottovoce.losses import SmoothedHinge
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["NewtonPlan"]
