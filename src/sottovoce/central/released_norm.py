@@ -40,10 +40,10 @@ from sottovoce.privacy.neighbours import Neighbours
 if TYPE_CHECKING:
     pass
 
-__all__ = ["FALLBACK", "MOST_KEEP", "NORM", "NormRelease", "largest_norm"]
+__all__ = ["FALLBACK", "NORM", "NormRelease", "largest_norm"]
 
 NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
-MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
+_MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
 
 FALLBACK: Final = 1.0  # the bound where nothing can be seen
 
@@ -82,7 +82,7 @@ class NormRelease:
 
         Asked of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
         """
-        noisy = yield Release(MOST_KEEP, CountLengths(), self.mechanism)
+        noisy = yield Release(_MOST_KEEP, CountLengths(), self.mechanism)
         kept: float = yield Keep(NORM, lambda: self._chosen(noisy), magnitude, FALLBACK)
         return kept
 

@@ -23,7 +23,6 @@ from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.lengths import CountWithin
 from sottovoce.central.data.operation import Count
 from sottovoce.central.data.targets import CountBelow, CountNear
-from sottovoce.central.released_norm import MOST_KEEP
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -34,6 +33,7 @@ NORM: Final = "bound of most rows, in units of data_norm (noisy)"
 LOCATION: Final = "label location, from the middle of the bounds (noisy)"
 LABEL: Final = "label scale (noisy)"
 
+_OF_ROWS: Final = "a bound that most rows keep, noisy; longer rows were shortened to it"
 _OF_LABELS: Final = "location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy"
 _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two edges a factor of 2
 _LOCATION_STEPS: Final = 12
@@ -58,7 +58,7 @@ def most_rows_bound(n_public: int, neighbours: Neighbours, mu: float) -> Asked[f
     counting = _counting(_SCALE_STEPS, neighbours, mu)
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
     enough = share * n_public + counting.noise_std
-    edge = yield from _first_edge(_GRID, lambda edge: CountWithin(edge * _ROUNDED), enough, counting, MOST_KEEP)
+    edge = yield from _first_edge(_GRID, lambda edge: CountWithin(edge * _ROUNDED), enough, counting, _OF_ROWS)
     bound = edge if edge <= _LOOSE else 1.0
     kept: float = yield Keep(NORM, bound, partial(number, above=0.0, at_most=1.0), 1.0)
     return kept

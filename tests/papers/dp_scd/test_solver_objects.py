@@ -40,11 +40,12 @@ def test_a_clone_has_the_same_solver_and_its_text_is_python():
 
 @pytest.mark.parametrize("kind", dp_scd.SOLVERS)
 def test_every_option_of_a_plan_is_a_field_of_its_object(kind):
-    plan = sv.plan(logistic(kind()), 200, 4)
-    assert isinstance(plan, kind.plan)
+    given, plan = kind(), sv.plan(logistic(kind()), 200, 4)
+    assert type(plan) is kind and given.facts is None and plan.facts.n_samples == 200
     assert plan.solver == f"papers.dp_scd.{kind.__name__}"
-    common = {field.name for field in dataclasses.fields(Plan)} | {"facts", "choice"}
-    assert {field.name for field in dataclasses.fields(plan)} - common == {f.name for f in dataclasses.fields(kind)}
+    common = {field.name for field in dataclasses.fields(Plan)}
+    assert given.options().keys() == {field.name for field in dataclasses.fields(kind)} - common
+    assert plan.options() == given.options()
 
 
 def test_an_unknown_option_is_refused_where_it_is_written():

@@ -118,7 +118,7 @@ def test_nothing_is_asked_with_a_value_that_is_not_on_disk() -> None:
         MODELS["scd"](random_state=1).fit(PooledTable(pool, _X, _Y, (40,), FullLog(12)))
     steps = [call.arguments[2] for _, call in pool.calls if call.method == "do"]
     passes = [one for one in steps if type(one).__name__ == "AcceleratedPass"]
-    before = sum(type(one).__name__ in ("CountWithin", "Gram") for one in steps[::2])
+    before = sum(type(one).__name__ in ("CountWithin", "LargestEigenvalue") for one in steps[::2])
     assert steps[-1] is passes[-1] and len(passes) == 2 * (12 + 1 - before)
 
 

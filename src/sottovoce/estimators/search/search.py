@@ -70,7 +70,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
 
     Examples
     --------
-    >>>     >>> from sottovoce import DPLogisticRegression, DPSearchCV
+    >>> import numpy as np
+    >>> from sottovoce import DPLogisticRegression, DPSearchCV
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (4000, 2))
     >>> y = np.where(X @ [1.0, -0.5] > 0, "yes", "no")
