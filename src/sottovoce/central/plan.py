@@ -118,6 +118,7 @@ class Plan(ABC):
         """Check the solver's own options."""
 
     def options(self) -> dict[str, object]:
+        """Return the solver's own options by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("facts", "choice")}
 
     def loss_for(self, loss: Loss) -> Loss:

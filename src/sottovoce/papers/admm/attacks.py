@@ -173,12 +173,10 @@ class Lemma1Counterexample:
 
     @property
     def rho(self) -> float:
-        """The paper's rho, 4k: large enough for its Assumption 1.2."""
         return 4.0 * self.n_pairs
 
     @cached_property
     def block(self) -> Array:
-        """D, of shape (2k, k + 1)."""
         k = self.n_pairs
         out = np.zeros((2 * k, k + 1))
         out[:, 0] = np.tile([0.5, -0.5], k)
@@ -187,19 +185,16 @@ class Lemma1Counterexample:
 
     @cached_property
     def neighbour(self) -> Array:
-        """D', which differs from D in one entry."""
         out = self.block.copy()
         out[0, 0] *= -1.0
         return out
 
     @property
     def target(self) -> Array:
-        """The variable z of the round."""
         column = self.block[:, 0]
         return column / np.linalg.norm(column)
 
     def weights(self, block: Array) -> Array:
-        """Return x of eq. (16), before any noise."""
         hessian = self.penalty * np.eye(block.shape[1]) + self.rho * block.T @ block
         return np.asarray(cho_solve(cho_factor(hessian), self.rho * (block.T @ self.target)))
 

@@ -108,7 +108,6 @@ class NoisyBlock:
         self.weights = x if gap <= bounds.gap else np.zeros(len(x))
 
     def send(self, noise: np.random.Generator) -> Array:
-        """Return the clipped scores with noise."""
         mechanism = self.release.mechanism
         self._sent, _ = mechanism.release(to_ticks(self.clipped_scores(), mechanism.tick), noise)
         return np.asarray(self._sent * self.release.score_bound)

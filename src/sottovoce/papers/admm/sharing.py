@@ -61,7 +61,6 @@ class Penalty(NamedTuple):
 
     @property
     def is_quadratic(self) -> bool:
-        """True for plain L2."""
         return self == Penalty(self.l2)
 
     def value(self, x: Array) -> float:

@@ -101,7 +101,6 @@ class Minibatch(SampledPlan):
         return scales.label * self.unit / (self.unit + 1.0 + self._shared(scales))
 
     def share_of_clip(self, step: int) -> float:
-        """Return C_t / C_0, which falls evenly."""
         last = _rule(self.loss)[2]
         return last + (1.0 - last) * (1.0 - step / self.n_steps)
 

@@ -101,7 +101,6 @@ def _top_eigenvalue(symmetric: Array) -> float:
 
 
 def _supremum(Q: Array, domain: ProductDomain, pairs: Array) -> float:
-    """Return sup D'(P o Q)D over M - M."""
     owner = np.repeat(np.arange(domain.n_blocks), domain.sizes)
     weighted = pairs[np.ix_(owner, owner)] * Q
     joined = np.add.reduceat(np.abs(weighted), domain.offsets[:-1], axis=0)

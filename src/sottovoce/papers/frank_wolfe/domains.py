@@ -177,6 +177,7 @@ class ProductDomain:
 
     @classmethod
     def power(cls, block: Block, n_blocks: int) -> Self:
+        """Return the product of ``n_blocks`` equal blocks."""
         return cls([block] * whole_number("n_blocks", n_blocks, at_least=1))
 
     @classmethod
@@ -185,9 +186,11 @@ class ProductDomain:
         return cls.power(Box(low, high, size=1), n_blocks)
 
     def place(self, block: int) -> slice:
+        """Return the place of a block in a vector of coordinates."""
         return slice(int(self.offsets[block]), int(self.offsets[block + 1]))
 
     def coordinates(self, blocks: object) -> Indices:
+        """Return the coordinates of some blocks, block after block."""
         chosen: Indices = np.asarray(blocks, dtype=np.intp)
         if self._size is not None:
             return (chosen[:, None] * self._size + np.arange(self._size)).ravel()
@@ -207,9 +210,11 @@ class ProductDomain:
         return np.array([terms[part].sum() for _, part in self._parts()])
 
     def start(self) -> Array:
+        """Return the centre of each block."""
         return np.concatenate([block.start() for block in self.blocks])
 
     def contains(self, x: Array, *, tolerance: float = 1e-9) -> bool:
+        """Tell whether x is in the product."""
         return all(block.contains(x[part], tolerance) for block, part in self._parts())
 
     def _parts(self, blocks: Indices | None = None) -> Iterator[tuple[Block, slice]]:

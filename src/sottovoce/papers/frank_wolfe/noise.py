@@ -97,7 +97,6 @@ class Sketch:
 
     @cached_property
     def largest_norm(self) -> float:
-        """Largest norm of a column of J, rounded up."""
         return _SLACK * max(float(np.sqrt((piece**2).sum(axis=0).max())) for _, piece in self._pieces())
 
     @property
@@ -107,7 +106,6 @@ class Sketch:
 
     @cached_property
     def largest_sum(self) -> float:
-        """Bound on an entry of J a, for a within [-1, 1]."""
         return _SLACK * float(np.max(sum(np.abs(piece).sum(axis=1) for _, piece in self._pieces())))
 
     @cached_property
@@ -121,7 +119,6 @@ class Sketch:
         return list(self._drawn_pieces()) if self.n_rows * self.n_people <= _KEPT else None
 
     def _pieces(self) -> Iterable[tuple[slice, Vector]]:
-        """Return the columns of J, some people at a time."""
         return self._kept_pieces or self._drawn_pieces()
 
     def _drawn_pieces(self) -> Iterator[tuple[slice, Vector]]:

@@ -25,6 +25,7 @@ class Objective(ABC):
     is_quadratic: bool  # whether Assumption 2 holds with equality, see `upper_hessian`
 
     def at(self, x: object) -> "Position":
+        """Return a position at (a copy of) x."""
         return Position(self, x)
 
     @abstractmethod
@@ -57,6 +58,7 @@ class Position:
         self.refresh()
 
     def value(self) -> float:
+        """Return f(x)."""
         return self.objective.value(self)
 
     def gradient(self, coordinates: Indices | slice) -> Array:

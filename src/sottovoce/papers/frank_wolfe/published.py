@@ -257,6 +257,7 @@ class PublishedBallPlan(PrivateBallPlan):
 
     @cached_property
     def n_steps(self) -> int:
+        """T of Theorem 3."""
         return self.n_steps_given or published_steps(self.facts.n_samples, self.epsilon)
 
     @cached_property
@@ -292,13 +293,16 @@ class PublishedBallPlan(PrivateBallPlan):
         return published_selection_scale(self.slope_bound(name), self.vertex(name), **self._claim)
 
     def selection_epsilon(self, name: str) -> float:
+        """Return what one choice of a party costs."""
         return _choice_epsilon(self.selection_scale(name), self.slope_bound(name), self.facts.n_samples)
 
     def party_event(self, name: str) -> Event:
+        """Return what a party's steps cost."""
         return _steps_event(self.selection_epsilon(name), self.column.noise_multiplier, self.n_steps)
 
     @property
     def event(self) -> Event:
+        """Choices and shared columns of all parties."""
         return compose(*(self.party_event(name) for name in self.facts.names))
 
     @property
@@ -308,6 +312,7 @@ class PublishedBallPlan(PrivateBallPlan):
 
     @cached_property
     def promised_epsilon(self) -> float:
+        """What holds at delta."""
         return accountant_for(self.event).epsilon(self.event, self.delta)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
@@ -387,6 +392,7 @@ class PublishedBallPlan(PrivateBallPlan):
         )
 
     def details(self) -> dict[str, object]:
+        """Return what the paper claims, and what becomes of it."""
         return {
             **super().details(),
             "epsilon that the paper claims": self.epsilon,

@@ -56,10 +56,12 @@ class Sampling(ABC):
 
     @cached_property
     def p_min(self) -> float:
+        """Least probability of a block."""
         return float(self.probabilities.min())
 
     @cached_property
     def expected_size(self) -> float:
+        """E|T|, the sum of the probabilities."""
         return float(self.probabilities.sum())
 
     def _check_few(self, sets: int) -> None:
@@ -100,6 +102,7 @@ class DistributedSampling(Sampling):
         return np.sort(np.concatenate([group[self._some_of(rng, len(group))] for group in self.groups]))
 
     def _some_of(self, rng: np.random.Generator, n: int) -> Indices:
+        """Return tau different numbers below n, uniformly."""
         return rng.integers(n, size=1) if self.tau == 1 else rng.choice(n, self.tau, replace=False, shuffle=False)
 
     def _pairs(self) -> Array:

@@ -35,6 +35,7 @@ class BlockFrankWolfeResult:
 
     @property
     def converged(self) -> bool:
+        """True when the gap is within the tolerance."""
         return self.stop_reason == "gap"
 
 

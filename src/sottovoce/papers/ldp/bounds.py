@@ -44,6 +44,7 @@ class RiskBound:
 
     @property
     def total(self) -> float:
+        """The bound."""
         return self.surrogate + self.noise + self.smoothness
 
 

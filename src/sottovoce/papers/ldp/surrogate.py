@@ -80,7 +80,6 @@ _SHARES: Array = (np.arange(400, dtype=np.float64) + 0.5) / 400.0  # midpoints f
 
 
 def hinge_half(u: Array) -> Array:
-    """Return [1/2 - u]_+."""
     return np.maximum(0.5 - u, 0.0)
 
 
@@ -127,7 +126,6 @@ class Loss(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """f'(-1) and f'(1)."""
         low, high = (float(v) for v in np.asarray(self.derivative(np.array([-1.0, 1.0])), dtype=np.float64))
         return low, high
 
@@ -212,7 +210,6 @@ class Oracle:
         return 0.5 - 0.25 * self._mixture.thresholds(shares)
 
     def value(self, u: Array) -> Array:
-        """Return the loss itself."""
         return hinge_half(u) if self.loss is None else np.asarray(self.loss.value(u), dtype=np.float64)
 
     def derivative(self, u: Array) -> Array:
