@@ -17,7 +17,7 @@ Privacy: Gaussian mechanisms on whole numbers. Statement and proof: ``docs/priva
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,28 +146,31 @@ def column_scales(plan: ColumnScalesPlan) -> Asked[ColumnScales]:
     """Release where columns lie and how wide they are, of rows that are finite."""
     rounds, n_rows = list(plan.rounds), float(plan.n_samples)
     if not rounds:
-        return ColumnScales(np.zeros(plan.n_features), np.ones(plan.n_features))
+        return ColumnScales(*(np.broadcast_to(value, plan.n_features) for value in (0.0, 1.0)))  # takes no memory
     if plan.bounds is None:
         counts, std = yield from _released(CountMagnitudes(), plan.n_features, plan, rounds.pop(0))
         n_rows = _rows_seen(counts, std, plan)
         location, scale, zoomed = _from_magnitudes(counts, n_rows, std, centred=plan.centred)
     else:
-        low, high = (np.broadcast_to(bound, plan.n_features) for bound in plan.bounds)
+        low, high = (np.array(bound) for bound in plan.bounds)  # of one entry, or of one for each column
         location, scale = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) / _WIDE
-        zoomed = np.ones(plan.n_features, bool)
+        zoomed = np.ones(1, bool)
     for number, share in enumerate(rounds):
         goes_on: bool = yield Keep(f"zoom {number + 1}", bool(zoomed.any()), truth, True)
         if not goes_on:
             break
+        bounded = plan.bounds is not None and number == 0  # all columns
         columns = np.flatnonzero(zoomed) if zoomed.any() else np.arange(1)
-        unit = 2.0 * _WIDE * scale[columns] / ZOOM_CELLS
-        low = location[columns] - _WIDE * scale[columns]
-        ask = CountCells(tuple(columns.tolist()), low, unit)
-        counts, std = yield from _released(ask, len(columns), plan, share)
-        bounded = plan.bounds is not None and number == 0
+        at: Any = slice(None) if bounded else columns
+        unit = 2.0 * _WIDE * scale[at] / ZOOM_CELLS
+        low = location[at] - _WIDE * scale[at]
+        ask = CountCells(None if bounded else tuple(columns.tolist()), low, unit)
+        counts, std = yield from _released(ask, plan.n_features if bounded else len(columns), plan, share)
         middle, spread = _from_cells(counts, n_rows, std, near=math.inf if bounded else ZOOM_CELLS / (2.0 * _WIDE))
-        location[columns], scale[columns] = low + middle * unit, spread * unit
-        zoomed[columns] = spread < 2.0
+        if bounded:
+            location, scale, zoomed = low + middle * unit, spread * unit, spread < 2.0
+        else:
+            location[columns], scale[columns], zoomed[columns] = low + middle * unit, spread * unit, spread < 2.0
     if not plan.centred:
         location, scale = np.zeros(len(location)), np.hypot(location, scale)
     return ColumnScales(location, scale)

@@ -154,13 +154,17 @@ class CountMagnitudes(Counted):
 class CountCells(CountMagnitudes):
     """Counts of the entries of some columns in cells of the width ``unit`` from ``low`` on."""
 
-    columns: tuple[int, ...]
-    low: Vector  # of shape (columns,), as is unit; released
+    columns: tuple[int, ...] | None  # None: all
+    low: Vector  # of shape (columns,) or (1,), as is unit; public or released
     unit: Vector
 
     def on(self, part: Part) -> Ticks:
-        columns = np.array(self.columns, np.intp)
-        return _of_blocks(part, lambda X: _in_cells(X, columns, self.low, self.unit).ravel())
+        def counts(X: Any) -> Ticks:
+            columns = np.arange(X.shape[1]) if self.columns is None else np.array(self.columns, np.intp)
+            low, unit = (np.broadcast_to(one, len(columns)) for one in (self.low, self.unit))
+            return _in_cells(X, columns, low, unit).ravel()
+
+        return _of_blocks(part, counts)
 
     def blank(self) -> Vector:
         return np.zeros(ZOOM_CELLS)
