@@ -150,10 +150,15 @@ class Streams:
     def generator(self, purpose: Purpose) -> np.random.Generator:
         """Return the stream for ``purpose``; the same object at each call."""
         if purpose not in self._streams:
-            if purpose is Purpose.NOISE and self._seed is not None and not UNCOUNTED.get():
-                _warn_of_second_use(self._seed)
+            if purpose is Purpose.NOISE:
+                self.warn_of_second_use()
             self._streams[purpose] = np.random.Generator(self._bits(purpose))
         return self._streams[purpose]
+
+    def warn_of_second_use(self) -> None:
+        """Warn if noise was drawn from this seed before; `generator` does so where nobody has asked."""
+        if self._seed is not None and not UNCOUNTED.get():
+            _warn_of_second_use(self._seed)
 
     def _bits(self, purpose: Purpose) -> AESCounter:
         if self._key is not None:

@@ -351,7 +351,7 @@ def _best_of(
     """Run the trials and return the best one with its score; what the others were leaves this function in no way."""
     best: tuple[float, dict[str, Any], DPLinearEstimator] | None = None
     mechanism = score_mechanism(plan.adjacency, plan.noise_multiplier)
-    streams.generator(Purpose.NOISE)  # says so if the seed was used before, which is hushed below
+    streams.warn_of_second_use()  # below, warnings are hushed
     with warnings.catch_warnings(), uncounted_fits():
         warnings.simplefilter("ignore")  # one warning a trial would count them
         for params, trial in trials:
