@@ -93,6 +93,12 @@ def list_folder(app: Sphinx, docname: str, source: list[str]) -> None:
             source[0] += "\n\n```{toctree}\n:" + option + "\n\n" + "\n".join(pages) + "\n```\n"
 
 
+def link_back(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let the source of a class lead to where it is listed: viewcode knows one module a file, we list some from two."""
+    if pagename.startswith("_modules/") and "body" in context:
+        context["body"] = re.sub(r"(/([\w.]+\.(\w+))\.html#)(?!\2\b)[\w.]+?\.\3(?=[.\"])", r"\1\2", context["body"])
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_config_value("paths_source", "", "env", str)
@@ -102,4 +108,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_transform(PathsOutside)
     app.connect("source-read", read_outside)
     app.connect("source-read", list_folder)
+    app.connect("html-page-context", link_back)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -84,7 +84,7 @@ class BoundedRangeEvent(Basic):
         return times * self.epsilon * min(0.25 * self.epsilon, 2.0)
 
     def divergences(self, orders: Vector) -> Vector:
-        """Return a bound on the divergence at each order a: the smaller of a e^2/8 [2]_ and e."""
+        """Return a bound on the divergence at each order a: the smaller of a e^2/8 (the module's [2]) and e."""
         return np.minimum(orders * (self.epsilon * self.epsilon / 8.0), self.epsilon)
 
 
