@@ -120,7 +120,7 @@ class Basic(Event):
         return 0.0
 
     def loss_step(self, times: int, shift: float) -> tuple[float, float] | None:
-        """Return the step that a grid of losses needs and the least worth its memory, in a run of this ``shift``, squared."""
+        """Return the step that a grid of losses needs and the least worth its memory, in a run of mu^2 = ``shift``."""
         return None
 
     def loss_distribution(self, times: int, step: float) -> "PrivacyLossDistribution":
