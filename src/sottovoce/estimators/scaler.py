@@ -196,7 +196,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             X = X[kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))]
         with team() as threads:
             found = drive(lambda: column_scales(plan), LocalHolder(Part(X, threads)), streams).result
-        self.location_, self.scale_ = found
+        self.location_, self.scale_ = map(np.array, found)
         self.cut_ = plan.cut if plan.rounds else np.inf
 
     def fitted(self) -> dict[str, Any]:

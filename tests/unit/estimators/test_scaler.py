@@ -194,3 +194,9 @@ def test_in_a_plain_pipeline_there_are_two_receipts_and_they_say_so(recwarn):
     both = Pipeline([("plain", StandardScaler()), ("scale", scaler()), ("model", model)])
     with pytest.warns(PrivacyWarning, match=r"^.plain. \(StandardScaler\) learned from the data"):
         both.fit(X, y)
+
+
+def test_what_was_fitted_can_be_changed_also_where_nothing_was_released():
+    fitted = scaler(epsilon=1e-4).fit(X)
+    assert not fitted.plan(*X.shape).rounds
+    assert fitted.location_.flags.writeable and fitted.scale_.flags.writeable
