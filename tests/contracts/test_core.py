@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import chi2
 
 import sottovoce as sv
-from sottovoce.central import scaled_plan
+from sottovoce.central import split
 from sottovoce.central.core import Driven, Keep, Release, Tell, Unprotected, drive, replay
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.rows import make_rows
@@ -189,7 +189,7 @@ def test_a_solver_must_keep_what_its_number_of_passes_follows_from(solver, monke
     X, y = np.tile([1.0, 0.0, 0.0], (600, 1)), np.arange(600) % 3
     given = {"epsilon": 1.0, "delta": DELTA, "data_norm": 1.0, "random_state": 0}
     model = sv.DPLogisticRegression(classes=[0, 1, 2], solver=solver, **given).fit(X, y)
-    honest = scaled_plan.largest_eigenvalue
-    monkeypatch.setattr(scaled_plan, "largest_eigenvalue", lambda *given, **more: forgetful(honest(*given, **more)))
+    honest = split.largest_eigenvalue
+    monkeypatch.setattr(split, "largest_eigenvalue", lambda *given, **more: forgetful(honest(*given, **more)))
     with pytest.raises(AccountingError, match="The result must not be used"):
         model.fit(X, y)

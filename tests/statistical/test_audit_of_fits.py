@@ -16,7 +16,7 @@ from numba import njit
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.central import calibration
-from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.split import Scales
 from sottovoce.central.sums import shared_counts
 from sottovoce.central.sums.shared_counts import design_for
 from sottovoce.losses import Logistic, dual_step
@@ -94,7 +94,7 @@ def _likelihood_of_default(releases, plan, n, short):
     points = []
     other, canary = [0.0, 0.0], [0.0, 0.0]  # dual variable, and the one before
     for step, (value, std, _) in enumerate(releases[1:-1]):
-        momentum = min(step / (step + 3.0), 1.0 - 1.6 / math.sqrt(plan.mu_model * n))
+        momentum = min(step / (step + 3.0), 1.0 - 1.6 / math.sqrt(plan.split.model * n))
         v, v_before = v + momentum * (v - v_before), v
         w = v / (alpha * n)
         moves = []
@@ -114,7 +114,7 @@ def _likelihood_of_default(releases, plan, n, short):
 def _likelihood_of_calibration(release, plan, eigenvalue, w, n, short):
     """Score the noisy sums: the others hold their label -1 at w short, the canary its label +1 at w."""
     value, std, _ = release
-    design = design_for(calibration.prior_for(plan.mu_model * n, plan.facts, eigenvalue, plan.mu_scale * n))
+    design = design_for(calibration.prior_for(plan.split.model * n, plan.facts, eigenvalue, plan.split.scale * n))
 
     def column(label, prediction):
         nodes = shared_counts._NODES

@@ -91,11 +91,11 @@ def _likelihood(plan, released, smoothness, pull):
     score += ((value[0] - others) ** 2 - (value[0] - others - 1.0) ** 2) / (2.0 * std**2)
     matrix = np.array([[value[0], value[1] / 2**0.5], [value[1] / 2**0.5, value[2]]])
     curvature = Curvature(matrix, plan.least_eigenvalue, plan.penalty)
-    share = plan.clips[0] / pull(0.0)
+    share = plan.schedule.clips[0] / pull(0.0)
     w = v = np.zeros(2)
     factor, last = 0.75 * smoothness, None
     other = canary = 0.0
-    for step, ((value, std), clip) in enumerate(zip(passes, plan.clips, strict=True)):
+    for step, ((value, std), clip) in enumerate(zip(passes, plan.schedule.clips, strict=True)):
         now = 1.0 if step else share
         moves = []
         for memory, label, x in ((other, -1.0, short), (canary, 1.0, 1.0)):

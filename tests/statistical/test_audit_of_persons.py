@@ -11,7 +11,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
-from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.split import Scales
 from support.noise import Recorder
 from support.row_norm import bound_and_score, shortened
 
@@ -85,7 +85,7 @@ def likelihood(releases, plan, n, short):
     v = v_before = 0.0
     other, mine = [0.0, 0.0], [0.0, 0.0]  # dual variable of a row, and the one before
     for step, (value, std, _) in enumerate(releases[1:]):
-        momentum = min(step / (step + 3.0), 1.0 - 1.6 / math.sqrt(plan.mu_model * n))
+        momentum = min(step / (step + 3.0), 1.0 - 1.6 / math.sqrt(plan.split.model * n))
         v, v_before = v + momentum * (v - v_before), v
         moves = []
         for memory, label, x, rows in ((other, -1.0, short, 1), (mine, 1.0, 1.0, OWN)):

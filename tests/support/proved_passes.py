@@ -4,6 +4,7 @@ Shared by the tests of ``sottovoce.central.utility`` and by ``benchmarks/central
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
@@ -12,6 +13,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
+from sottovoce.central.split import Split
 from sottovoce.central.utility import UtilityBound
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
@@ -26,10 +28,12 @@ TEAM = Team(1, None)
 class ProvedPlan(AcceleratedPlan):
     """A plan with the momentum and the clip of a bound, and public numbers in place of scales and calibration."""
 
-    estimates_norm = False
-    estimates_eigenvalue = False
     bound: UtilityBound
     averaged: float = 0.0
+
+    @cached_property
+    def split(self):
+        return Split(facts=self.facts)
 
     def momentum_for(self, step, scales):
         return self.bound.momentum

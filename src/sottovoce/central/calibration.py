@@ -34,7 +34,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
-from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.sums.shared_counts import (
     CUT,
@@ -48,8 +48,11 @@ from sottovoce.central.sums.shared_counts import (
     scores_of_cells,
 )
 from sottovoce.central.sums.sketch import sketch_sensitivity
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic
+from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["calibrated", "prior_for", "share_for"]
+__all__ = ["calibrated", "check_share", "prior_for", "share_by_rule", "share_for"]
 
 # names in the receipt
 SLOPES: Final = "slopes of the calibration (noisy)"
@@ -58,6 +61,7 @@ _WORDS: Final = "noisy sums over rows that depend on prediction and label: slope
 
 _SPREAD: Final = (0.05, 0.05)  # variance of a row's term in the equations, for the sampling error
 _STEEPNESS: Final = (0.3, 0.35)  # of the equations, by row, in log slope and shift
+_SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
 _LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
 
 
@@ -69,6 +73,33 @@ def share_for(information: float) -> float:
     ``benchmarks/central/calibration.py``. Where mu n is next to nothing, so is the share.
     """
     return min(0.5, max(0.005, 1.5 / math.sqrt(information))) if information > 1e-3 else 0.0
+
+
+def share_by_rule(given: float | None, facts: TrainingFacts) -> float:
+    """Return the share that was given, or that of the rule: the logistic loss of one model has one."""
+    if given is not None:
+        return given
+    if facts.weight_bound is not None:
+        return 0.0  # the odds that weights ask for are not those of the rows
+    mu = gaussian_mu(facts.epsilon, facts.delta)
+    is_one = facts.n_models == 1 and isinstance(facts.loss, Logistic) and facts.alpha <= _SHORT_BY_WISH
+    return share_for(mu * facts.n_units) if is_one and mu <= HARDLY_ANY_NOISE else 0.0
+
+
+def check_share(given: float | None, facts: TrainingFacts) -> None:
+    """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
+    if given is not None:
+        number("calibration_share", given, at_least=0.0, at_most=0.5)
+    if given and facts.weight_bound is not None:
+        raise ParameterError(
+            "calibration_share must be 0 or None where rows have weights (class_weight, max_sample_weight): the "
+            f"odds that weights ask for are not those of the rows; got {given!r}."
+        )
+    if given and not facts.loss.is_classification:
+        raise ParameterError(
+            f"calibration_share must be 0 or None for the {facts.loss.name} loss: only the predictions of "
+            f"classifiers have a slope and a shift to fit; got {given!r}."
+        )
 
 
 def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, precision: float) -> Prior:

@@ -58,21 +58,21 @@ class TrainingFacts:
         if self.max_rows_per_group is not None:
             checked_max_rows(self.max_rows_per_group)
 
-    @property
+    @cached_property
     def is_private(self) -> bool:
         return math.isfinite(self.epsilon)
 
-    @property
+    @cached_property
     def neighbours(self) -> Neighbours:
         """How far sums over rows can move: what mechanisms are made from."""
         return Neighbours(self.adjacency, self.max_rows_per_group or 1)
 
-    @property
+    @cached_property
     def n_units(self) -> float:
         """What a rule takes for the number of rows against the noise: with k rows a person, n / k persons."""
         return self.n_samples / (self.max_rows_per_group or 1)
 
-    @property
+    @cached_property
     def n_weights(self) -> int:
         return self.n_features + (self.constant > 0.0)
 
@@ -84,7 +84,7 @@ class TrainingFacts:
         mu = gaussian_mu(self.epsilon, self.delta)
         return NormRelease(mu, self.n_units, self.neighbours, keeps_all=mu > HARDLY_ANY_NOISE)
 
-    @property
+    @cached_property
     def share_of_norm(self) -> float:
         """Share of mu^2 that this release takes."""
         return 0.0 if self.norm_release is None else self.norm_release.share
@@ -95,7 +95,7 @@ class TrainingFacts:
             return None
         return (yield from largest_norm() if self.norm_release is None else self.norm_release.asks())
 
-    @property
+    @cached_property
     def entry(self) -> float:
         """Entry of the intercept's column in a row as solvers see it; 0 where there is none."""
         return RowUnit(1.0, self.constant).entry

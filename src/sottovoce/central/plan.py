@@ -13,7 +13,9 @@ from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
 from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.whole_numbers import MOST_ROWS
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
@@ -49,13 +51,17 @@ T = TypeVar("T")
 
 
 class _Fact(Generic[T]):
-    """A fact that a plan shows as an attribute of its own."""
+    """A fact that a plan shows as an attribute of its own, read once."""
 
     def __init__(self, read: Callable[[TrainingFacts], T]) -> None:
         self._read = read
 
+    def __set_name__(self, kind: type["Plan"], name: str) -> None:
+        self._name = name
+
     def __get__(self, plan: "Plan", kind: type["Plan"]) -> T:
-        return self._read(plan.facts)
+        vars(plan)[self._name] = found = self._read(plan.facts)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,3 +237,11 @@ class Plan(ABC):
         for name in options:
             if getattr(self, name) is not None:
                 check(name, getattr(self, name), **limits)
+
+    def refuse_many_weights(self) -> None:
+        """Refuse a plan that releases the matrix of more weights than fit."""
+        if self.n_weights > MAX_WEIGHTS:
+            raise ParameterError(
+                f"solver={self.solver!r} takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
+                f"square; got n_features = {self.n_features}. Use solver='scd'."
+            )

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.solvers.sgd import safe_rate
+from sottovoce.central.split import Scales
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, accountant_for
 from sottovoce.privacy.calibration import gaussian_mu
@@ -76,12 +77,12 @@ def test_three_classes_share_the_budget(solver):
 def test_sgd_releases_what_it_accounts(released):
     model = make("sgd").fit(X, SIGN)
     plan = sv.plan(model, *X.shape)
-    assert plan.sampling_rate == 0.25 and plan.n_steps == model.n_iter_ == len(released) == 20
-    event = RepeatedEvent(PoissonSampledEvent(0.25, GaussianEvent(plan.noise_multiplier)), 20)
+    assert plan.batches.sampling_rate == 0.25 and plan.batches.n_steps == model.n_iter_ == len(released) == 20
+    event = RepeatedEvent(PoissonSampledEvent(0.25, GaussianEvent(plan.batches.noise_multiplier)), 20)
     assert plan.event == event
     assert PLDAccountant().epsilon(event, 1e-5) <= 1.0
     for mechanism in released:
-        assert mechanism.noise_multiplier == plan.noise_multiplier
+        assert mechanism.noise_multiplier == plan.batches.noise_multiplier
         assert mechanism.l2_sensitivity == pytest.approx(0.5, rel=2e-6)  # half the bound on |l'|, and the slack
 
 
@@ -150,16 +151,16 @@ def test_tiny_and_huge_budgets_train(solver, epsilon):
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_the_rules_of_sgd_make_sense_for_every_size(loss, n_samples):
     plan = sv.plan(make("sgd", loss, {}, delta=1e-9), n_samples, 30)
-    assert 1.0 <= plan.expected_size <= n_samples
-    assert 400 <= plan.n_steps <= 10_000
-    assert 0.0 < plan.rate <= plan.safe_rate
+    assert 1.0 <= plan.batches.expected_size <= n_samples
+    assert 400 <= plan.batches.n_steps <= 10_000
+    assert 0.0 < plan.rate <= safe_rate(plan.facts)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_the_rules_of_sgd_keep_the_path_whatever_the_clip(loss):
     """Noise in each direction of w has standard deviation rate * steps * clip / (mu n)."""
     plans = [sv.plan(make("sgd", loss, {"clipping_norm": clip}, alpha=1e-9), 3000, 30) for clip in (0.1, 0.4)]
-    paths = [plan.horizon * plan.clipping_norm / (plan.mu_model * plan.n_samples) for plan in plans]
+    paths = [plan.horizon * plan.clipping_norm / (plan.split.model * plan.n_samples) for plan in plans]
     assert paths == pytest.approx([0.75 if loss == "squared" else 2.0] * 2)
 
 

@@ -13,8 +13,8 @@ from sottovoce.central import parallel
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
-from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solvers.multinomial import MultinomialPlan
+from sottovoce.central.split import Scales
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial

@@ -90,28 +90,30 @@ def test_storage_changes_nothing(tmp_path):
 
 def test_the_passes_spend_the_budget_where_the_clips_are():
     plan = sv.plan(newton(), 10_000, 20)
-    squares = [1.0 / multiplier**2 for multiplier in plan.multipliers]
-    assert math.fsum(squares) == pytest.approx(plan.mu_model**2, rel=1e-12)
-    np.testing.assert_allclose(np.divide(squares, plan.clips), squares[0] / plan.clips[0])
-    spent = (plan.mu_norm, plan.mu_gram, plan.mu_steps, plan.mu_calibration)
+    squares = [1.0 / multiplier**2 for multiplier in plan.schedule.multipliers]
+    assert math.fsum(squares) == pytest.approx(plan.split.model**2, rel=1e-12)
+    np.testing.assert_allclose(np.divide(squares, plan.schedule.clips), squares[0] / plan.schedule.clips[0])
+    spent = (plan.split.norm, plan.mu_gram, plan.split.steps, plan.split.slopes)
     assert math.fsum(mu**2 for mu in spent) == pytest.approx(gaussian_mu(1.0, 1e-5) ** 2)
-    assert 0.55 < math.fsum(plan.clips) < 0.8
+    assert 0.55 < math.fsum(plan.schedule.clips) < 0.8
 
 
 def test_more_information_means_more_passes_and_wider_clips():
     plans = [sv.plan(newton(delta=1e-9), n, 20) for n in (10**3, 10**5, 10**7)]
-    assert [len(plan.clips) for plan in plans] == sorted({len(plan.clips) for plan in plans})
-    assert plans[0].clips[1] < plans[1].clips[1] < plans[2].clips[1]
+    assert [len(plan.schedule.clips) for plan in plans] == sorted({len(plan.schedule.clips) for plan in plans})
+    assert plans[0].schedule.clips[1] < plans[1].schedule.clips[1] < plans[2].schedule.clips[1]
     assert plans[0].penalty > plans[1].alpha_scaled * 10**3  # with little budget the noise asks for more than alpha
     assert plans[2].penalty == pytest.approx(plans[2].alpha_scaled * 10**7)
-    assert len(sv.plan(newton(solver_options={"n_passes": 1}), 1000, 5).clips) == 1
+    assert len(sv.plan(newton(solver_options={"n_passes": 1}), 1000, 5).schedule.clips) == 1
 
 
 def test_the_hinge_is_smoothed_and_said_to_be_and_a_jump_is_refused():
     svc = sv.DPLinearSVC(**{**CLASSIFIER, "solver": "newton"})
     plan = sv.plan(svc, 1000, 5)
     assert plan.summary()["loss"] == plan.loss.name == "smoothed hinge (smoothing 2)"
-    assert plan.clips == pytest.approx(sv.plan(newton(solver_options={"calibration_share": 0.0}), 1000, 5).clips)
+    assert plan.schedule.clips == pytest.approx(
+        sv.plan(newton(solver_options={"calibration_share": 0.0}), 1000, 5).schedule.clips
+    )
     X, y = made_up(1000)
     assert svc.fit(X, y).guarantee_.parameters["loss"] == "smoothed hinge (smoothing 2)"
     assert svc.set_params(epsilon=math.inf).fit(X, y).guarantee_.parameters["loss"] == "hinge"
@@ -124,7 +126,7 @@ def test_several_hinges_are_held_shorter_than_one():
     """Noise alone would order the scores of rare classes, each of which is best left near -1."""
     for names, models in (([-1, 1], 1), ([1, 2, 3, 4], 4)):
         plan = sv.plan(sv.DPLinearSVC(**{**CLASSIFIER, "classes": names, "solver": "newton"}), 1000, 5)
-        assert plan.penalty == pytest.approx(0.1 * models / plan.mu_model)
+        assert plan.penalty == pytest.approx(0.1 * models / plan.split.model)
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def test_plan_releases_and_receipt_agree(make, y, changed, monkeypatch):
     else:
         scales, steps = released[0], released[1:]
         assert len(steps) == model.n_iter_ * plan.n_models
-        assert {event.noise_multiplier for event in steps} == {plan.noise_multiplier}
-        assert scales.noise_multiplier == pytest.approx(1 / plan.mu_scale)
+        assert {event.noise_multiplier for event in steps} == {plan.batches.noise_multiplier}
+        assert scales.noise_multiplier == pytest.approx(1 / plan.split.scale)
 
 
 def test_a_plan_is_frozen():
@@ -93,9 +93,7 @@ def test_a_plan_is_frozen():
 
 
 def test_a_run_that_spends_more_than_its_plan_gets_no_receipt(monkeypatch):
-    monkeypatch.setattr(
-        "sottovoce.central.solvers.accelerated.AcceleratedPlan.mu_steps", property(lambda plan: 2 * plan.mu)
-    )
+    monkeypatch.setattr("sottovoce.central.split.Split.steps", property(lambda split: 2 * split.whole))
     with pytest.raises(AccountingError, match=r"more than the epsilon=1\.0 of this receipt"):
         logistic().fit(X, SIGN)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import sottovoce as sv
-from sottovoce.central import scaled_plan
+from sottovoce.central import split
 from sottovoce.central.calibration import SHIFTS, SLOPES, calibrated, share_for
 from sottovoce.central.core import replay
 from sottovoce.central.data.rows import make_rows
@@ -134,7 +134,7 @@ def test_the_model_is_the_calibrated_one(intercept):
     fixed = {"n_passes": 30, "calibration_share": 0.1}
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scaled_plan, "calibrated", lambda w, *given: (seen.append(w.copy()), calibrated(w, *given))[1])
+        patch.setattr(split, "calibrated", lambda w, *given: (seen.append(w.copy()), calibrated(w, *given))[1])
         fitted = model(solver_options=fixed, fit_intercept=intercept).fit(X, y)
     seen = [w for w in seen if len(w) == 5 + intercept]  # a replay has one
     (slope,) = fitted.guarantee_.parameters["slopes of the calibration (noisy)"]
@@ -155,13 +155,13 @@ def test_a_share_of_zero_switches_it_off():
 
 
 def test_only_one_logistic_model_is_calibrated_unless_asked():
-    assert sv.plan(model(), 600, 5).share_of_calibration > 0.0
-    assert sv.plan(model(classes=[1, 2, 3]), 600, 5).share_of_calibration == 0.0
-    assert sv.plan(model(alpha=2e-3), 600, 5).share_of_calibration == 0.0  # a wish for short weights
+    assert sv.plan(model(), 600, 5).split.calibration > 0.0
+    assert sv.plan(model(classes=[1, 2, 3]), 600, 5).split.calibration == 0.0
+    assert sv.plan(model(alpha=2e-3), 600, 5).split.calibration == 0.0  # a wish for short weights
     svc = sv.DPLinearSVC(epsilon=5.0, delta=1e-5, data_norm=1.0, classes=[-1, 1], solver="scd")
-    assert sv.plan(svc, 600, 5).share_of_calibration == 0.0
+    assert sv.plan(svc, 600, 5).split.calibration == 0.0
     asked = svc.set_params(solver_options={"calibration_share": 0.1})
-    assert sv.plan(asked, 600, 5).share_of_calibration == 0.1
+    assert sv.plan(asked, 600, 5).split.calibration == 0.1
 
 
 def test_ridge_has_nothing_to_calibrate():

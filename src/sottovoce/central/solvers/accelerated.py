@@ -37,18 +37,20 @@ References
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import ClassVar, Final
 
 import numpy as np
 
 from sottovoce._validation import whole_number
-from sottovoce.central.core import Asked, Release
+from sottovoce.central.calibration import check_share, share_by_rule
+from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE
-from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import State, SteppedPlan
+from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
@@ -57,12 +59,11 @@ from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["AcceleratedPass", "AcceleratedPlan", "PassesPlan"]
+__all__ = ["AcceleratedPass", "AcceleratedPlan", "damping_for", "passes_by_rule", "person_sum", "wanted_passes"]
 
 _MIN_PASSES: Final = 20
-_TOGETHER: Final = (
-    0.25  # power of k for the clip of persons: rows that are alike go further (benchmarks/central/persons.py)
-)
+# power of k for the clip of persons: rows that are alike go further (benchmarks/central/persons.py)
+_TOGETHER: Final = 0.25
 _MAX_PASSES: Final = 450
 _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
@@ -87,63 +88,40 @@ def _bound(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class PassesPlan(SteppedPlan):
-    """Plan of passes over all rows with secret dual variables, whose number follows from lambda_max."""
+def wanted_passes(facts: TrainingFacts, mu: float, eigenvalue: float, factor: float) -> float:
+    """Return the number of passes that a rule wants for a (noisy) largest eigenvalue: more noise, fewer passes.
 
-    in_order = True
-    takes_persons = True
-    estimates_norm = True
+    ``factor`` was measured on public data.
+    """
+    return factor * math.sqrt(eigenvalue * mu * facts.n_samples) / math.pow(facts.n_weights, 0.125)
 
-    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
 
-    def check(self) -> None:
-        super().check()
-        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
+def passes_by_rule(facts: TrainingFacts, wanted: float, eigenvalue: float) -> int:
+    """Return the number of passes: those that are wanted, within what acceleration can gain from."""
+    cap, few = float(_MAX_PASSES), 6.0
+    if not math.isfinite(facts.loss.lipschitz):
+        cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
+        few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
+    # after a few times sqrt(condition number) passes acceleration has nothing left to gain
+    most = min(cap, few * math.sqrt(1.0 + eigenvalue / facts.alpha_scaled))
+    return int(max(_MIN_PASSES, min(wanted, most)))
 
-    def passes_for(self, eigenvalue: float) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
-        if self.n_passes is not None:
-            return self.n_passes
-        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
 
-    @property
-    @abstractmethod
-    def _factor(self) -> float:
-        """The factor in the number of passes, measured on public data."""
+def damping_for(facts: TrainingFacts, eigenvalue: float) -> float:
+    """Return the share of the way to the dual variables of the margins that a step goes; 0 means exact steps."""
+    if not (math.isfinite(facts.loss.lipschitz) and math.isfinite(facts.loss.smoothness)):
+        return 0.0
+    return 1.0 / (1.0 + facts.loss.smoothness * eigenvalue / facts.alpha_scaled)
 
-    def _wanted(self, eigenvalue: float) -> float:
-        return self._factor * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
 
-    def _most(self, eigenvalue: float) -> float:
-        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        cap, few = float(_MAX_PASSES), 6.0
-        if not math.isfinite(self.loss.lipschitz):
-            wanted = self._wanted(eigenvalue)
-            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
-            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
-        return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-
-    def steps_for(self, scales: Scales) -> int:
-        return self.passes_for(scales.eigenvalue)
-
-    def damping(self, eigenvalue: float) -> float:
-        """Return the share of the way to the dual variables of the margins that a step goes; 0 means exact steps."""
-        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
-            return 0.0
-        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
-
-    def sums_for(self, scales: Scales) -> ClippedSum:
-        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
-        clip = math.pow(self.neighbours.rows, _TOGETHER) * self.clip_for(scales)
-        return clipped_sum(Neighbours(self.adjacency), clip, self.multiplier_for(scales))
-
-    def told(self, scales: Scales) -> dict[str, object]:
-        return {"passes": self.steps_for(scales), "noise multiplier of a pass": self.multiplier_for(scales)}
+def person_sum(facts: TrainingFacts, clip: float, noise_multiplier: float) -> ClippedSum:
+    """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
+    together = math.pow(facts.neighbours.rows, _TOGETHER) * clip
+    return clipped_sum(Neighbours(facts.adjacency), together, noise_multiplier)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedPlan(PassesPlan):
+class AcceleratedPlan(Plan):
     """Plan of accelerated full-batch DP-SCD."""
 
     solver = "scd"
@@ -151,10 +129,13 @@ class AcceleratedPlan(PassesPlan):
         "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
         "a grid, no subsampling"
     )
+    in_order = True
     takes_weights = True
-    averaged = 0.45
-    start = (np.zeros(1), np.zeros(1))
+    takes_persons = True
+    takes_released_norm = True
+    averaged: ClassVar[float] = 0.45  # share of the passes, the last ones, that a model is the mean of
 
+    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
     # Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
     # follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
     # the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and where
@@ -166,8 +147,8 @@ class AcceleratedPlan(PassesPlan):
     proved: bool = False
 
     def check(self) -> None:
-        super().check()
-        self.check_calibration(self.calibration_share)
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
+        check_share(self.calibration_share, self.facts)
         if not isinstance(self.proved, bool):
             raise ParameterError(f"proved must be True or False; got {self.proved!r}.")
         if self.proved and not (isinstance(self.loss, ONE_SIGN) and self.neighbours.rows == 1):
@@ -182,43 +163,39 @@ class AcceleratedPlan(PassesPlan):
                 f"the theorem is about; got {self.calibration_share!r}."
             )
 
-    @property
-    def duals(self) -> tuple[tuple[str, int | None], ...]:
-        return (DUAL, None), (DUAL_BEFORE, None)
-
-    @property
-    def share_of_calibration(self) -> float:
-        return 0.0 if self.proved else self.calibration_by_rule(self.calibration_share)
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided."""
+        given = 0.0 if self.proved else self.calibration_share
+        labels = not math.isfinite(self.loss.lipschitz)
+        calibration = share_by_rule(given, self.facts)
+        return Split(facts=self.facts, shortens=True, eigenvalue=True, labels=labels, calibration=calibration)
 
     def bound_for(self, eigenvalue: float) -> UtilityBound:
         """Return clip, momentum and number of passes of the utility theorem, and what it promises of the weights."""
         assert isinstance(self.loss, Logistic | SmoothedHinge)
         return _bound(
-            self.loss, self.n_samples, self.n_weights, self.alpha_scaled, self.mu_model, self.n_passes, eigenvalue,
+            self.loss, self.n_samples, self.n_weights, self.alpha_scaled, self.split.model, self.n_passes, eigenvalue,
             self.averaged, self.adjacency,
         )  # fmt: skip
 
     def details(self) -> dict[str, object]:
+        split = self.split
         return {
-            "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self.mu_norm,
-            "mu for lambda_max": self.mu_scale,
-            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
-            "mu for the passes of all models": self.mu_steps,
-            "mu for the passes of each model": self.mu_model,
-            "mu for slopes and shifts": self.mu_calibration,
+            "mu (Gaussian DP) of the whole run": split.whole,
+            "mu for the length of rows": split.norm,
+            "mu for lambda_max": split.scale,
+            "mu for the labels": split.of_labels,
+            "mu for the passes of all models": split.steps,
+            "mu for the passes of each model": split.model,
+            "mu for slopes and shifts": split.slopes,
         }
 
     def summary(self) -> dict[str, object]:
         bound = {_PROMISE: self.bound_for(1.0).excess_risk} if self.proved else {}
         return {**super().summary(), "passes of each model, at most": self.passes_for(1.0), **bound}
 
-    def passes_for(self, eigenvalue: float) -> int:
-        if self.proved and self.n_passes is None:
-            return self.bound_for(eigenvalue).passes
-        return super().passes_for(eigenvalue)
-
-    @property
+    @cached_property
     def _rule(self) -> tuple[float, float]:
         """The clip as a share of the first step, and the factor in the number of passes; measured on public data."""
         if not math.isfinite(self.loss.lipschitz):
@@ -229,19 +206,23 @@ class AcceleratedPlan(PassesPlan):
         share = min(1.0, max(0.35, math.sqrt(self.n_samples / _MANY_ROWS)))
         return share, 5.0 / share
 
-    @property
-    def _factor(self) -> float:
-        return self._rule[1]
+    def _wanted(self, eigenvalue: float) -> float:
+        return wanted_passes(self.facts, self.split.model, eigenvalue, self._rule[1])
 
-    def multiplier_for(self, scales: Scales) -> float:
-        return math.sqrt(self.steps_for(scales) * self.n_models) / self.mu_steps
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes of a model for a (noisy) largest eigenvalue."""
+        if self.n_passes is not None:
+            return self.n_passes
+        if self.proved:
+            return self.bound_for(eigenvalue).passes
+        return passes_by_rule(self.facts, self._wanted(eigenvalue), eigenvalue)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
-        damping, share = self.damping(scales.eigenvalue), self._rule[0]
         if self.proved:
             return self.bound_for(scales.eigenvalue).clip
-        passes, condition = self.steps_for(scales), 1.0 + scales.eigenvalue / self.alpha_scaled
+        damping, share = damping_for(self.facts, scales.eigenvalue), self._rule[0]
+        passes, condition = self.passes_for(scales.eigenvalue), 1.0 + scales.eigenvalue / self.alpha_scaled
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
         hurry = max(1.0, self._wanted(scales.eigenvalue) / passes) if self.n_passes is None else 1.0
         if damping > 0.0:
@@ -253,19 +234,36 @@ class AcceleratedPlan(PassesPlan):
         return share * scales.label / condition
 
     def momentum_for(self, step: int, scales: Scales) -> float:
+        """Return beta of a pass."""
         if self.proved:
             return self.bound_for(scales.eigenvalue).momentum
-        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
-        return min(step / (step + 3.0), most)
+        return min(step / (step + 3.0), max(0.0, 1.0 - _LITTLE / math.sqrt(self.split.model * self.n_samples)))
 
-    def told(self, scales: Scales) -> dict[str, object]:
-        promise = {_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {}
-        return super().told(scales) | promise
+    def train(self) -> Asked[Solution]:
+        facts, split, loss = self.facts, self.split, self.loss
+        scales = yield from split.scales()
+        eigenvalue, unit = scales.eigenvalue, self.alpha_scaled * self.n_samples
+        ratio, damping = eigenvalue / self.alpha_scaled, damping_for(facts, eigenvalue)
+        passes = self.passes_for(eigenvalue)
+        sums = person_sum(facts, self.clip_for(scales), math.sqrt(passes * self.n_models) / split.steps)
+        yield Tell("passes", passes)
+        yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
+        if self.proved:
+            yield Tell(_PROMISE, self.bound_for(eigenvalue).excess_risk)
+        ticks = sums.ticks_per_unit
 
-    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
-        v, before = state
-        momentum = self.momentum_for(number, scales)
-        v, before = v + momentum * (v - before), v
-        ratio, damping = scales.eigenvalue / self.alpha_scaled, self.damping(scales.eigenvalue)
-        one_pass = AcceleratedPass(self.loss, v / self.unit, momentum, ratio, damping, sums.clip, sums.ticks_per_unit)
-        return v + (yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)), before
+        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
+            v, before = state
+            momentum = self.momentum_for(number, scales)
+            v, before = v + momentum * (v - before), v
+            one_pass = AcceleratedPass(loss, v / unit, momentum, ratio, damping, sums.clip, ticks)
+            return v + (yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)), before
+
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model, scales.location, ((DUAL, None), (DUAL_BEFORE, None)))
+            start = np.zeros(1), np.zeros(1)
+            point = yield from averaged(step, start, passes, self.averaged, unit=unit, model=(model, self.n_models))
+            found = yield from split.calibrated(point, eigenvalue, model)
+            weights.append(unshortened(found, scales.norm, self.n_features))
+        return self.solution(weights, passes, offset=scales.location)

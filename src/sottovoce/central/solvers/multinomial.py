@@ -24,6 +24,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 import math
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -31,14 +32,15 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
-from sottovoce.central.core import Asked, Release
+from sottovoce._validation import whole_number
+from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.solvers.accelerated import PassesPlan
-from sottovoce.central.stepped_plan import State, unshortened
-from sottovoce.central.sums.clipped_sums import ClippedSum
+from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
+from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
 from sottovoce.central.sums.score_length import score_length
 from sottovoce.central.without_noise import Exact, GapPlan
@@ -50,6 +52,7 @@ __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
 _SHARE: Final = 0.4  # the clip, over the first step
 _FACTOR: Final = 7.0  # in the number of passes
+_AVERAGED: Final = 0.35  # share of the passes, the last ones
 _AFTER_PASSES: Final = (
     "the weights of all classes after every pass (the model is an average of them)",
     "the number of passes",
@@ -58,7 +61,7 @@ _LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultinomialPlan(PassesPlan):
+class MultinomialPlan(Plan):
     """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss."""
 
     solver = "multinomial-scd"
@@ -67,73 +70,83 @@ class MultinomialPlan(PassesPlan):
         "mechanisms on a grid, no subsampling"
     )
     joint = True
-    one_by_one = False
-    averaged = 0.35
-    _factor = _FACTOR
+    in_order = True
+    takes_persons = True
+    takes_released_norm = True
+
+    n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
 
     def check(self) -> None:
-        super().check()
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         _check_loss(self.loss)
 
-    @property
-    def mu_length(self) -> float:
-        return self.mu * math.sqrt(_LENGTH_SHARE) if self.is_noisy else 0.0
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided; of what is left for the steps, `mu_steps` leaves some to the length."""
+        return Split(facts=self.facts, shortens=True, eigenvalue=True)
 
-    @property
+    @cached_property
+    def mu_length(self) -> float:
+        return self.split.whole * math.sqrt(_LENGTH_SHARE) if self.split.is_noisy else 0.0
+
+    @cached_property
     def mu_steps(self) -> float:
-        left = float(super().mu_steps)
+        left = self.split.steps
         return math.sqrt(left * left - self.mu_length * self.mu_length)
 
-    @property
-    def mu_model(self) -> float:
-        """The same: there is one model."""
-        return self.mu_steps
-
-    @property
-    def duals(self) -> tuple[tuple[str, int | None], ...]:
-        return (DUAL, self.n_models), (DUAL_BEFORE, self.n_models)
-
-    @property
-    def start(self) -> State:  # type: ignore[override]
-        zeros = np.zeros((self.n_models, 1))
-        return zeros, zeros
-
     def details(self) -> dict[str, object]:
+        split = self.split
         return {
-            "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self.mu_norm,
-            "mu for lambda_max": self.mu_scale,
+            "mu (Gaussian DP) of the whole run": split.whole,
+            "mu for the length of rows": split.norm,
+            "mu for lambda_max": split.scale,
             "mu for the passes, which train all classes jointly": self.mu_steps,
-            **({"mu for the length of the scores": self.mu_length} if self.is_noisy else {}),
+            **({"mu for the length of the scores": self.mu_length} if split.is_noisy else {}),
         }
 
     def summary(self) -> dict[str, object]:
         return {**super().summary(), "passes, at most": self.passes_for(1.0)}
 
-    def multiplier_for(self, scales: Scales) -> float:
-        return math.sqrt(self.passes_for(scales.eigenvalue)) / self.mu_steps
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue."""
+        if self.n_passes is not None:
+            return self.n_passes
+        return passes_by_rule(self.facts, self._wanted(eigenvalue), eigenvalue)
+
+    def _wanted(self, eigenvalue: float) -> float:
+        return wanted_passes(self.facts, self.mu_steps, eigenvalue, _FACTOR)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step (a vector) times the norm of its row: a share of the first step."""
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
         wanted, passes = math.floor(self._wanted(scales.eigenvalue)), self.passes_for(scales.eigenvalue)
         share = _SHARE * max(1.0, wanted / passes) if self.n_passes is None else _SHARE
-        return min(1.0, share) * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
+        return min(1.0, share) * damping_for(self.facts, scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
-    def finished(self, weights: Vector, scales: Scales, model: int) -> Asked[Vector]:
-        whole = unshortened(weights, scales.norm, self.n_features)
-        if not self.is_noisy:
-            return whole
-        return whole * (yield from score_length(whole, self.neighbours, self.mu_length))
+    def train(self) -> Asked[Solution]:
+        split, n_classes, unit = self.split, self.n_models, self.alpha_scaled * self.n_samples
+        scales = yield from split.scales(keeps_whole=split.is_noisy)
+        passes, damping = self.passes_for(scales.eigenvalue), damping_for(self.facts, scales.eigenvalue)
+        sums = person_sum(self.facts, self.clip_for(scales), math.sqrt(passes) / self.mu_steps)
+        yield Tell("passes", passes)
+        yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
+        yield BeginModel(0, scales.location, ((DUAL, n_classes), (DUAL_BEFORE, n_classes)))
+        ticks = sums.ticks_per_unit
 
-    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
-        v, before = state
-        momentum = number / (number + 3.0)
-        v, before = v + momentum * (v - before), v
-        damping = self.damping(scales.eigenvalue)
-        one_pass = JointPass(v / self.unit, momentum, damping, sums.clip, sums.ticks_per_unit)
-        noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)
-        return v + noisy - noisy.mean(axis=0), before  # the exact sums of the rows of V are 0: what is there is noise
+        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
+            v, before = state
+            momentum = number / (number + 3.0)
+            v, before = v + momentum * (v - before), v
+            one_pass = JointPass(v / unit, momentum, damping, sums.clip, ticks)
+            noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)
+            return v + noisy - noisy.mean(axis=0), before  # the exact sums of the rows of V are 0: that is noise
+
+        zeros = np.zeros((n_classes, 1))
+        found = yield from averaged(step, (zeros, zeros), passes, _AVERAGED, unit=unit)
+        weights = unshortened(found, scales.norm, self.n_features)
+        if split.is_noisy:
+            weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length))
+        return self.solution([weights], passes, offset=scales.location)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,13 +37,13 @@ from typing import Final
 import numpy as np
 
 from sottovoce._validation import whole_number
+from sottovoce.central.calibration import check_share, share_by_rule
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
-from sottovoce.central.plan import Solution
-from sottovoce.central.scaled_plan import ScaledPlan, refuse_many_weights
-from sottovoce.central.stepped_plan import unshortened
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.split import Split, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
@@ -58,7 +58,7 @@ _GRAM_SHARE: Final = 0.08  # of mu^2
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewtonPlan(ScaledPlan):
+class NewtonPlan(Plan):
     """Plan of Newton steps with secret dual variables."""
 
     solver = "newton"
@@ -69,8 +69,7 @@ class NewtonPlan(ScaledPlan):
     proof = "docs/privacy/newton.md"
     in_order = True
     takes_persons = True
-    estimates_eigenvalue = False  # the matrix itself is released
-    estimates_norm = True
+    takes_released_norm = True
 
     # Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
     n_passes: int | None = None
@@ -79,38 +78,36 @@ class NewtonPlan(ScaledPlan):
     calibration_share: float | None = None
 
     def check(self) -> None:
-        super().check()
         self.check_given(whole_number, "n_passes", at_least=1, at_most=1000)
-        self.check_calibration(self.calibration_share)
+        check_share(self.calibration_share, self.facts)
         if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
                 f"solver='newton' needs a loss with bounded first and second derivatives; got {self.loss.name!r}. Use "
                 "solver='scd', or solver='auto'."
             )
-        refuse_many_weights(self)
+        self.refuse_many_weights()
+
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided."""
+        calibration = share_by_rule(self.calibration_share, self.facts)
+        return Split(facts=self.facts, shortens=True, others=_GRAM_SHARE, calibration=calibration)
 
     def details(self) -> dict[str, object]:
+        split = self.split
         return {
-            "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self.mu_norm,
+            "mu (Gaussian DP) of the whole run": split.whole,
+            "mu for the length of rows": split.norm,
             "mu for X'X": self.mu_gram,
-            "mu for the passes of each model": self.mu_model,
-            "mu for slope and shift": self.mu_calibration,
-            "passes": len(self.clips),
+            "mu for the passes of each model": split.model,
+            "mu for slope and shift": split.slopes,
+            "passes": len(self.schedule.clips),
             "alpha, at least what the noise asks for": self.penalty / self.n_samples,
         }
 
     @property
     def mu_gram(self) -> float:
-        return self.mu * math.sqrt(_GRAM_SHARE)
-
-    @property
-    def mu_steps(self) -> float:
-        return self.mu * math.sqrt(1.0 - _GRAM_SHARE - self.share_of_scales - self.share_of_calibration)
-
-    @property
-    def share_of_calibration(self) -> float:
-        return self.calibration_by_rule(self.calibration_share)
+        return self.split.whole * math.sqrt(_GRAM_SHARE)
 
     @cached_property
     def schedule(self) -> NewtonSchedule:
@@ -118,20 +115,12 @@ class NewtonPlan(ScaledPlan):
         return NewtonSchedule(
             slope=abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0])),
             smoothness=self.loss.smoothness,
-            mu=self.mu_model,
+            mu=self.split.model,
             n_units=self.n_units,
             n_weights=self.n_weights,
             rows=self.neighbours.rows,
             n_passes=self.n_passes,
         )
-
-    @property
-    def clips(self) -> tuple[float, ...]:
-        return self.schedule.clips
-
-    @property
-    def multipliers(self) -> tuple[float, ...]:
-        return self.schedule.multipliers
 
     @property
     def penalty(self) -> float:
@@ -152,21 +141,22 @@ class NewtonPlan(ScaledPlan):
         return self.schedule.least_eigenvalue(self.gram_mechanism.noise_std)
 
     def train(self) -> Asked[Solution]:
-        scales = yield from self.scales()
+        split, schedule = self.split, self.schedule
+        scales = yield from split.scales()
         matrix = yield from gram(self.gram_mechanism, "X'X of the scaled rows, noisy")
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
         sums = [
             clipped_sum(self.neighbours, clip, multiplier)
-            for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
+            for clip, multiplier in zip(schedule.clips, schedule.multipliers, strict=True)
         ]
         weights = []
         for model in range(self.n_models):
             yield BeginModel(model, fresh=((DUAL, None),))
-            steps = NewtonSteps(self.schedule, curvature)
+            steps = NewtonSteps(schedule, curvature)
             for step, one in enumerate(sums, start=1):
                 moved = NewtonPass(self.loss, steps.point, steps.share, one.clip, one.ticks_per_unit)
                 done = model * len(sums) + step, len(sums) * self.n_models
                 steps.take((yield Release(_AFTER_PASSES, moved, one.mechanism, done)), one.mechanism.noise_std)
-            found = yield from self.calibrated(steps.point, curvature.largest / self.n_samples, model)
+            found = yield from split.calibrated(steps.point, curvature.largest / self.n_samples, model)
             weights.append(unshortened(found, scales.norm, self.n_features))
         return self.solution(weights, len(sums))

@@ -38,26 +38,20 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number as number_within
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Keep, Release
-from sottovoce.central.data.lengths import Shorten
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.distances import clip_grid, distances, label_location
-from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.scaled_plan import refuse_many_weights
-from sottovoce.central.scales import most_rows_bound
-from sottovoce.central.stepped_plan import unshortened
+from sottovoce.central.split import Split, State, averaged, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["RefinementPlan"]
 
 
 # Shares of mu^2; the passes have what is left. Chosen on public data, see docs/privacy/refinement.md.
-_LENGTH: Final = 0.01  # of the rows
 _LOCATION: Final = 0.02
 _DISTANCES: Final = 0.02  # of the labels
 _RESIDUALS: Final = 0.05  # of the residuals
@@ -92,58 +86,40 @@ class RefinementPlan(Plan):
     n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
 
     def check(self) -> None:
-        super().check()
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         if self.loss.name != "squared":
             raise ParameterError(
                 f"solver='refinement' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
             )
-        refuse_many_weights(self)
+        self.refuse_many_weights()
 
     @cached_property
-    def mu(self) -> float:
-        return gaussian_mu(self.epsilon, self.delta)
+    def split(self) -> Split:
+        """What the run spends, and on the length of the rows; the rest of it is divided here."""
+        return Split(facts=self.facts, shortens=True)
 
     @property
     def is_located(self) -> bool:
         """Whether a location of the labels is released: an intercept takes it up."""
         return self.facts.constant > 0.0
 
-    @property
-    def shortens_rows(self) -> bool:
-        """Whether a bound that most rows keep is released within the public one; see `ScaledPlan.shortens_rows`."""
-        return self.mu <= HARDLY_ANY_NOISE and not self.releases_norm
-
-    @property
-    def share_of_length(self) -> float:
-        return _LENGTH * self.shortens_rows + self.facts.share_of_norm
-
-    @property
+    @cached_property
     def mu_passes(self) -> float:
-        return self.mu * math.sqrt(
-            1.0 - self.share_of_length - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
-        )
+        left = 1.0 - self.split.share_of_norm - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
+        return self._share(left)
 
-    @property
+    @cached_property
     def passes(self) -> int:
         """Number of passes: what noise amplifies grows with their square, so more mu n pays for more of them."""
         if self.n_passes is not None:
             return self.n_passes
-        seen = self.mu * self.n_units / (10.0 * self.n_weights**1.5)
+        seen = self.split.whole * self.n_units / (10.0 * self.n_weights**1.5)
         return round(min(max(_PASSES * math.sqrt(math.sqrt(seen * math.sqrt(self.n_weights))), _FEWEST), _MOST))
-
-    @property
-    def first_passes(self) -> int:
-        return max(1, round(_FIRST_PART * self.passes))
-
-    @property
-    def multiplier(self) -> float:
-        return math.sqrt(self.passes) / self.mu_passes
 
     def details(self) -> dict[str, object]:
         return {
-            "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self._share(self.share_of_length),
+            "mu (Gaussian DP) of the whole run": self.split.whole,
+            "mu for the length of rows": self.split.norm,
             "mu for the location of the labels": self._share(_LOCATION) if self.is_located else 0.0,
             "mu for X'X": self._share(_GRAM),
             "mu for the distances of labels and residuals": self._share(_DISTANCES + _RESIDUALS),
@@ -152,39 +128,42 @@ class RefinementPlan(Plan):
         }
 
     def _share(self, share: float) -> float:
-        return self.mu * math.sqrt(share)
+        return self.split.whole * math.sqrt(share)
 
     @property
     def gram_mechanism(self) -> GridGaussian:
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
 
-    def _widest(self, location: float) -> float:
-        assert self.label_bound is not None
-        return self.label_bound + abs(location)
-
     def train(self) -> Asked[Solution]:
         assert self.label_bound is not None
-        norm, location = 1.0, 0.0
-        if self.shortens_rows:
-            norm = yield from most_rows_bound(self.n_samples, self.neighbours, self._share(_LENGTH))
-            if norm < 1.0:
-                yield Shorten(norm)
+        scales, location = (yield from self.split.scales()), 0.0
         if self.is_located:
             location = yield from label_location(
                 self.n_samples, self.label_bound, self.neighbours, self._share(_LOCATION)
             )
-        mechanism = self.gram_mechanism
+        mechanism, widest = self.gram_mechanism, self.label_bound + abs(location)
         matrix = yield from gram(mechanism, "X'X of the scaled rows, noisy")
         filtered = _Filter(matrix, mechanism.noise_std, self.alpha_scaled * self.n_samples, self.passes)
         yield BeginModel(0, location)
-        widest = self._widest(location)
-        path = _Path(self, filtered)
-        yield from path.follow(self.first_passes, (yield from self._clip(0, None, widest, filtered)))
-        yield from path.follow(
-            self.passes - self.first_passes, (yield from self._clip(1, path.point, 2.0 * widest, filtered))
-        )
-        weights = unshortened(path.average, norm, self.n_features)
-        return self.solution([weights], self.passes, offset=location)
+        clip = yield from self._clip(0, None, widest, filtered)
+        later, multiplier = max(1, round(_FIRST_PART * self.passes)), math.sqrt(self.passes) / self.mu_passes
+        sums = clipped_sum(self.neighbours, clip, multiplier)
+
+        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
+            nonlocal sums
+            point, before = state
+            if number == later:  # the residuals are looked at, now that they are small
+                clip = yield from self._clip(1, point, 2.0 * widest, filtered)
+                sums = clipped_sum(self.neighbours, clip, multiplier)
+            ahead = point + number / (number + 3.0) * (point - before)
+            # the clipped gradients are minus the residuals times rows
+            slopes = ClippedSlopes(self.loss, ahead, sums.clip, sums.ticks_per_unit)
+            noisy = yield Release(_AFTER_PASSES, slopes, sums.mechanism, done)
+            return ahead + filtered.solve(-noisy - filtered.penalty * ahead), point
+
+        zeros = np.zeros(filtered.n_weights)
+        point = yield from averaged(step, (zeros, zeros), self.passes, _AVERAGED)
+        return self.solution([unshortened(point, scales.norm, self.n_features)], self.passes, offset=location)
 
     def _clip(self, number: int, w: Vector | None, widest: float, filtered: "_Filter") -> Asked[float]:
         """Release a histogram of distances from predictions, and return the clip that it asks for."""
@@ -234,33 +213,3 @@ def _noise_gain(values: Vector, edge: float, reached: float) -> float:
         mean = max(reached, float(np.mean(hidden)))
         gain += hidden.size * mean / (mean + reached) ** 2
     return gain
-
-
-class _Path:
-    """The iterates of a fit: all of them released."""
-
-    def __init__(self, plan: RefinementPlan, filtered: _Filter) -> None:
-        self._plan, self._filter = plan, filtered
-        self._step = 0
-        self._averaged = max(1, round(_AVERAGED * plan.passes))
-        self._total = np.zeros(1)  # one entry stands for all weights
-        self.point = self._before = np.zeros(filtered.n_weights)
-
-    @property
-    def average(self) -> Vector:
-        return self._total / self._averaged
-
-    def follow(self, passes: int, clip: float) -> Asked[None]:
-        plan = self._plan
-        sums = clipped_sum(plan.neighbours, clip, plan.multiplier)
-        for _ in range(passes):
-            momentum = self._step / (self._step + 3.0)
-            ahead = self.point + momentum * (self.point - self._before)
-            self._step += 1
-            # the clipped gradients are minus the residuals times rows
-            slopes = ClippedSlopes(plan.loss, ahead, sums.clip, sums.ticks_per_unit)
-            noisy = yield Release(_AFTER_PASSES, slopes, sums.mechanism, (self._step, plan.passes))
-            pull = -noisy - self._filter.penalty * ahead
-            self.point, self._before = ahead + self._filter.solve(pull), self.point
-            if self._step > plan.passes - self._averaged:
-                self._total = self._total + self.point

@@ -28,21 +28,25 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce._numerics import Vector
+from sottovoce._validation import magnitude
+from sottovoce._validation import number as number_within
+from sottovoce.central.batches import Batches
+from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels import sequential
-from sottovoce.central.sampled_plan import SampledPlan
-from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import FirstOrderPlan
-from sottovoce.central.sums.clipped_sums import ClippedSum
-from sottovoce.central.sums.samples import SampledGradient, SampledSum
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, averaged
+from sottovoce.central.sums.clipped_sums import clipped_sum
+from sottovoce.central.sums.samples import SampledGradient
 from sottovoce.central.without_noise import Exact, UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Purpose
 
-__all__ = ["PlainSGDPlan", "SGDPlan"]
+__all__ = ["PlainSGDPlan", "SGDPlan", "safe_rate"]
 
 _MIN_STEPS: Final = 400
 _MAX_STEPS: Final = 10_000
@@ -54,8 +58,17 @@ _PLENTY_OF_ROWS: Final = 40_000.0  # mu n beyond which nothing needs a smaller c
 _PLENTY: Final = 2.0  # noise multiplier of a step beyond which larger batches save hardly any noise
 
 
+_AVERAGED: Final = 0.5  # share of the steps, the last ones
+
+
+def safe_rate(facts: TrainingFacts, spread: float = 1.0) -> float:
+    """Return a learning rate that converges for rows of norm at most 1, of which a step sees ``spread`` at most."""
+    smoothness = facts.loss.smoothness if math.isfinite(facts.loss.smoothness) else 1.0
+    return 1.0 / (smoothness * spread**2 + facts.alpha_scaled)
+
+
 @dataclass(frozen=True, kw_only=True)
-class SGDPlan(SampledPlan, FirstOrderPlan):
+class SGDPlan(Plan):
     """Plan of DP-SGD; with batches of all rows nothing is sampled, and the account is exact Gaussian DP.
 
     Without `clipping_norm`, C is half the bound on |l'|, or half the released scale of the labels; less for wide tables
@@ -65,29 +78,53 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     solver = "sgd"
     mechanism = "DP-SGD: adaptive composition of Poisson-subsampled Gaussian mechanisms on a grid"
     proof = "docs/privacy/dp_sgd.md"
-    averaged = 0.5
     takes_persons = True
+    takes_released_norm = True
+
+    # Step eta on the gradient of the mean loss, for rows scaled to norm 1; None follows a public rule.
+    learning_rate: float | None = None
+    # Bound C on the norm of a row's gradient, for squared loss in units of the label bound. None takes a share of the
+    # bound on |l'|, or, for squared loss, location and scale of the labels are released with 2 % of the budget, the
+    # labels are centred, and C is a share of their scale.
+    clipping_norm: float | None = None
+    # Expected size L >= 1 of a batch (all rows when larger than n_samples); None follows a rule.
+    batch_size: float | None = None
+    epochs: float | None = None  # expected number of times that a row is sampled; None follows a rule
 
     def check(self) -> None:
-        super().check()
-        if self.adjacency is Adjacency.REPLACE_ONE and self.is_private and self.sampling_rate < 1.0:
+        self.check_given(magnitude, "learning_rate", "clipping_norm")
+        self.check_given(number_within, "batch_size", at_least=1.0)
+        self.check_given(number_within, "epochs", above=0.0, at_most=1e6)
+        if self.is_private:
+            self.batches.check()
+        if self.adjacency is Adjacency.REPLACE_ONE and self.is_private and self.batches.sampling_rate < 1.0:
             raise ParameterError(
                 "adjacency must be 'zero-out' or 'add-remove' for solver='sgd' with batches smaller than the table: "
                 "there is no tight accountant for replacing a row under Poisson sampling here; got 'replace-one'. Give "
                 "solver_options={'batch_size': n_samples}, or use solver='scd'."
             )
-        if self.max_rows_per_group is not None and self.is_private and self.sampling_rate < 1.0:
+        if self.max_rows_per_group is not None and self.is_private and self.batches.sampling_rate < 1.0:
             raise ParameterError(
                 "max_rows_per_group must be None for solver='sgd' with batches smaller than the table: rows are "
                 "sampled one by one, and several rows of a person make the account another one. Give "
                 "solver_options={'batch_size': n_samples}, or use solver='scd'."
             )
 
-    @property
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided: labels have a scale where the loss has no Lipschitz bound, unless C is given."""
+        return Split(facts=self.facts, labels=self.clipping_norm is None and not math.isfinite(self.loss.lipschitz))
+
+    @cached_property
     def horizon(self) -> float:
-        """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough."""
+        """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough.
+
+        With n rows, d weights and the Gaussian-DP parameter mu of one model, steps of learning rate eta on gradients
+        clipped to C add noise of norm about H C sqrt(d) / (mu n) to the weights, where H = eta T is the *horizon* of T
+        steps, however H is divided into steps.
+        """
         factor = _PATH if math.isfinite(self.loss.lipschitz) else _PATH_SQUARED
-        path = factor * self._width * self.mu_model * self.n_units
+        path = factor * self._width * self.split.model * self.n_units
         return min(path / self._share_of_bound, 10.0 / self.alpha_scaled)
 
     @property
@@ -95,64 +132,76 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         """The eighth root of 1,000 / d, at most 1."""
         return math.sqrt(math.sqrt(math.sqrt(min(1.0, _WIDE / self.n_weights))))
 
-    @property
+    @cached_property
     def _share_of_bound(self) -> float:
         """C over the bound on |l'|, or over the scale of the labels (their bound, where C is given)."""
         bounded = math.isfinite(self.loss.lipschitz)
         if self.clipping_norm is not None:
             return self.clipping_norm / (self.loss.lipschitz if bounded else 1.0)
-        share = max(_CLIP * self._width**2, self.mu_model * self.n_units / _PLENTY_OF_ROWS)
+        share = max(_CLIP * self._width**2, self.split.model * self.n_units / _PLENTY_OF_ROWS)
         return min(1.0, share) if bounded else share
 
     def clip_for(self, scales: Scales) -> float:
+        """Return C."""
         if self.clipping_norm is not None:
-            return super().clip_for(scales)
+            return self.clipping_norm * (self.label_bound or 1.0)
         if math.isfinite(self.loss.lipschitz):
             return self._share_of_bound * self.loss.lipschitz
         return min(self._share_of_bound * scales.label, self.label_bound or math.inf)
 
+    @cached_property
+    def batches(self) -> Batches:
+        """Size and number of the samples; with batches of all rows nothing is sampled."""
+        n, wanted = float(self.n_samples), self._wanted_steps
+        if self.batch_size is not None:
+            size = min(self.batch_size, n)
+        else:
+            # s is about q sqrt(T) / mu
+            quiet = _PLENTY * self.split.model * self.n_units / math.sqrt(wanted)
+            size = max(1.0, min(n, max(2.0 * math.sqrt(n), quiet)))
+        steps = wanted if self.epochs is None else max(1, round(self.epochs / min(1.0, size / n)))
+        return Batches(self.split, size, steps)
+
     @property
     def _wanted_steps(self) -> int:
-        return round(min(_MAX_STEPS, max(_MIN_STEPS, self.horizon / self.safe_rate)))
-
-    @cached_property
-    def expected_size(self) -> float:
-        n = float(self.n_samples)
-        if self.batch_size is not None:
-            return min(self.batch_size, n)
-        # s is about q sqrt(T) / mu
-        quiet = _PLENTY * self.mu_model * self.n_units / math.sqrt(self._wanted_steps)
-        return max(1.0, min(n, max(2.0 * math.sqrt(n), quiet)))
-
-    @cached_property
-    def n_steps(self) -> int:
-        return self._wanted_steps if self.epochs is None else max(1, round(self.epochs / self.sampling_rate))
+        return round(min(_MAX_STEPS, max(_MIN_STEPS, self.horizon / safe_rate(self.facts))))
 
     @cached_property
     def rate(self) -> float:
-        return min(self.safe_rate, self.horizon / self.n_steps) if self.learning_rate is None else self.learning_rate
-
-    @property
-    def noise_multiplier(self) -> float:
-        if self.sampling_rate == 1.0:
-            return math.sqrt(self.n_steps * self.n_models) / self.mu_steps
-        return super().noise_multiplier
+        """The learning rate."""
+        safe = safe_rate(self.facts)
+        return min(safe, self.horizon / self.batches.n_steps) if self.learning_rate is None else self.learning_rate
 
     def details(self) -> dict[str, object]:
         return {
-            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
-            "expected batch size": self.expected_size,
-            "sampling rate": self.sampling_rate,
-            "steps of each model": self.n_steps,
+            "mu for the labels": self.split.of_labels,
+            "expected batch size": self.batches.expected_size,
+            "sampling rate": self.batches.sampling_rate,
+            "steps of each model": self.batches.n_steps,
             "learning rate": self.rate,
-            "noise multiplier of a step": self.noise_multiplier,
+            "noise multiplier of a step": self.batches.noise_multiplier,
         }
 
-    def terms(self, w: Vector, scales: Scales, sums: ClippedSum) -> SampledSum:
-        return SampledGradient(self.loss, w, sums.clip, sums.ticks_per_unit, self.sampling_rate)
+    def train(self) -> Asked[Solution]:
+        scales, batches = (yield from self.split.scales()), self.batches
+        sums = clipped_sum(self.neighbours, self.clip_for(scales), batches.noise_multiplier)
+        yield Tell("clipping norm", sums.clip)
+        towards, shrunk = self.rate / batches.expected_size, 1.0 + self.rate * self.alpha_scaled
+        clip, ticks, rate = sums.clip, sums.ticks_per_unit, batches.sampling_rate
 
-    def moved(self, point: Vector, noisy: Vector) -> Vector:
-        return (point - (self.rate / self.expected_size) * noisy) / (1.0 + self.rate * self.alpha_scaled)
+        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
+            (point,) = state
+            ask = SampledGradient(self.loss, point, clip, ticks, rate)
+            noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
+            return ((point - towards * noisy) / shrunk,)
+
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model, scales.location)
+            start = (np.zeros(1),)
+            found = averaged(step, start, batches.n_steps, _AVERAGED, model=(model, self.n_models))
+            weights.append((yield from found))
+        return self.solution(weights, batches.n_steps, offset=scales.location)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +227,7 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
 
     @cached_property
     def rate(self) -> float:
-        return self.safe_rate if self.learning_rate is None else self.learning_rate
+        return safe_rate(self.facts) if self.learning_rate is None else self.learning_rate
 
     def exact(self, part: Part) -> Exact:
         shuffling, rows, y = part.coins.generator(Purpose.SHUFFLING), part.rows, part.memory.whole(TARGET)

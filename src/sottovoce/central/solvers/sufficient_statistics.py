@@ -21,14 +21,14 @@ References
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Tell
 from sottovoce.central.noisy_moments import NoisyMoments
-from sottovoce.central.plan import LeastSquares, Solution
-from sottovoce.central.scaled_plan import ScaledPlan, Scales, refuse_many_weights
+from sottovoce.central.plan import LeastSquares, Plan, Solution
+from sottovoce.central.split import Scales, Split
 from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
 from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import ParameterError
@@ -47,7 +47,7 @@ _CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise f
 
 
 @dataclass(frozen=True, kw_only=True)
-class SufficientStatisticsPlan(ScaledPlan):
+class SufficientStatisticsPlan(Plan):
     """Plan of a release of the second moments."""
 
     solver = "adassp"
@@ -58,32 +58,31 @@ class SufficientStatisticsPlan(ScaledPlan):
     proof = "docs/privacy/sufficient_statistics.md"
     in_order = True
     takes_persons = True
-    estimates_eigenvalue = False  # the matrix itself is released
+    takes_released_norm = True
 
     # Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
     # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     clip_labels: bool = True
 
     def check(self) -> None:
-        super().check()
         if self.loss.name != "squared":
             raise ParameterError(
                 f"solver='adassp' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
             )
         if not isinstance(self.clip_labels, bool):
             raise ParameterError(f"clip_labels must be True or False; got {self.clip_labels!r}.")
-        refuse_many_weights(self)
+        self.refuse_many_weights()
 
-    @property
-    def estimates_labels(self) -> bool:
-        """Whether labels are clipped at a multiple of their scale."""
-        return self.clip_labels
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided: labels may be clipped at a multiple of their scale."""
+        return Split(facts=self.facts, labels=self.clip_labels)
 
     def details(self) -> dict[str, object]:
         return {
-            "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
-            "mu for the second moments": self.mu_steps,
+            "mu (Gaussian DP) of the whole run": self.split.whole,
+            "mu for the labels": self.split.of_labels,
+            "mu for the second moments": self.split.steps,
         }
 
     def gram_mechanism(self) -> GridGaussian:
@@ -93,17 +92,17 @@ class SufficientStatisticsPlan(ScaledPlan):
             square=self.neighbours.square_factor * _LENGTH,  # a replaced row moves u u' by at most sqrt(2) |u|^2
             length=_LENGTH,
             n_rows=most_rows(self.n_samples, self.adjacency),
-            mu=self.mu_steps,
+            mu=self.split.steps,
         )
 
     def label_clip(self, scale: float) -> float:
         """Return the largest |y - location| that counts, for a released scale of the labels."""
-        growth = math.sqrt(self.mu_steps * math.sqrt(self.n_units / self.n_weights))
+        growth = math.sqrt(self.split.steps * math.sqrt(self.n_units / self.n_weights))
         multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
         return multiple * scale
 
     def train(self) -> Asked[Solution]:
-        scales = yield from self.scales()
+        scales = yield from self.split.scales()
         clip, mechanism = self._label_clip_for(scales), self.gram_mechanism()
         yield Tell("labels clipped at this distance from the location", clip)
         yield Tell("noise of an entry of the diagonal of X'X", mechanism.noise_std)
@@ -118,7 +117,7 @@ class SufficientStatisticsPlan(ScaledPlan):
     def _label_clip_for(self, scales: Scales) -> float:
         assert self.label_bound is not None
         clip = self.label_bound + abs(scales.location)
-        return min(clip, self.label_clip(scales.label)) if self.estimates_labels else clip
+        return min(clip, self.label_clip(scales.label)) if self.clip_labels else clip
 
     def _least_squares(self, moments: NoisyMoments, clip: float) -> LeastSquares | None:
         """Return what intervals are made of, in the unit of the labels, or None where the secret n stands in the way.

@@ -19,13 +19,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._numerics import Vector
+from sottovoce._validation import number as number_within
+from sottovoce.central.batches import Batches
+from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, TARGET
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes
-from sottovoce.central.sampled_plan import SampledPlan, SampledSum
-from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, averaged
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
+from sottovoce.central.sums.samples import SampledSum
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
@@ -35,10 +39,11 @@ __all__ = ["Minibatch"]
 _TYPICAL_EIGENVALUE: Final = 0.5  # public guess of lambda_max for the size of a batch and the number of epochs
 _MIN_EPOCHS: Final = 3.0
 _MAX_EPOCHS: Final = 200.0
+_AVERAGED: Final = 0.4  # share of the steps, the last ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Minibatch(SampledPlan):
+class Minibatch(Plan):
     """Mini-batch DP-SCD with secret dual variables, for ``solver=``; None follows a rule.
 
     Parameters
@@ -54,7 +59,10 @@ class Minibatch(SampledPlan):
         "mini-batch DP-SCD with secret dual variables: adaptive composition of Poisson-subsampled Gaussian "
         "mechanisms on a grid"
     )
-    averaged = 0.4
+    takes_released_norm = True
+
+    batch_size: float | None = None
+    epochs: float | None = None
 
     def check(self) -> None:
         if self.adjacency is Adjacency.REPLACE_ONE:
@@ -63,14 +71,27 @@ class Minibatch(SampledPlan):
                 "for replacing a row under Poisson sampling here; got 'replace-one'. Use solver='scd', which does not "
                 "sample."
             )
-        super().check()
+        self.check_given(number_within, "batch_size", at_least=1.0)
+        self.check_given(number_within, "epochs", above=0.0, at_most=1e6)
+        if self.is_private:
+            self.batches.check()
+
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided."""
+        return Split(facts=self.facts, eigenvalue=True, labels=not math.isfinite(self.loss.lipschitz))
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Size and number of the samples."""
+        return Batches(self.split, self.expected_size, self.n_steps)
 
     @cached_property
     def expected_size(self) -> float:
         n = self.n_samples
         if self.batch_size is not None:
             return min(self.batch_size, float(n))
-        noise_limited = 5.0 * math.sqrt(self.n_weights) / (_rule(self.loss)[0] * self.mu_model)
+        noise_limited = 5.0 * math.sqrt(self.n_weights) / (_rule(self.loss)[0] * self.split.model)
         useful = 1.0 + (noise_limited - self.alpha_scaled * n) / _TYPICAL_EIGENVALUE
         return max(1.0, min(n / 10.0, max(2.0 * math.sqrt(n), useful)))
 
@@ -82,41 +103,50 @@ class Minibatch(SampledPlan):
             alpha_n = self.alpha_scaled * self.n_samples
             aggregation = 1.0 + (self.expected_size - 1.0) * _TYPICAL_EIGENVALUE
             step = alpha_n / (alpha_n + aggregation)
-            wanted = slope * self.mu_model * (alpha_n + aggregation) / math.sqrt(self.n_weights)
+            wanted = slope * self.split.model * (alpha_n + aggregation) / math.sqrt(self.n_weights)
             epochs = min(_MAX_EPOCHS, max(_MIN_EPOCHS, wanted), max(_MIN_EPOCHS, cap / step))
-        return max(1, round(epochs / self.sampling_rate))
+        return max(1, round(epochs / min(1.0, self.expected_size / self.n_samples)))
 
     def details(self) -> dict[str, object]:
         return {
-            "mu for lambda_max": self.mu_scale,
-            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
+            "mu for lambda_max": self.split.scale,
+            "mu for the labels": self.split.of_labels,
             "expected batch size": self.expected_size,
-            "sampling rate": self.sampling_rate,
+            "sampling rate": self.batches.sampling_rate,
             "steps of each model": self.n_steps,
-            "noise multiplier of a step": self.noise_multiplier,
+            "noise multiplier of a step": self.batches.noise_multiplier,
         }
+
+    @property
+    def unit(self) -> float:
+        """What v is divided by to be weights, alpha n."""
+        return self.alpha_scaled * self.n_samples
 
     def clip_for(self, scales: Scales) -> float:
         """Return C_0, the step that a row takes from zero."""
         return scales.label * self.unit / (self.unit + 1.0 + self._shared(scales))
 
-    def share_of_clip(self, step: int) -> float:
-        last = _rule(self.loss)[2]
-        return last + (1.0 - last) * (1.0 - step / self.n_steps)
-
-    @property
-    def duals(self) -> tuple[tuple[str, int | None], ...]:
-        return ((DUAL, None),)
-
-    def terms(self, w: Vector, scales: Scales, sums: ClippedSum) -> SampledSum:
-        shared = self._shared(scales) / self.unit
-        return SampledSteps(self.loss, w, sums.clip, sums.ticks_per_unit, self.sampling_rate, shared, 1.0 / self.unit)
-
-    def moved(self, point: Vector, noisy: Vector) -> Vector:
-        return point + noisy
-
     def _shared(self, scales: Scales) -> float:
         return (self.expected_size - 1.0) * scales.eigenvalue  # what other rows of a batch add to the constant
+
+    def train(self) -> Asked[Solution]:
+        scales, batches, unit = (yield from self.split.scales()), self.batches, self.unit
+        clip, shared, last = self.clip_for(scales), self._shared(scales) / unit, _rule(self.loss)[2]
+
+        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
+            (v,), share = state, last + (1.0 - last) * (1.0 - number / batches.n_steps)
+            sums = clipped_sum(self.neighbours, clip * share, batches.noise_multiplier)
+            ask = SampledSteps(
+                self.loss, v / unit, sums.clip, sums.ticks_per_unit, batches.sampling_rate, shared, 1.0 / unit
+            )
+            return (v + (yield Release(AFTER_STEPS, ask, sums.mechanism, done)),)
+
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model, scales.location, ((DUAL, None),))
+            start, which = (np.zeros(1),), (model, self.n_models)
+            weights.append((yield from averaged(step, start, batches.n_steps, _AVERAGED, unit=unit, model=which)))
+        return self.solution(weights, batches.n_steps, offset=scales.location)
 
 
 @dataclass(frozen=True, eq=False)

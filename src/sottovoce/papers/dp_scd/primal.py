@@ -20,16 +20,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import whole_number
-from sottovoce.central.core import Asked, Release, Shuffle
+from sottovoce._validation import magnitude, whole_number
+from sottovoce.central.core import Asked, Release, Shuffle, Tell
 from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows, norm_bounds
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import gradient, passes
-from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import AFTER_STEPS, FirstOrderPlan, State
-from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.solvers.sgd import safe_rate
+from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, averaged
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.losses import Loss
 
 __all__ = ["Primal"]
@@ -37,11 +39,14 @@ __all__ = ["Primal"]
 _MIN_EPOCHS: Final = 10
 _MAX_EPOCHS: Final = 200
 _BLOCKS: Final = 10  # by default
+_AVERAGED: Final = 0.5  # share of the epochs, the last ones
+_HORIZON: Final = 8.0  # c, for losses with a bound on |l'|
+_HORIZON_SQUARED: Final = 4.0  # c, for squared loss
 _SPREAD: Final = 2.0  # the default clip of a block over that of a row whose length is spread evenly over the weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class Primal(FirstOrderPlan):
+class Primal(Plan):
     """Primal DP coordinate descent in its sound form, for ``solver=``; None follows a rule.
 
     Parameters
@@ -62,14 +67,31 @@ class Primal(FirstOrderPlan):
         "grid, no subsampling"
     )
     proof = "docs/privacy/comparison_solvers.md"
-    averaged = 0.5
+    takes_released_norm = True
 
+    learning_rate: float | None = None
+    clipping_norm: float | None = None
     block_size: int | None = None
     epochs: int | None = None
 
     def check(self) -> None:
-        super().check()
+        self.check_given(magnitude, "learning_rate", "clipping_norm")
         self.check_given(whole_number, "block_size", "epochs", at_least=1, at_most=10**6)
+
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is divided: labels have a scale where the loss has no Lipschitz bound, unless C is given."""
+        return Split(facts=self.facts, labels=self.clipping_norm is None and not math.isfinite(self.loss.lipschitz))
+
+    @cached_property
+    def horizon(self) -> float:
+        """Learning rate times number of steps, c mu n / sqrt(d), c measured once on public data."""
+        factor = _HORIZON if math.isfinite(self.loss.lipschitz) else _HORIZON_SQUARED
+        return min(factor * self.split.model * self.n_units / math.sqrt(self.n_weights), 10.0 / self.alpha_scaled)
+
+    @property
+    def safe_rate(self) -> float:
+        return safe_rate(self.facts, self.spread)
 
     @property
     def size(self) -> int:
@@ -100,43 +122,52 @@ class Primal(FirstOrderPlan):
 
     @property
     def noise_multiplier(self) -> float:
-        return math.sqrt(self.n_steps * self.n_models) / self.mu_steps
+        return math.sqrt(self.n_steps * self.n_models) / self.split.steps
 
     def details(self) -> dict[str, object]:
         return {
-            "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
+            "mu (Gaussian DP) of the whole run": self.split.whole,
+            "mu for the labels": self.split.of_labels,
             "blocks of features": self.n_blocks,
             "steps of each model": self.n_steps,
             "learning rate": self.rate,
             "noise multiplier of a step": self.noise_multiplier,
         }
 
-    def steps_for(self, scales: Scales) -> int:
-        return self.n_steps
+    def clip_for(self, scales: Scales) -> float:
+        """Return C."""
+        if self.clipping_norm is not None:
+            return self.clipping_norm * (self.label_bound or 1.0)
+        return self.spread * (self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else scales.label)
 
-    def points_for(self, scales: Scales) -> int:
-        return self.n_epochs  # the weights after each may enter the average
+    def train(self) -> Asked[Solution]:
+        scales = yield from self.split.scales()
+        sums = clipped_sum(self.neighbours, self.clip_for(scales), self.noise_multiplier)
+        yield Tell("clipping norm", sums.clip)
 
-    def multiplier_for(self, scales: Scales) -> float:
-        return self.noise_multiplier
+        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
+            (w,) = state
+            if number == 0:
+                yield BeginBlocks(self.size)
+                w = np.zeros(self.n_weights)
+            order = yield Shuffle(self.n_blocks)
+            for visit, place in enumerate(order, start=1):
+                ask = BlockGradient(int(place), self.loss, sums.clip, sums.ticks_per_unit)
+                noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done if visit == len(order) else None)
+                lo, last = int(place) * self.size, place == self.n_blocks - 1
+                where = slice(lo, self.n_weights if last else lo + self.size)
+                after = (w[where] - (self.rate / self.n_samples) * noisy) / (1.0 + self.rate * self.alpha_scaled)
+                yield MoveBlock(int(place), after - w[where])
+                w = w.copy()
+                w[where] = after
+            return (w,)
 
-    def step(self, number: int, state: State, scales: Scales, sums: ClippedSum, done: tuple[int, int]) -> Asked[State]:
-        (w,) = state
-        if number == 0:
-            yield BeginBlocks(self.size)
-            w = np.zeros(self.n_weights)
-        order = yield Shuffle(self.n_blocks)
-        for visit, place in enumerate(order, start=1):
-            ask = BlockGradient(int(place), self.loss, sums.clip, sums.ticks_per_unit)
-            noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done if visit == len(order) else None)
-            lo, last = int(place) * self.size, place == self.n_blocks - 1
-            where = slice(lo, self.n_weights if last else lo + self.size)
-            after = (w[where] - (self.rate / self.n_samples) * noisy) / (1.0 + self.rate * self.alpha_scaled)
-            yield MoveBlock(int(place), after - w[where])
-            w = w.copy()
-            w[where] = after
-        return (w,)
+        weights = []
+        for model in range(self.n_models):
+            yield BeginModel(model, scales.location)
+            start, which = (np.zeros(1),), (model, self.n_models)
+            weights.append((yield from averaged(step, start, self.n_epochs, _AVERAGED, model=which)))
+        return self.solution(weights, self.n_steps, offset=scales.location)
 
 
 @dataclass(frozen=True)
