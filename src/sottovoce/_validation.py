@@ -55,26 +55,25 @@ def number(
     ``above`` and ``below`` are open bounds, ``at_least`` and ``at_most`` closed ones; ``infinite=True`` admits ``inf``
     (it still has to satisfy the bounds). Booleans, strings, None and NaN are refused.
     """
-    wanted = _describe(above, at_least, below, at_most, infinite)
-    tail = f" {remedy}" if remedy else ""
-    if value is None:
-        raise ParameterError(f"{name} is missing: give {wanted}.{tail}")
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be {wanted}; got {value!r} of type {type(value).__name__}.{tail}")
+    is_number = type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
     try:
-        out = float(value)
+        out = float(value) if is_number else math.nan  # type: ignore[arg-type]
     except OverflowError:  # a whole number or a fraction beyond the doubles
         out = math.nan
-    good = (
+    if (
         (math.isfinite(out) or (infinite and out == math.inf))
         and (above is None or out > above)
         and (at_least is None or out >= at_least)
         and (below is None or out < below)
         and (at_most is None or out <= at_most)
-    )
-    if not good:
-        raise ParameterError(f"{name} must be {wanted}; got {value!r}.{tail}")
-    return out
+    ):
+        return out
+    wanted = _describe(above, at_least, below, at_most, infinite)  # in words only now: most numbers are good
+    tail = f" {remedy}" if remedy else ""
+    if value is None:
+        raise ParameterError(f"{name} is missing: give {wanted}.{tail}")
+    kind = "" if is_number else f" of type {type(value).__name__}"
+    raise ParameterError(f"{name} must be {wanted}; got {value!r}{kind}.{tail}")
 
 
 def magnitude(name: str, value: object, *, remedy: str = "") -> float:

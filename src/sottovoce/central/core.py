@@ -115,6 +115,7 @@ class Driven(Generic[R]):
 
     kept: dict[str, Any] = field(default_factory=dict)  # what was kept and told, by name, for the receipt
     words: list[str] = field(default_factory=list)  # what was released, each once
+    told: set[str | tuple[str, ...]] = field(default_factory=set)  # the words of releases that are among them
     counts: Counter[Event] = field(default_factory=Counter)
     result: R = None  # type: ignore[assignment]
 
@@ -128,8 +129,10 @@ class Driven(Generic[R]):
     def released(self, release: Release) -> None:
         if not release.ask.continues:
             self.counts[release.event] += 1
-        words = (release.words,) if isinstance(release.words, str) else release.words
-        self.words.extend(one for one in words if one and one not in self.words)
+        if release.words not in self.told:
+            self.told.add(release.words)
+            words = (release.words,) if isinstance(release.words, str) else release.words
+            self.words.extend(one for one in words if one and one not in self.words)
 
     def note(self, step: "Keep | Tell", value: Any) -> None:
         place = step.place if isinstance(step, Keep) else None

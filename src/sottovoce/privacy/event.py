@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
@@ -55,6 +56,7 @@ class Event:
             object.__setattr__(self, name, rule.check(name, getattr(self, name)))
 
     @classmethod
+    @cache
     def _rules(cls) -> list[tuple[str, Rule]]:
         return [(field.name, field.type.__metadata__[0]) for field in fields(cls)]  # type: ignore[union-attr]
 

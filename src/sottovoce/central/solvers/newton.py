@@ -44,7 +44,7 @@ from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.split import Split, unshortened
-from sottovoce.central.sums.clipped_sums import clipped_sum
+from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
@@ -122,6 +122,12 @@ class NewtonPlan(Plan):
             n_passes=self.n_passes,
         )
 
+    @cached_property
+    def sums(self) -> tuple[ClippedSum, ...]:
+        """How each pass is released."""
+        both = zip(self.schedule.clips, self.schedule.multipliers, strict=True)
+        return tuple(clipped_sum(self.neighbours, clip, multiplier) for clip, multiplier in both)
+
     @property
     def penalty(self) -> float:
         """Lambda, alpha n at least; with little mu the noise asks for more.
@@ -145,11 +151,7 @@ class NewtonPlan(Plan):
         scales = yield from split.scales()
         matrix = yield from gram(self.gram_mechanism, "X'X of the scaled rows, noisy")
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
-        sums = [
-            clipped_sum(self.neighbours, clip, multiplier)
-            for clip, multiplier in zip(schedule.clips, schedule.multipliers, strict=True)
-        ]
-        weights = []
+        sums, weights = self.sums, []
         for model in range(self.n_models):
             yield BeginModel(model, fresh=((DUAL, None),))
             steps = NewtonSteps(schedule, curvature)

@@ -92,7 +92,7 @@ class GridGaussian:
             raise ParameterError(f"ticks must be an int64 array; got {ticks.dtype}.")
         # half up: ties do happen in double precision, and half to even would show the parity of the value
         drawn = np.floor(self.noise_std / self.tick * noise.standard_normal(ticks.shape) + 0.5).astype(np.int64)
-        return (np.clip(ticks, -_LARGEST, _LARGEST) + drawn).astype(np.float64) * self.tick, self.event
+        return (np.minimum(np.maximum(ticks, -_LARGEST), _LARGEST) + drawn).astype(np.float64) * self.tick, self.event
 
 
 def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
