@@ -198,7 +198,7 @@ What to look at:
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     # the demo fits the same rows again and again on purpose, and keeps one model
-    warnings.filterwarnings("ignore", "this is private fit number", PrivacyWarning)
+    warnings.filterwarnings("ignore", "this table was fitted privately before", PrivacyWarning)
     health_insurance()
     data = data_folder()
     if data is not None:

@@ -5,11 +5,14 @@ and declares a name again only for what differs.
 """
 
 import dataclasses
+import functools
 import inspect
 import json
 import re
 import textwrap
 from typing import Any, Final, Literal, TypeVar, dataclass_transform
+
+from sottovoce._validation import nearest
 
 __all__ = [
     "ACCEPT_DELTA", "DATASET", "DELTA", "EPSILON", "LEDGER", "RANDOM_STATE", "Budgeted", "attribute", "estimator",
@@ -55,7 +58,16 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     declared = sorted((_Declared(made, field) for field in dataclasses.fields(made)), key=_Declared.place)  # type: ignore[arg-type]
     known = inspect.signature(made.__init__).parameters
     ordered = [known["self"], *(known[one.name] for one in declared if one.field.init)]
-    setattr(made.__init__, "__signature__", inspect.Signature(ordered, return_annotation=None))  # noqa: B010
+    store = made.__init__
+
+    @functools.wraps(store)
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        for name in given.keys() - known.keys():
+            raise TypeError(f"{cls.__name__} takes no {name!r}.{getattr(self, 'instead_of', nearest)(name, known)}")
+        store(self, *args, **given)
+
+    setattr(init, "__signature__", inspect.Signature(ordered, return_annotation=None))  # noqa: B010
+    made.__init__ = init  # type: ignore[method-assign]
     for name in [one.name for one in declared if one.field.init and one.name in vars(made)]:
         delattr(made, name)  # the constructor has the default; the class is left without
     made.__doc__ = None if doc is None else _with_sections(inspect.cleandoc(doc), declared)  # None: ``python -OO``

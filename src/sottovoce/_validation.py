@@ -154,11 +154,14 @@ def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]
 
 def privacy_budget(epsilon: object, delta: object) -> tuple[float, float]:
     """Return epsilon and delta of a training; an infinite epsilon is one without noise, and needs no delta."""
-    finite = "Use epsilon=inf to train without privacy."
-    budget = number("epsilon", epsilon, above=0.0, infinite=True, remedy=finite)
+    usual = "1 is a usual budget, 0.1 protects strongly, and 10 or more promises little."
+    if epsilon is None:
+        raise ParameterError(f"epsilon is missing: give the privacy budget, a number > 0. {usual}")
+    budget = number("epsilon", epsilon, above=0.0, infinite=True, remedy=usual)
     if not (MIN_EPSILON <= budget <= MAX_EPSILON or math.isinf(budget)):
         raise ParameterError(
-            f"epsilon must be within [{MIN_EPSILON:g}, {MAX_EPSILON:g}], or infinite; got {epsilon!r}. {finite}"
+            f"epsilon must be within [{MIN_EPSILON:g}, {MAX_EPSILON:g}], or infinite (no privacy); got {epsilon!r}. "
+            f"{usual}"
         )
     if math.isinf(budget):
         return budget, 0.0 if delta is None else number("delta", delta, at_least=0.0, below=1.0)

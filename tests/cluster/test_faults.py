@@ -33,7 +33,7 @@ from support.faulty_sources import FatalSource, HungrySource  # noqa: E402
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="workers are stopped by signals of Unix"),
-    pytest.mark.filterwarnings("ignore:this is private fit number:sottovoce.exceptions.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:this table was fitted privately before:sottovoce.exceptions.PrivacyWarning"),
 ]
 
 ROWS, ENDS = 4000, (0, 700, 1500, 2000, 3100, 4000)

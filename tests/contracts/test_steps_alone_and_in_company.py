@@ -102,9 +102,9 @@ def tables():
             yield base, np.vstack([base, more]), np.arange(10)
 
 
-@pytest.mark.filterwarnings("ignore:this is private fit number")
+@pytest.mark.filterwarnings("ignore:this table was fitted privately before")
 @pytest.mark.filterwarnings("error")
-@pytest.mark.filterwarnings("ignore:this is private fit number")
+@pytest.mark.filterwarnings("ignore:this table was fitted privately before")
 @pytest.mark.parametrize(("name", "container"), CASES, ids=["-".join(case) for case in CASES])
 def test_what_becomes_of_a_row_does_not_depend_on_others(name, container, monkeypatch):
     """28 pairs of tables for each step and container: rows that both have stay the same, and so does the container."""

@@ -123,6 +123,11 @@ class Plan(ABC):
     def check(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
         """Check the solver's own options."""
 
+    @classmethod
+    def serves(cls, loss: Loss) -> bool:
+        """Whether an estimator with this loss may name the solver."""
+        return True
+
     def options(self) -> dict[str, object]:
         """Return the solver's own options by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("facts", "choice")}

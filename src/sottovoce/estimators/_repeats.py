@@ -33,6 +33,7 @@ class _Table:
 
     reference: weakref.ref[Any]
     bounds: list[tuple[int, int]] = field(default_factory=list)
+    told: bool = False  # whether there was a warning
 
 
 _TABLES: Final[dict[int, _Table]] = {}
@@ -45,12 +46,11 @@ def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[None]:
         yield
         return
     table = _outermost_table(X)
-    before = _times(table)
-    if before:
+    if _is_worth_a_word(table):
         warn_of_privacy(
-            f"this is private fit number {before + 1} on the same table in this process, and no ledger adds them up: "
-            "the receipt is about one fit, their epsilons add up. Give ledger= and dataset= (docs/guide/ledger.md), or "
-            "add the receipts up with sottovoce.report.sum_receipts."
+            "this table was fitted privately before in this process, and no ledger adds the fits up: each receipt is "
+            "about one fit, and their epsilons add up. Give ledger= and dataset=, or add the receipts up with "
+            "sottovoce.report.sum_receipts. (Said once for each table.)"
         )
     try:
         yield
@@ -76,13 +76,15 @@ def _owner(table: Any) -> tuple[Any, tuple[int, int]]:
     return table, span
 
 
-def _times(table: Any) -> int:
+def _is_worth_a_word(table: Any) -> bool:
+    """Return whether these rows were fitted before, the first time that it is asked after such a fit."""
     owner, (low, high) = _owner(table)
     with _LOCK:
         known = _TABLES.get(id(owner))
-        if known is None or known.reference() is not owner:
-            return 0
-        return sum(low < end and begin < high for begin, end in known.bounds)
+        if known is None or known.reference() is not owner or known.told:
+            return False
+        known.told = any(low < end and begin < high for begin, end in known.bounds)
+        return known.told
 
 
 def _remember(table: Any) -> None:

@@ -66,7 +66,7 @@ def make_plan(
         asked, options = type(solver), solver.options()
         facts = dataclasses.replace(facts, loss=solver.loss_for(facts.loss))
     else:
-        asked = _named(solver)
+        asked = _named(solver, facts.loss)
     _refuse_facts(solver, asked, facts)
     if isinstance(facts.loss, Hinge) and (asked is NewtonPlan or (asked is None and _smooths(facts, options))):
         facts = dataclasses.replace(facts, loss=_smoothed(facts))
@@ -167,14 +167,16 @@ def _smoothed(facts: TrainingFacts) -> Loss:
     return SmoothedHinge(1.0 if known >= _CLEAR * facts.n_weights else 2.0)
 
 
-def _named(solver: object) -> type[Plan] | None:
+def _named(solver: object, loss: Loss) -> type[Plan] | None:
     if isinstance(solver, Mapping) and OBJECT in solver:
         raise ParameterError(
             f"solver was the object {solver[OBJECT]!r} when this was written. What is read again has its description "
             "alone: give the object itself."
         )
-    name = choice("solver", solver, SOLVERS, remedy="Or give a solver object, as those of sottovoce.papers.dp_scd.")
-    return _KINDS.get(name)
+    if not (isinstance(solver, str) and solver in SOLVERS):
+        own = [name for name in SOLVERS if name not in _KINDS or _KINDS[name].serves(loss)]
+        choice("solver", solver, own, remedy="Or give a solver object, as those of sottovoce.papers.dp_scd.")
+    return _KINDS.get(str(solver))
 
 
 def _refuse_facts(solver: object, kind: type[Plan] | None, facts: TrainingFacts) -> None:

@@ -2,11 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sottovoce import _parameters as of_budget
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import whole_number
+from sottovoce._validation import nearest, whole_number
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
@@ -37,11 +37,25 @@ __all__ = ["ADJACENCY", "MAX_ROWS", "N_PUBLIC", "AroundModel", "PlanT", "Private
 
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
 _OF_PERSONS: Final = "one person under several names in groups: m names cost m times epsilon, and more of delta"
+_PENALTIES: Final = ("C", "penalty", "l1_ratio")
+_L2: Final = "The penalty is L2, of the strength alpha; DPSparseLogisticRegression and DPLasso bound the L1 norm."
+_NO_TUNING: Final = "The solver follows public rules, and needs none; solver_options has those of a solver by name."
 _NOT_COVERED: Final = (
     "timing, memory and other side channels of the machine that trains, and whether the fit failed",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
 )
+# parameters of scikit-learn's linear models that are others here, or need none
+_INSTEAD: Final = {
+    "C": "Give alpha, the strength of the L2 penalty: C over n rows is alpha = 1 / (C n).",
+    **dict.fromkeys(_PENALTIES[1:], _L2),
+    "positive": "DPLasso and DPSparseLogisticRegression have constraint='nonnegative'.",
+    "loss": "The loss is the estimator's own: DPLogisticRegression, DPLinearSVC (hinge), DPRidge (squared).",
+    "multi_class": "More than two classes are one model by default; solver='scd' trains one against the rest.",
+    "n_jobs": "Threads are set by the environment variable SOTTOVOCE_NUM_THREADS.",
+    "bounds": "Give data_norm, the public bound on the norm of a row, or put a DPScaler(bounds=...) before the model.",
+    **dict.fromkeys(("warm_start", "dual", "eta0", "learning_rate", "batch_size", "shuffle"), _NO_TUNING),
+}
 PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
@@ -114,6 +128,21 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     )
     guarantee_: Guarantee = attribute("Guarantee", "The receipt.")
     charge_: Charge | None = attribute("Charge or None", "Entry of the ledger about this fit.")
+
+    @staticmethod
+    def instead_of(name: str, known: Collection[str]) -> str:
+        """Return what to give in place of a parameter that these estimators do not have."""
+        if "radius" in known and name in _PENALTIES:
+            return " Give radius, the L1 norm that the coefficients have at most."
+        return f" {_INSTEAD[name]}" if name in _INSTEAD else nearest(name, known)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of steps inside as ``step__name``; see scikit-learn."""
+        own = self.get_params(deep=False)
+        for name in params.keys() & _INSTEAD.keys() - own.keys():
+            raise ParameterError(f"{type(self).__name__} takes no {name!r}.{self.instead_of(name, own)}")
+        super().set_params(**params)
+        return self
 
     def plan(self, n_samples: int, n_features: int) -> PlanT:
         """Return the frozen plan for a table of public size, before any data are read.

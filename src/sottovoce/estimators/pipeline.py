@@ -487,7 +487,8 @@ def _with_public_bound(
     if n_models > 1 or cut > _FAR or not math.isfinite(model.epsilon or math.inf):
         return model
     bounded: DPLinearEstimator = clone(model).set_params(data_norm=cut * math.sqrt(width))
-    return bounded if getattr(bounded.plan_for(n_samples, width, n_models), "shortens_rows", False) else model
+    split = getattr(bounded.plan_for(n_samples, width, n_models), "split", None)
+    return bounded if split is not None and split.shortens_rows else model
 
 
 def _is_frame(X: Any) -> bool:

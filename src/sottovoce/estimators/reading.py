@@ -144,8 +144,9 @@ def refuse_texts(X: Any, cause: Exception | None = None) -> None:
     )
     if suspects:
         raise DataError(
-            f"X has columns whose type is no number: {', '.join(suspects)}. Make numbers of them by public rules "
-            "(given categories, not counted ones), or leave them out." + (f" ({cause})" if cause else "")
+            f"X has columns whose type is no number: {', '.join(suspects)}. sottovoce.SchemaEncoder makes numbers of "
+            "texts by public rules (categories that you give, not counted ones), a date is a number of days since a "
+            "public day; or leave the columns out."
         ) from cause
 
 

@@ -14,7 +14,9 @@ from sottovoce.report import verify_receipt
 from support.parts_pool import PartsPool
 from support.pooled_table import PooledTable
 
-pytestmark = pytest.mark.filterwarnings("ignore:this is private fit number:sottovoce.exceptions.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:this table was fitted privately before:sottovoce.exceptions.PrivacyWarning"
+)
 
 _RNG = np.random.default_rng(5)
 _X = _RNG.standard_normal((90, 3))

@@ -33,13 +33,13 @@ def ridge(**changed):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"epsilon": None}, "epsilon is missing: give a number > 0"),
-        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. Use epsilon=inf"),
+        ({"epsilon": None}, "epsilon is missing: give the privacy budget, a number > 0. 1 is a usual"),
+        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. 1 is a usual budget"),
         ({"epsilon": -1.0}, "epsilon must be a number > 0; got -1.0"),
         ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
         ({"epsilon": "1"}, "epsilon must be a number > 0; got '1' of type str"),
-        ({"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite; got 10000000.0. Use epsilon=inf"),
-        ({"epsilon": 1e-10}, "epsilon must be within .1e-09, 1e.06., or infinite; got 1e-10"),
+        ({"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite \\(no privacy\\); got 10000000.0. 1 is"),
+        ({"epsilon": 1e-10}, "epsilon must be within .1e-09, 1e.06., or infinite \\(no privacy\\); got 1e-10"),
         ({"epsilon": True}, "epsilon must be a number > 0; got True"),
         ({"delta": None}, "delta is missing"),
         (
@@ -226,7 +226,7 @@ def test_columns_that_hold_no_numbers_are_named(read):
     X = read({"age": [1.0, 2.0, 3.0, 4.0], "job": ["x", "y", "x", "z"], "sick": [True, False, True, True]})
     model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-3, data_norm=1.0, classes=[0, 1])
     with pytest.raises(
-        DataError, match=r"columns whose type is no number: 'job' \(\w+\)\. Make numbers of them by public"
+        DataError, match=r"columns whose type is no number: 'job' \(\w+\)\. sottovoce.SchemaEncoder makes numbers"
     ):
         model.fit(X, [0, 1, 0, 1])
     with pytest.raises(ValueError, match="could not convert string to float"):  # no names, no better words

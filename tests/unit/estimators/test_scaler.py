@@ -119,7 +119,7 @@ def test_no_value_leaves_the_finite_numbers(dtype, cut, recwarn):
     most = np.finfo(dtype).max
     Z = fitted.transform(np.array([[most, most, most], [-most, -most, -most]], dtype))
     assert np.isfinite(Z).all() and (np.abs(Z) <= min(cut, 2.0**100)).all()
-    assert [one for one in recwarn if "private fit number" not in str(one.message)] == []
+    assert [one for one in recwarn if "fitted privately before" not in str(one.message)] == []
 
 
 def test_names_of_columns():

@@ -98,7 +98,7 @@ def test_a_trial_gets_what_the_plan_allows_and_not_more(epsilon, delta, distribu
     plan = sv.plan(model, 2, 5)  # so few rows that no delta here is too large
     trial = logistic(epsilon=plan.trial_epsilon, delta=plan.trial_delta).plan(2, 5)
     assert plan.keeps_budget(trial.event)
-    assert trial.mu == pytest.approx(plan.mu, rel=1e-9)
+    assert trial.split.whole == pytest.approx(plan.mu, rel=1e-9)
 
 
 def test_nothing_tells_the_number_of_trials(monkeypatch, capfd, caplog):

@@ -82,7 +82,7 @@ def coefficients(model):
     ("changed", "message"),
     [
         ({"epsilon": None}, "epsilon is missing: give a number > 0"),
-        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. Use epsilon=inf"),
+        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. 1 is a usual budget"),
         ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
         ({"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite"),
         ({"delta": None}, "delta is missing"),

@@ -75,8 +75,9 @@ class MeasureRows(Operation[BadRows | None]):
 def refuse_bad_rows(bad: BadRows | None) -> None:
     if bad is not None:
         raise DataError(
-            f"{bad.first} ({bad.number} row(s) hold NaN or infinity). Replace missing values by a public constant, or "
-            "drop those rows, before fit; a value computed from the data would need a share of the budget."
+            f"{bad.first} ({bad.number} row(s) hold NaN or infinity). Replace missing values by a public constant "
+            "(sottovoce.SchemaEncoder does), or drop those rows, before fit; a value computed from the data would need "
+            "a share of the budget."
         )
 
 

@@ -14,6 +14,7 @@ from sottovoce.central.core import Asked, Release
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
 
 __all__ = ["ConstantPlan"]
@@ -31,6 +32,10 @@ class ConstantPlan(Plan):
     in_order = True
     takes_persons = True
     takes_released_norm = True
+
+    @classmethod
+    def serves(cls, loss: Loss) -> bool:
+        return loss.name == "squared"
 
     def check(self) -> None:
         super().check()

@@ -45,7 +45,7 @@ from sottovoce.central.sums.passes import JointPass
 from sottovoce.central.sums.score_length import score_length
 from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Multinomial
+from sottovoce.losses import Logistic, Loss, Multinomial
 
 __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 
@@ -75,6 +75,10 @@ class MultinomialPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
+
+    @classmethod
+    def serves(cls, loss: Loss) -> bool:
+        return isinstance(loss, Logistic | Multinomial)
 
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)

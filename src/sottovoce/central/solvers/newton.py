@@ -48,7 +48,7 @@ from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import SmoothedHinge
+from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["NewtonPlan"]
@@ -76,6 +76,10 @@ class NewtonPlan(Plan):
     # Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
     # follows a rule for the logistic loss of one model, and is 0 else.
     calibration_share: float | None = None
+
+    @classmethod
+    def serves(cls, loss: Loss) -> bool:
+        return loss.is_classification
 
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=1000)

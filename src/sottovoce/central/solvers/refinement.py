@@ -46,6 +46,7 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["RefinementPlan"]
@@ -84,6 +85,10 @@ class RefinementPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
+
+    @classmethod
+    def serves(cls, loss: Loss) -> bool:
+        return loss.name == "squared"
 
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)

@@ -32,6 +32,7 @@ from sottovoce.central.split import Scales, Split
 from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
 from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
@@ -63,6 +64,10 @@ class SufficientStatisticsPlan(Plan):
     # Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
     # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     clip_labels: bool = True
+
+    @classmethod
+    def serves(cls, loss: Loss) -> bool:
+        return loss.name == "squared"
 
     def check(self) -> None:
         if self.loss.name != "squared":
