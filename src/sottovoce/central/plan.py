@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
-from sottovoce._notebook import html_table, plan_rows
+from sottovoce._notebook import html_table, plan_rows, ten_lines
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
@@ -232,10 +232,16 @@ class Plan(ABC):
             "event": outline(self.event),
         }
 
-    def _repr_html_(self) -> str:
+    def _rows(self) -> list[tuple[str, str]]:
         hint = "How good a model to expect: sottovoce.forecast." if self.alpha > 0.0 and self.is_private else ""
         unit = unit_of(self.facts.max_rows_per_group)
-        return html_table(plan_rows("A fit", self.summary(), unit=unit, private=self.is_private, hint=hint))
+        return plan_rows("A fit", self.summary(), unit=unit, private=self.is_private, hint=hint)
+
+    def __str__(self) -> str:
+        return repr(self) if self.facts is None else ten_lines(self._rows(), "all of it: .summary()")
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
 
     def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
         """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""

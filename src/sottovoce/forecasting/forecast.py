@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from sottovoce._notebook import html_table
+from sottovoce._notebook import html_table, ten_lines
 from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
 from sottovoce.estimators.base import PrivateEstimator
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -189,6 +189,9 @@ class Forecast:
     def picture(self) -> str:
         """Return the score against epsilon and against the number of rows as SVG; it names nothing outside itself."""
         return picture(self.metric, self.expected, self.by_epsilon, self.by_rows)
+
+    def __str__(self) -> str:
+        return ten_lines(self.table(), "as data: .to_dict(); as a picture: .picture()")
 
     def _repr_html_(self) -> str:
         return html_table(self.table()) + self.picture()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from sottovoce._addresses import where_to_read
-from sottovoce._notebook import html_table
+from sottovoce._notebook import html_table, ten_lines
 from sottovoce._plain_data import digest, plain
 from sottovoce._shown import in_one_line
 from sottovoce._validation import number, truth
@@ -353,6 +353,13 @@ class Guarantee:
             ("ledger", NO_LEDGER if self.charge is None else _CHARGED.format(**self.charge)),
             ("signature", "none" if self.signature is None else _SIGNED.format(**self.signature)),
         ]
+
+    def __str__(self) -> str:
+        told = dict(self.rows())
+        first = ("mechanism", "released", "neighbours", "taken as public or true", "not covered", "proof")
+        last = ("model (SHA-256)", "ledger")
+        shown = [("statement", told["statement"]), *((name, told[name]) for name in (*first, *last) if name in told)]
+        return ten_lines(shown, "all of it: .rows(); as a page: sottovoce.report.receipt_page(receipt)")
 
     def _repr_html_(self) -> str:
         return html_table(self.rows())

@@ -33,7 +33,7 @@ def test_every_name_of_theirs_is_taken_or_answered(kind):
 @pytest.mark.parametrize("kind", OURS)
 def test_set_params_answers_in_the_same_way(kind):
     model = kind(epsilon=1.0)
-    with pytest.raises(ParameterError, match="takes no 'C'. Give (alpha|radius)"):
+    with pytest.raises(ParameterError, match=r"takes no 'C'\. Give (alpha|radius)"):
         model.set_params(C=1.0)
     with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
         model.set_params(nothing=1.0)
@@ -41,5 +41,5 @@ def test_set_params_answers_in_the_same_way(kind):
 
 
 def test_a_near_name_is_guessed():
-    with pytest.raises(TypeError, match="takes no 'epsilom'. Did you mean 'epsilon'"):
+    with pytest.raises(TypeError, match=r"takes no 'epsilom'\. Did you mean 'epsilon'"):
         sv.DPRidge(epsilom=1.0)
