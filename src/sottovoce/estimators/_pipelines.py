@@ -142,8 +142,8 @@ def warn_of_fitted_steps(steps: Sequence[str]) -> None:
     if unpaid:
         warn_of_privacy(
             f"{', '.join(unpaid)} learned from the data before this private model was fitted, without noise: the "
-            "receipt does not cover it, and says so. Use steps that learn nothing (public bounds, Normalizer), see "
-            "docs/guide/pipelines.md."
+            "receipt does not cover it, and says so. Use steps that learn nothing (public bounds, Normalizer), or a "
+            "DPPipeline with a DPScaler, which pays for what it learns."
         )
 
 

@@ -77,7 +77,7 @@ PASSES_TEXT: Final = "Passes over the data of each model; follows from public fa
 def solver_parameter(own: str) -> Any:
     """Return the parameter ``solver``; its text is what an estimator's own solvers are, then the others."""
     text = f"""{own} For comparison: ``"sgd"``: DP-SGD; or a solver object, such as those of
-    `sottovoce.papers.dp_scd`. Where each wins: ``docs/guide/solvers.md``."""
+    `sottovoce.papers.dp_scd`. Where each wins is in the guide to solvers."""
     return parameter("str or solver object", default="auto", text=text)
 
 

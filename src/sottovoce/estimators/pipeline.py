@@ -147,7 +147,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             if isinstance(step, PrivateEstimator) or not learns_nothing(step):
                 raise ParameterError(
                     f"the step {name!r} ({type(step).__name__}) learns from the data without noise, or is of a class "
-                    f"that may, so no receipt could cover it. Use {remedy_for(step)}; see docs/guide/pipelines.md."
+                    f"that may, so no receipt could cover it. Use {remedy_for(step)}."
                 )
         scalers = [step for _, step in before if isinstance(step, DPScaler)]
         if len(scalers) > 1:

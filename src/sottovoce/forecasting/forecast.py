@@ -13,10 +13,11 @@ from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
 from sottovoce.estimators.base import PrivateEstimator
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting.population import Classes, Numbers, Population
-from sottovoce.forecasting.trials import Trials
+from sottovoce.forecasting.trials import PipelineTrials, Trials
 from sottovoce.report.pages._markup import Markup, element
 from sottovoce.report.pages.figures import HEIGHT, WIDTH, axes_for, figure, ticks
 from sottovoce.report.pages.style import svg_rules
@@ -214,12 +215,13 @@ def forecast(
 
     Parameters
     ----------
-    estimator : DPLogisticRegression, DPLinearSVC or DPRidge
-        Its parameters are read, nothing else. More than two classes need ``classes``.
+    estimator : DPLogisticRegression, DPLinearSVC, DPRidge, or a DPPipeline that ends in one
+        Its parameters are read, nothing else. More than two classes need ``classes``. Of a pipeline the scaler is tried
+        with the model, on made-up columns in units of all sizes; its other steps learn nothing, and are left out.
     n_samples : int, >= 10
         Public number of rows (replaced by ``n_public`` where that is set).
     n_features : int
-        After encoding.
+        After encoding; of a pipeline, the columns that it is given.
     accuracy_without_noise : float, optional
         Of a classifier without privacy, such as from a study that was published. Without it three values stand for
         labels that follow the features weakly, as usual and strongly: .5, .8 and .96 of the way from guessing to
@@ -249,27 +251,34 @@ def forecast(
     >>> 0.8 < expected.low < expected.score < 0.86
     True
     """
-    if not (isinstance(estimator, DPLinearEstimator) and hasattr(estimator, "data_norm")):
-        what = type(estimator).__name__
-        known = "DPLogisticRegression, DPLinearSVC or DPRidge"
+    pipeline = estimator if isinstance(estimator, DPPipeline) else None
+    model = estimator if pipeline is None else pipeline.steps[-1][1]
+    if not (isinstance(model, DPLinearEstimator) and hasattr(model, "data_norm")):
+        what = type(model).__name__
+        known = "DPLogisticRegression, DPLinearSVC or DPRidge, or a DPPipeline that ends in one,"
         hint = " Its plan says what it would spend." if isinstance(estimator, PrivateEstimator) else ""
         raise ParameterError(f"estimator must be {known} for a forecast; got {what}.{hint}")
     whole_number("n_samples", n_samples, at_least=_LEAST_ROWS)
     plan = estimator.plan_for(n_samples, n_features, estimator.planned_models())
     if not plan.is_private:
         raise ParameterError("epsilon must be finite for a forecast; got inf. Without noise there is nothing to tell.")
-    if isinstance(estimator, DPLinearClassifier):
-        _refuse(estimator, r2_without_noise=r2_without_noise, label_spread=label_spread)
-        populations, assumed = _of_classes(estimator, n_features, accuracy_without_noise, largest_class)
+    width = n_features if pipeline is None else plan.model.n_features  # after the steps that learn nothing
+    populations: dict[str, Population]
+    if isinstance(model, DPLinearClassifier):
+        _refuse(model, r2_without_noise=r2_without_noise, label_spread=label_spread)
+        populations, assumed = _of_classes(model, width, accuracy_without_noise, largest_class)
     else:
-        _refuse(estimator, accuracy_without_noise=accuracy_without_noise, largest_class=largest_class)
-        populations, assumed = _of_numbers(estimator, n_features, r2_without_noise, label_spread)
+        _refuse(model, accuracy_without_noise=accuracy_without_noise, largest_class=largest_class)
+        populations, assumed = _of_numbers(model, width, r2_without_noise, label_spread)
     n, epsilon = plan.n_samples, plan.epsilon
-    trials = {name: Trials(estimator, population, n_features) for name, population in populations.items()}
+    trials = {
+        name: Trials(model, one, width) if pipeline is None else PipelineTrials(pipeline, model, one, width)
+        for name, one in populations.items()
+    }
     usual = trials.get("as usual") or next(iter(trials.values()))
     return Forecast(
         estimator=type(estimator).__name__,
-        metric="accuracy" if isinstance(estimator, DPLinearClassifier) else "R2",
+        metric="accuracy" if isinstance(model, DPLinearClassifier) else "R2",
         n_samples=n,
         n_features=n_features,
         epsilon=epsilon,

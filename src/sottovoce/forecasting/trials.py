@@ -5,22 +5,28 @@ from __future__ import annotations
 import math
 import statistics
 import warnings
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from sottovoce._validation import MAX_EPSILON
 from sottovoce.central.plan import Plan
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.pipeline import DPPipeline
+from sottovoce.estimators.scaler import DPScaler
 from sottovoce.forecasting.population import Population
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import uncounted_fits
 
-__all__ = ["Price", "Trials"]
+__all__ = ["PipelineTrials", "Price", "Trials"]
 
 _RUNS: Final = 3
+_UNITS_SEED: Final = 2026
+_MOST_DIGITS: Final = 3.0  # of the units of columns, on either side of 1
 _MOST_MU: Final = 1e3  # hardly any noise is left
 _WITHOUT_NOISE: Final = {"epsilon": math.inf, "alpha": "auto", "solver": "auto", "solver_options": None,
                          "tol": 1e-3, "max_iter": 300}  # fmt: skip
@@ -93,5 +99,61 @@ class Trials:
             for run in range(_RUNS):
                 X, y = self._population.table(rows, run)
                 model = self._for(rows, random_state=run, **changed)
-                found.append(self._population.score(model.fit(X, y, groups=self._groups(rows))))
+                found.append(self._population.score(self._fitted(model, X, y, self._groups(rows))))
         return tuple(found)
+
+    def _fitted(self, model: Any, X: Any, y: Any, groups: Any) -> Any:
+        return model.fit(X, y, groups=groups)
+
+
+class PipelineTrials(Trials):
+    """Fits of a scaler and a model to tables of one population, whose columns are brought to units of all sizes."""
+
+    def __init__(self, pipeline: DPPipeline, model: DPLinearEstimator, population: Population, n_features: int) -> None:
+        super().__init__(model, population, n_features)
+        self._pipeline = pipeline
+        sizes = np.random.default_rng(_UNITS_SEED).uniform(-_MOST_DIGITS, _MOST_DIGITS, (2, population.width))
+        self._units, self._offsets = 10.0 ** sizes[0], 10.0 ** sizes[0] * sizes[1]
+
+    def _plan(self, n: int, epsilon: float) -> Plan:
+        pipeline = self._for(n, epsilon=epsilon)
+        plan: Plan = pipeline.plan_for(n, self._n_features, pipeline.planned_models()).model
+        return plan
+
+    def _for(self, n: int, **changed: Any) -> Any:
+        own, of_pipeline = self._pipeline, ("epsilon", "random_state")
+        model = clone(self._estimator).set_params(
+            **self._population.public, **{name: value for name, value in changed.items() if name not in of_pipeline}
+        )
+        scalers = [(name, clone(step)) for name, step in own.steps[:-1] if isinstance(step, DPScaler)]
+        return DPPipeline(
+            [*scalers, (own.steps[-1][0], model)], delta=own.delta, accept_delta=own.delta, adjacency=own.adjacency,
+            n_public=None if own.n_public is None else n, max_rows_per_group=own.max_rows_per_group,
+            scaler_share=own.scaler_share, **{name: changed[name] for name in of_pipeline if name in changed},
+        )  # fmt: skip
+
+    def _groups(self, rows: int) -> NDArray[Any] | None:
+        most = self._pipeline.max_rows_per_group
+        return None if most is None else np.arange(rows) // most
+
+    def _fitted(self, model: Any, X: Any, y: Any, groups: Any) -> Any:
+        return _Elsewhere(model.fit(self._raw(X), y, groups=groups), self._raw)
+
+    def _raw(self, X: Any) -> Any:
+        return X * self._units + self._offsets
+
+
+class _Elsewhere(NamedTuple):
+    """A fitted model for rows in the unit of the population."""
+
+    model: Any
+    raw: Callable[[Any], Any]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        found: NDArray[Any] = self.model.classes_
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        found: NDArray[Any] = self.model.predict(self.raw(X))
+        return found
