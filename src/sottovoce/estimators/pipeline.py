@@ -226,6 +226,11 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             return own.set_params(data_bound=min(cut, _TYPICAL_ENTRY))
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
+    def planned_model(self) -> DPLinearEstimator:
+        """Return a copy of the model with the whole budget of the pipeline, which no scaler shares."""
+        model: DPLinearEstimator = self._own(self._checked()[0], epsilon=privacy_budget(self.epsilon, self.delta)[0])
+        return model
+
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
         if isinstance(X, StreamedTable):
             raise ParameterError("DPPipeline needs a table in memory; got a table on disk. Give it to the model alone.")

@@ -30,9 +30,8 @@ _FOLLOWING: Final = {"weakly": 0.5, "as usual": 0.8, "strongly": 0.96}
 _R2: Final = {"weakly": 0.2, "as usual": 0.5, "strongly": 0.8}
 _LABEL_SPREAD: Final = 0.35
 _MOST_BEST: Final = 0.9999
-# the price on a real table is within this factor of that on a made-up one, and this margin, in four cases of five
+# the price on a real table is within this factor of that on a made-up one, and a margin, in four cases of five
 _FACTOR: Final = 2.0
-_MARGIN: Final = 0.005
 _LEAST_ROWS, _MOST_ROWS = 10, 2**37
 _COUNTS: Final = tuple(digit * 10**power for power in range(2, 9) for digit in (1, 2, 5))
 _STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -263,6 +262,8 @@ def forecast(
     if not plan.is_private:
         raise ParameterError("epsilon must be finite for a forecast; got inf. Without noise there is nothing to tell.")
     width = n_features if pipeline is None else plan.model.n_features  # after the steps that learn nothing
+    if pipeline is not None and plan.scaler is None:  # nothing beside the model learns, or pays
+        model, pipeline = pipeline.planned_model(), None
     populations: dict[str, Population]
     if isinstance(model, DPLinearClassifier):
         _refuse(model, r2_without_noise=r2_without_noise, label_spread=label_spread)
@@ -292,7 +293,7 @@ def forecast(
 
 def _expected(trials: Trials, n: int, epsilon: float, best: float) -> Expected:
     price, spread = trials.price(n, epsilon)
-    score, margin = best - price, _MARGIN + spread
+    score, margin = best - price, trials.margin + spread
     low = max(best - _FACTOR * price - margin, min(score, trials.least_score))
     return Expected(n, epsilon, best, score, low, min(1.0, best - price / _FACTOR + margin))
 
