@@ -23,7 +23,7 @@ from sottovoce.central.solvers import accelerated
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.histograms import LargestLength
 from sottovoce.central.sums.whole_gram import Gram
-from sottovoce.exceptions import AccountingError, SottovoceWarning
+from sottovoce.exceptions import AccountingError, ParameterError, SottovoceWarning
 from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.events import PoissonSampledEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -82,6 +82,10 @@ def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjace
     assert again.event == receipt.event
     assert tuple(again.words) == receipt.releases
     assert all(receipt.parameters[name] == value for name, value in again.kept.items())
+    for name, values in ((name, value) for name, value in again.kept.items() if isinstance(value, list)):
+        for forged in (values + values[-1:], values[:-1]):
+            with pytest.raises(ParameterError, match="one for each model"):
+                replay(plan.asks, {**receipt.parameters, name: forged})
     cost, planned = (accountant_for(event).epsilon(event, DELTA) for event in (receipt.event, plan.event))
     assert cost <= planned * (1.0 + 1e-9)
 

@@ -226,6 +226,7 @@ def replay(asks: Callable[[], Asked[R]], kept: Mapping[str, Any] | None = None) 
             step = asked.send(answer)
         except StopIteration as end:
             driven.result = end.value
+            _refuse_more({} if kept is None else kept, driven.kept)
             return driven
         match step:
             case Release():
@@ -249,6 +250,12 @@ def _no_step(step: object) -> TypeError:
     return TypeError(
         f"a solver yields Release, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves the rows in a Release."
     )
+
+
+def _refuse_more(kept: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
+    for name, values in seen.items():
+        if isinstance(values, list) and isinstance(kept.get(name), list) and len(kept[name]) != len(values):
+            raise ParameterError(f"{name} must have {len(values)} values, one for each model; got {kept[name]!r}.")
 
 
 def _found(kept: Mapping[str, Any], step: Keep) -> Any:
