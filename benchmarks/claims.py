@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.common import DOCS, ROOT, make_parser
+from benchmarks.driver import DOCS, ROOT, make_parser
 
 FILE = Path(__file__).with_suffix(".toml")
 PAGE = DOCS / "claims.md"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import DOCS, ROOT, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, ROOT, keep, keep_picture, make_parser, show, write_tables
 
 PACKAGE = "sottovoce"
 GROUND, DOOR = "ground", "front door"

@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits, load_svmlight_file
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
-from benchmarks.common import ROOT, data_folder
+from benchmarks.common import data_folder
+from benchmarks.driver import ROOT
 from sottovoce.tables import Encoder, Schema, read_table
 
 __all__ = ["CHOSEN_ON", "CONFIRMED_ON", "SETS", "Split", "is_regression", "split"]

@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 
-from benchmarks.common import keep, make_parser
+from benchmarks.driver import keep, make_parser
 from support.readers import READERS, Reader
 
 

@@ -18,7 +18,8 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import data_folder, parts_at_hand
+from benchmarks.driver import DOCS, benchmark, keep_picture, option, show
 from sottovoce.central import released_norm
 
 MULTIPLES = (0.01, 0.1, 0.3, 1.0, 1.5, 2.0, 3.0, 10.0, 30.0)  # of the median norm
@@ -212,31 +213,24 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
     keep_picture(figure, DOCS / "figures" / "data_norm.png")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--only", default=None, help="tables, separated by semicolons")
-    parser.add_argument("--rule", action="store_true")
-    parser.add_argument("--confirm", action="store_true")
-    given = parser.parse_args()
-    seeds = given.seeds or (1 if given.quick else 5)
-    real = tuple(CONFIRMED) if given.confirm else tuple(CHOSEN)
-    names = list(parts_at_hand(() if given.confirm else tuple(MADE_UP), () if given.quick else real))
-    names = given.only.split(";") if given.only else names
-    if given.rule:
-        keep(f"data-norm-rule-{given.epsilon:g}", rule(names, seeds, given.epsilon))
+@benchmark(
+    page="measured/data_norm.md",
+    seeds=(5, 1),
+    epsilon=1.0,
+    only=option(help="tables, separated by semicolons"),
+    rule=False,
+    confirm=False,
+)
+def main(run) -> None:
+    real = tuple(CONFIRMED) if run.confirm else tuple(CHOSEN)
+    names = list(parts_at_hand(() if run.confirm else tuple(MADE_UP), () if run.quick else real))
+    names = run.only.split(";") if run.only else names
+    if run.rule:
+        run.keep(f"data-norm-rule-{run.epsilon:g}", rule(names, run.seeds, run.epsilon))
         return
-    results = measured(names, seeds, given.epsilon, (*MULTIPLES, "largest", "auto"))
-    head, lines = rows_of(results)
-    show(f"score by data_norm over the median norm, epsilon {given.epsilon:g}", head, lines, width=160)
-    keep(f"data-norm-{'confirmed-' * given.confirm}{given.epsilon:g}", results)
-    if given.docs:
-        mark = f"{'confirmed' if given.confirm else 'chosen'} {given.epsilon:g}"
-        write_tables(DOCS / "measured" / "data_norm.md", {mark: (head, lines)})
-        if not given.confirm and given.epsilon == 1.0:
-            draw(results, given.epsilon)
-
-
-if __name__ == "__main__":
-    main()
+    results = measured(names, run.seeds, run.epsilon, (*MULTIPLES, "largest", "auto"))
+    mark = f"{'confirmed' if run.confirm else 'chosen'} {run.epsilon:g}"
+    run.table(f"score by data_norm over the median norm, epsilon {run.epsilon:g}", *rows_of(results), mark=mark)
+    run.keep(f"data-norm-{'confirmed-' * run.confirm}{run.epsilon:g}", results)
+    if run.docs and not run.confirm and run.epsilon == 1.0:
+        draw(results, run.epsilon)

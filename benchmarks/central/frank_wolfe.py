@@ -20,7 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, reuters, show, write_tables
+from benchmarks.common import parts_at_hand, reuters
+from benchmarks.driver import DOCS, benchmark, show, write_tables
 from sottovoce.central.coefficient_sets import SETS
 from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.parallel import team
@@ -362,39 +363,24 @@ def refit_table(seeds, share=0.7, radius=30.0):
     return results
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("parts", nargs="*")
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--n", type=int, default=None, help="default 10,000; 1,000 with --quick")
-    parser.add_argument("--d", type=int, default=None, help="default 10,000; 1,000 with --quick")
-    arguments = parser.parse_args()
-    seeds = arguments.seeds or (1 if arguments.quick else 5)
-    n, d = (size or (1_000 if arguments.quick else 10_000) for size in (arguments.n, arguments.d))
-    everything = (
-        ["risk", "sets", "groups"]
-        if arguments.quick
+@benchmark(
+    page="measured/sparse_models.md", words=("risk", "steps", "sets", "groups", "speed", "reuters", "refit"),
+    seeds=(5, 1), n=(10_000, 1_000), d=(10_000, 1_000),
+)  # fmt: skip
+def main(run) -> None:
+    parts = run.words or (
+        ["risk", "sets", "groups"] if run.quick
         else parts_at_hand(("risk", "steps", "sets", "groups", "speed"), ("reuters", "refit"))
-    )
-    parts = arguments.parts or everything
-    if "risk" in parts:
-        keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
-    if "steps" in parts:
-        keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
-    pages = {"sets": "measured/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
-    for part, make in (("sets", sets_table), ("groups", groups_table)):
-        if part in parts:
-            results, tables = make(*((1_000, 100) if arguments.quick else (10_000, 1_000)), seeds)
-            keep(f"frank-wolfe-{part}", results)
-            if arguments.docs and not arguments.quick:
-                write_tables(DOCS / pages[part], tables)
-    if "speed" in parts:
-        keep("frank-wolfe-speed", speed_tables())
-    if "reuters" in parts:
-        keep("frank-wolfe-reuters", reuters_table(seeds))
-    if "refit" in parts:
-        keep("frank-wolfe-refit", refit_table(seeds))
-
-
-if __name__ == "__main__":
-    main()
+    )  # fmt: skip
+    small = (1_000, 100) if run.quick else (10_000, 1_000)
+    makers = {
+        "risk": lambda: risk_table(run.n, run.d, run.seeds), "steps": lambda: steps_table(10_000, 1_000, run.seeds),
+        "sets": lambda: sets_table(*small, run.seeds), "groups": lambda: groups_table(*small, run.seeds),
+        "speed": speed_tables, "reuters": lambda: reuters_table(run.seeds), "refit": lambda: refit_table(run.seeds),
+    }  # fmt: skip
+    for part in (part for part in makers if part in parts):
+        found = makers[part]()
+        run.keep(f"frank-wolfe-{part}", found)
+        if part in ("sets", "groups") and run.docs and not run.quick:
+            pages = {"sets": run.page, "groups": "privacy/frank_wolfe.md"}
+            write_tables(DOCS / pages[part], found[1])

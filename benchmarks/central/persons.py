@@ -19,7 +19,8 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
-from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import DOCS, benchmark, option, show, write_tables
 from benchmarks.sets import is_regression, split
 from sottovoce.central.solvers import accelerated
 from sottovoce.privacy.accounting import gaussian_epsilon
@@ -143,24 +144,16 @@ def rule(names, seeds):
     return results
 
 
-def main() -> None:
-    """Run what was asked for."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--rule", action="store_true", help="compare clips of a person's rows together, no more")
-    parser.add_argument("--seeds", type=int, default=2)
-    given = parser.parse_args()
+@benchmark(
+    page="measured/persons.md", rule=option(False, help="compare clips of a person's rows together, no more"), seeds=2
+)
+def main(run) -> None:
     data_folder()
-    if given.rule:
-        keep("persons_rule", rule(CHOSEN, given.seeds))
+    if run.rule:
+        run.keep("persons_rule", rule(CHOSEN, run.seeds))
         return
-    if given.quick:
-        keep("persons", compare(("german",), KINDS, (1.0,), 1)[0])
-        return
-    results, rows = compare(NAMES, KINDS, EPSILONS, given.seeds)
-    keep("persons", results)
-    if given.docs:
-        write_tables(DOCS / "measured" / "persons.md", {"persons": (HEAD, rows)})
-
-
-if __name__ == "__main__":
-    main()
+    chosen = (("german",), KINDS, (1.0,), 1) if run.quick else (NAMES, KINDS, EPSILONS, run.seeds)
+    results, rows = compare(*chosen)
+    run.keep("persons", results)
+    if run.docs and not run.quick:
+        write_tables(DOCS / run.page, {"persons": (HEAD, rows)})

@@ -19,7 +19,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import data_folder, parts_at_hand
+from benchmarks.driver import DOCS, benchmark, option
 from sottovoce import DPLogisticRegression, DPPipeline, DPRidge, DPScaler
 
 DELTA = 1e-5
@@ -125,7 +126,7 @@ def measure(name: str, epsilon: float, seeds: int) -> dict[str, Any]:
     return {"rows": len(A), "columns": A.shape[1], **{key: float(np.median(one)) for key, one in scores.items()}}
 
 
-def draw(page: Path) -> None:
+def draw(page: Path) -> Any:
     """Draw both halves as the page has them: the pipeline, the best bound by hand, and a bound of one median norm."""
     import matplotlib
 
@@ -151,52 +152,33 @@ def draw(page: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("test accuracy, or R$^2$, at epsilon = 1")
     axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize=9)
-    keep_picture(figure, DOCS / "figures" / "raw_units.png")
+    return figure
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--confirm", action="store_true", help="the tables that no rule was chosen on")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--only", default="", help="names of tables, separated by commas")
-    given = parser.parse_args()
+@benchmark(
+    page="measured/pipelines.md",
+    confirm=option(False, help="the tables that no rule was chosen on"),
+    epsilon=1.0,
+    only=option("", help="names of tables, separated by commas"),
+)
+def main(run) -> None:
     warnings.simplefilter("ignore")
-    tables = CONFIRMED if given.confirm else CHOSEN
-    if given.quick:
+    tables = CONFIRMED if run.confirm else CHOSEN
+    if run.quick:
         tables = {name: tables[name] for name in ("breast cancer", "wine") if name in tables}
     made_up = tuple(name for name in tables if name in MADE_UP)
     names = parts_at_hand(made_up, tuple(name for name in tables if name not in MADE_UP))
-    wanted = [name for name in names if not given.only or name in given.only.split(",")]
-    head = (
-        "table",
-        "rows x columns",
-        *(f"{m:g}" for m in MULTIPLES),
-        "DPPipeline",
-        "against the best",
-        "standardised",
-        "one class",
-    )
-    found: dict[str, Any] = {}
-    rows = []
-    for name in wanted:
-        one = found[name] = measure(name, given.epsilon, 1 if given.quick else SEEDS)
-        by_hand = [one[f"{multiple:g}"] for multiple in MULTIPLES]
-        lead = one["pipeline"] - max(by_hand)
-        rows.append(
-            (name, f"{one['rows']:,} x {one['columns']}", *(f"{v:.3f}" for v in by_hand), f"{one['pipeline']:.3f}",
-             f"{lead:+.3f}", f"{one['standardised']:.3f}", f"{one['one class']:.3f}")
-        )  # fmt: skip
-        print(rows[-1], flush=True)
-    title = f"accuracy, or R^2, at epsilon {given.epsilon:g}, delta {DELTA:g}; data_norm over the median norm by hand"
-    show(title, head, rows, width=150)
-    part = "confirmed" if given.confirm else "chosen"
-    if not given.quick:
-        keep(f"raw_units_{part}_{given.epsilon:g}", found)
-    if given.docs:
-        page = DOCS / "measured" / "pipelines.md"
-        write_tables(page, {f"raw units, {part}": (head, rows)})
-        draw(page)
 
+    def rows():
+        for name in names:
+            if not run.only or name in run.only.split(","):
+                one = measure(name, run.epsilon, 1 if run.quick else SEEDS)
+                by_hand = [one[f"{multiple:g}"] for multiple in MULTIPLES]
+                lead, size = one["pipeline"] - max(by_hand), f"{one['rows']:,} x {one['columns']}"
+                yield name, size, *by_hand, one["pipeline"], lead, one["standardised"], one["one class"]
 
-if __name__ == "__main__":
-    main()
+    head = ("table", "rows x columns", *(f"{m:g}|.3f" for m in MULTIPLES), "DPPipeline|.3f", "against the best|+.3f",
+            "standardised|.3f", "one class|.3f")  # fmt: skip
+    title = f"accuracy, or R^2, at epsilon {run.epsilon:g}, delta {DELTA:g}; data_norm over the median norm by hand"
+    run.table(title, head, rows(), mark=f"raw units, {'confirmed' if run.confirm else 'chosen'}")
+    run.picture(lambda: draw(DOCS / run.page), "raw_units.png")

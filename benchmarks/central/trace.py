@@ -15,7 +15,7 @@ from types import CodeType
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import make_parser, show
+from benchmarks.driver import benchmark, option
 
 LIBRARY = Path(sv.__file__).parent
 UNNAMED = {"<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>"}
@@ -49,10 +49,8 @@ def entered(task) -> set[CodeType]:
     return {code for code in found if Path(code.co_filename).is_relative_to(LIBRARY)}
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--list", action="store_true", help="print the functions, file by file")
-    given = parser.parse_args()
+@benchmark(list=option(False, help="print the functions, file by file"))
+def main(run) -> None:
     for seed in range(2):
         fit_to_receipt(seed)
     files = defaultdict(set)
@@ -60,12 +58,8 @@ def main() -> None:
         names = files[Path(code.co_filename).relative_to(LIBRARY).as_posix()]
         if code.co_name not in UNNAMED:
             names.add((code.co_firstlineno, code.co_qualname))
-    if given.list:
+    if run.list:
         for file, names in sorted(files.items()):
             print(f"{file} ({len(names)})", *(f"    {line}: {name}" for line, name in sorted(names)), sep="\n")
-    rows = [("files", f"{len(files)}"), ("named functions", f"{sum(map(len, files.values()))}")]
-    show("entered by a warm default fit, up to its receipt", ("what", "number"), rows)
-
-
-if __name__ == "__main__":
-    main()
+    rows = [("files", len(files)), ("named functions", sum(map(len, files.values())))]
+    run.table("entered by a warm default fit, up to its receipt", ("what", "number"), rows)

@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, timed_pass, write_parquet
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark
 from sottovoce import DPLogisticRegression
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.parquet import bytes_a_row
@@ -79,28 +79,14 @@ def calculated(found: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str
 
 
 def _time(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 7200:
+        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
-def main() -> None:
-    given = make_parser(__doc__, docs=True).parse_args()
+@benchmark(page="measured/cluster.md")
+def main(run) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = measured(Path(folder), given.quick)
-    constants = (("what", "measured"), [(name, f"{value:,.3g}") for name, value in found.items()])
-    show("constants", *constants)
-    table = calculated(found)
-    show(f"{ROWS:,} rows of {COLUMNS} columns, float32", *table)
-    if given.docs:
-        write_tables(DOCS / "measured" / "cluster.md", {"constants": constants, "size": table})
-    if not given.quick:
-        keep("cluster_size", found)
-
-
-if __name__ == "__main__":
-    main()
+        found = measured(Path(folder), run.quick)
+    run.table("constants", ("what", "measured|,.3g"), found.items(), mark="constants")
+    run.table(f"{ROWS:,} rows of {COLUMNS} columns, float32", *calculated(found), mark="size")

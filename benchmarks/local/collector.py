@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark, keep, show
 from sottovoce.local.collector.storage import ReportStore
 from support.collector import PROTOCOL, entry, new_token, octets, report, running_collector
 from support.fuzz import strange_request
@@ -207,11 +207,8 @@ def fuzz(kind: str, database: str, folder: Path, n_requests: int) -> dict[str, o
     }  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--only", default="throughput,crashes,fuzz")
-    parser.add_argument("--databases", default="sqlite,postgresql")
-    given = parser.parse_args()
+@benchmark(only="throughput,crashes,fuzz", databases="sqlite,postgresql")
+def main(given) -> None:
     parts = given.only.split(",")
     with contextlib.ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -251,7 +248,3 @@ def main() -> None:
                     found.append(run(*place, size))
                     show(f"{part}; {load}", tuple(found[-1]), [tuple(map(str, found[-1].values()))])
                     keep(f"local_collector_{part}", found)
-
-
-if __name__ == "__main__":
-    main()

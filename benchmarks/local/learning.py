@@ -19,7 +19,8 @@ import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.common import DOCS, a9a, blogfeedback, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import a9a, blogfeedback, parts_at_hand
+from benchmarks.driver import DOCS, benchmark, option
 from sottovoce.local import Aggregator, Protocol, Randomizer, fit_ladder, label_ladder
 from sottovoce.local.planning.simulate import simulate
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_reports
@@ -342,31 +343,22 @@ def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
     return (head, rows), results
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default=None, help="some of the tables, separated by commas; default all")
-    given = parser.parse_args()
-    seeds = 1 if given.quick else given.seeds
+@benchmark(
+    page="measured/local_learning.md",
+    seeds=(5, 1),
+    only=option(help="some of the tables, separated by commas; default all"),
+)
+def main(run) -> None:
     made = {
-        "synthetic": lambda: synthetic_table(seeds, given.quick),
-        "regression": lambda: regression_table(seeds, given.quick),
-        "outliers": lambda: outliers_table(seeds, given.quick),
-        "wire": lambda: wire_table(given.quick),
-        "a9a": lambda: a9a_table(seeds, given.quick),
-        "blogfeedback": lambda: blogfeedback_table(seeds, given.quick),
-        "blogfeedback with outliers": lambda: blog_outliers_table(seeds, given.quick),
+        "synthetic": lambda: synthetic_table(run.seeds, run.quick),
+        "regression": lambda: regression_table(run.seeds, run.quick),
+        "outliers": lambda: outliers_table(run.seeds, run.quick),
+        "wire": lambda: wire_table(run.quick),
+        "a9a": lambda: a9a_table(run.seeds, run.quick),
+        "blogfeedback": lambda: blogfeedback_table(run.seeds, run.quick),
+        "blogfeedback with outliers": lambda: blog_outliers_table(run.seeds, run.quick),
     }
-    chosen = given.only.split(",") if given.only else parts_at_hand(tuple(made)[:-3], tuple(made)[-3:])
-    results, tables = [], {}
-    for name in chosen:
-        tables[name], found = made[name]()
-        results += found
-        show(f"{name}, means of {seeds} seeds", *tables[name], width=150)
-        keep(f"local_learning_{name}", found)
-    if given.docs:
-        write_tables(PAGE, tables)
-
-
-if __name__ == "__main__":
-    main()
+    for name in run.only.split(",") if run.only else parts_at_hand(tuple(made)[:-3], tuple(made)[-3:]):
+        table, found = made[name]()
+        run.table(f"{name}, means of {run.seeds} seeds", *table, mark=name)
+        run.keep(f"local_learning_{name}", found)

@@ -37,7 +37,7 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, EPSILONS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, EPSILONS, benchmark, keep_picture, option
 from benchmarks.peers import timing
 from benchmarks.peers.job import METRICS, classification_scores, regression_scores
 from benchmarks.peers.libraries import FOLDER, PEERS, at_hand, work
@@ -318,26 +318,25 @@ def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespa
         print(f"{data} {epsilon:g} {name}: {'; '.join(texts)}; {time.perf_counter() - start:.0f} s", flush=True)
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument(
-        "--half", choices=("chosen", "confirmed", "both"), default="both", help="see benchmarks/sets.py"
-    )
-    parser.add_argument("--only", default=None, help="default all sets; german with --quick")
-    parser.add_argument("--peers", default=None, help="default all; with --quick those that have an environment")
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--seeds", type=int, default=5, help="splits")
-    parser.add_argument("--budget", type=float, default=None, help="seconds, roughly, of the search in a cell")
-    parser.add_argument("--ours-only", action="store_true")
-    parser.add_argument("--solver", default="auto", help="of our own models")
-    parser.add_argument("--again", action="store_true", help="make our own fits that are kept again")
-    parser.add_argument("--polish", action="store_true", help="search on where the budget ended a search")
-    parser.add_argument("--no-ours", action="store_true", help="leave our own fits for later")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--time-to-accuracy", action="store_true")
-    options = parser.parse_args()
+@benchmark(
+    page="measured/comparison.md",
+    half=option("both", help="see benchmarks/sets.py", choices=("chosen", "confirmed", "both")),
+    only=None,
+    peers=None,
+    epsilons=",".join(f"{epsilon:g}" for epsilon in EPSILONS),
+    delta=1e-5,
+    seeds=option(5, help="splits"),
+    budget=option(type=float, help="seconds, roughly, of the search in a cell"),
+    ours_only=False,
+    solver=option("auto", help="of our own models"),
+    again=option(False, help="make our own fits that are kept again"),
+    polish=option(False, help="search on where the budget ended a search"),
+    no_ours=option(False, help="leave our own fits for later"),
+    table=False,
+    speed=False,
+    time_to_accuracy=False,
+)
+def main(options) -> None:
     if options.quick:
         options.seeds = min(options.seeds, 2)
     options.peers = options.peers.split(",") if options.peers else at_hand() if options.quick else list(PEERS)
@@ -352,15 +351,8 @@ def main() -> None:
     if not options.table:
         run_cells(names, epsilons, options)
     cells = list(compared(names, epsilons, options))
-    written = tables(cells, epsilons)
-    for title, (head, rows) in written.items():
-        show(title, head, rows, width=200)
+    options.tables(tables(cells, epsilons), width=200)
     solver = "" if options.solver == "auto" else f"-{options.solver}"
-    keep("peers" + solver + ("-quick" if options.quick else ""), cells)
+    options.keep("peers" + solver + ("-quick" if options.quick else ""), cells)
     if options.docs:
-        write_tables(DOCS / "measured" / "comparison.md", written)
         draw([(cell["metric"], cell["epsilon"], cell["verdict"]) for cell in cells if cell["verdict"]])
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import RESULTS, ROOT
+from benchmarks.driver import RESULTS, ROOT
 
 FOLDER = RESULTS / "peers"
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, keep, show, write_tables
+from benchmarks.driver import DOCS, keep, show, write_tables
 from benchmarks.peers.libraries import PEERS, work
 from sottovoce.exceptions import PrivacyWarning
 

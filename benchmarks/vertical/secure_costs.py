@@ -33,7 +33,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from benchmarks.common import DOCS, ROOT, make_parser, show, write_tables
+from benchmarks.driver import DOCS, HIDDEN, ROOT, benchmark, option
 from support.slow_link import SlowLink
 
 PAGE = DOCS / "measured" / "vertical_secure_costs.md"
@@ -193,20 +193,20 @@ class Watch:
         return {"own MiB": own, "engine MiB": of_engine}
 
 
-def party(words: list[str]) -> None:
+def party(path: str, place: str) -> None:
     """Be one party of a cell, and write what was measured into a file."""
     from sottovoce.vertical.engines.process import EngineProcess
 
-    task = json.loads(Path(words[0]).read_text(encoding="ascii"))
-    rank, cell = int(words[1]), Cell(*task["cell"])
-    report = Path(words[0]).parent / f"{rank}.json"
+    task = json.loads(Path(path).read_text(encoding="ascii"))
+    rank, cell = int(place), Cell(*task["cell"])
+    report = Path(path).parent / f"{rank}.json"
     X = y = None
     if cell.loss != "start":
         make_plan(cell)  # imports what is needed
     if cell.loss != "start" and rank < cell.holders:
         X = table(cell, rank)
         y = labels(cell, X) if rank == 0 else None
-    _wait_for_all(Path(words[0]).parent, rank, cell.holders + cell.helpers)
+    _wait_for_all(Path(path).parent, rank, cell.holders + cell.helpers)
     watch = Watch()
     engine = EngineProcess(cell.engine, rank, task["addresses"][rank], listen=task["listen"][rank], timeout=LIMIT)
     said: dict[str, Any] = {}
@@ -315,11 +315,11 @@ def measure(cell: Cell) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, wired(cell) as (addresses, listen, links):
         task = Path(folder) / "task.json"
         task.write_text(json.dumps({"cell": cell, "addresses": addresses, "listen": listen}), encoding="ascii")
-        command = [sys.executable, "-m", "benchmarks.vertical.secure_costs", "--party", str(task)]
+        command = [sys.executable, "-m", "benchmarks.vertical.secure_costs", "--party"]
         started = time.perf_counter()
         with (Path(folder) / "errors").open("wb") as errors:
             parties = [
-                subprocess.Popen([*command, str(rank)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+                subprocess.Popen([*command, f"{task},{rank}"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
                 for rank in range(count)
             ]
             try:
@@ -449,39 +449,32 @@ def read() -> dict[str, dict[str, Any]]:
     return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
 
 
-def main() -> None:
-    """Run the cells that are missing, and print."""
-    if sys.argv[1:2] == ["--party"]:
-        party(sys.argv[2:])
+@benchmark(
+    page="measured/vertical_secure_costs.md",
+    only=",".join(PARTS),
+    again=option(False, help="run cells that are kept already"),
+    list=option(False, help="print the cells and whether they are kept"),
+    match=option("", help="cells whose key has these words: 'spu logistic 10000'"),
+    party=option(help=HIDDEN),
+)
+def main(run) -> None:
+    if run.party:
+        party(*run.party.split(","))
         return
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
-    parser.add_argument("--again", action="store_true", help="run cells that are kept already")
-    parser.add_argument("--list", action="store_true", help="print the cells and whether they are kept")
-    parser.add_argument("--match", default="", help="cells whose key has these words: 'spu logistic 10000'")
-    given = parser.parse_args()
-    kept = {} if given.quick else read()
-    for part in [] if given.docs else given.only.split(","):
-        for cell in cells(part, given.quick):
-            if given.list:
+    kept = {} if run.quick else read()
+    for part in [] if run.docs else run.only.split(","):
+        for cell in cells(part, run.quick):
+            if run.list:
                 print(part, cell.key, "kept" if kept.get(cell.key, {}).get("ended") else "")
                 continue
-            if given.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not given.again):
+            if run.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not run.again):
                 continue
             found = measure(cell)
             print(part, cell.key, json.dumps(found), flush=True)
             # read again: somebody may run other cells at the same time
-            kept = ({} if given.quick else read()) | {cell.key: found}
-            if not given.quick:
+            kept = ({} if run.quick else read()) | {cell.key: found}
+            if not run.quick:
                 FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    if given.list:
+    if run.list:
         return
-    made = tables(kept)
-    for name, (head, rows) in made.items():
-        show(name, head, rows, width=160)
-    if given.docs:
-        write_tables(PAGE, made)
-
-
-if __name__ == "__main__":
-    main()
+    run.tables(tables(kept), width=160)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import DOCS, benchmark
 from benchmarks.vertical.data import a9a_parties
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
@@ -148,64 +149,41 @@ def count(rounds: float, most: int) -> str:
     return f"{rounds:.0f}" if math.isfinite(rounds) else f"more than {most}"
 
 
-def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    a9a = found["a9a"]
+def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+    a9a, most = found["a9a"], found["most"]
+    rhos = ("0.3", "1", "3")
+    ends = [
+        f"converged in {row['rounds']}" if row["converged"]
+        else f"objective {row['excess']:.1e} above the optimum, relatively"
+        for row in found["same column"]
+    ]  # fmt: skip
     return {
         "a9a": (
-            ("a9a", "smallest eigenvalue of D'D", "largest", "full column rank", "gamma_m at rho = 1", "2 (b)"),
-            [
-                (
-                    row["party"],
-                    f"{row['smallest']:.3g}",
-                    f"{row['largest']:,.0f}",
-                    yes(row["full rank"]),
-                    f"{row['gamma_m']:.3g}",
-                    yes(row["(b)"]),
-                )
-                for row in a9a["parties"]
-            ],
+            ("a9a", "smallest eigenvalue of D'D|.3g", "largest|,.0f", "full column rank", "gamma_m at rho = 1|.3g",
+             "2 (b)"),
+            [(row["party"], row["smallest"], row["largest"], yes(row["full rank"]), row["gamma_m"], yes(row["(b)"]))
+             for row in a9a["parties"]],
         ),
         "rounds": (
-            ("rounds on a9a", "rho = 0.3", "rho = 1", "rho = 3"),
-            [
-                (form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], found["most"][0]) for rho in ("0.3", "1", "3")))
-                for form in FORMS
-            ],
+            ("rounds on a9a", *(f"rho = {rho}" for rho in rhos)),
+            [(form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], most[0]) for rho in rhos)) for form in FORMS],
         ),
         "hold": (
-            ("parties", "rho", "all conditions", "rounds, printed", "rounds, sharing"),
-            [
-                (
-                    str(row["parties"]),
-                    f"{row['rho']:.3g}",
-                    yes(row["holds"]),
-                    count(row["printed"], found["most"][1]),
-                    count(row["sharing"], found["most"][1]),
-                )
-                for row in found["normal"]
-            ],
+            ("parties", "rho|.3g", "all conditions", "rounds, printed", "rounds, sharing"),
+            [(row["parties"], row["rho"], yes(row["holds"]), count(row["printed"], most[1]),
+              count(row["sharing"], most[1])) for row in found["normal"]],
         ),
         "same": (
             ("parties with one column", "rho", "all conditions", "printed form after 200 rounds or fewer"),
-            [
-                (
-                    str(row["parties"]),
-                    f"{row['rho']:g}",
-                    yes(row["holds"]),
-                    f"converged in {row['rounds']}"
-                    if row["converged"]
-                    else f"objective {row['excess']:.1e} above the optimum, relatively",
-                )
-                for row in found["same column"]
-            ],
+            [(row["parties"], row["rho"], yes(row["holds"]), end)
+             for row, end in zip(found["same column"], ends, strict=True)],
         ),
-    }
+    }  # fmt: skip
 
 
-def main() -> None:
-    options = make_parser(__doc__, docs=True)
-    chosen = options.parse_args()
-    most = (ROUNDS_QUICK, ROUNDS_QUICK) if chosen.quick else (ROUNDS_A9A, ROUNDS)
+@benchmark(page="measured/vertical_solvers.md")
+def main(run) -> None:
+    most = (ROUNDS_QUICK, ROUNDS_QUICK) if run.quick else (ROUNDS_A9A, ROUNDS)
     found = {
         "most": most,
         "a9a": on_a9a(most[0]),
@@ -213,13 +191,6 @@ def main() -> None:
         "sigmoid": not_convex(most[1]),
         "same column": [same_column(M, rho) for M, rho in ((2, 2.5), (3, 2.0), (3, 2.4), (3, 2.6), (10, 5.0))],
     }
-    for name, (head, rows) in tables(found).items():
-        show(name, head, rows)
-    if chosen.docs:
-        write_tables(PAGE, tables(found))
+    run.tables(tables(found))
     print(*found["a9a"]["failing"], f"least rho {found['a9a']['least rho']}", found["sigmoid"], sep="\n")
-    keep("vertical_conditions", found)
-
-
-if __name__ == "__main__":
-    main()
+    run.keep("vertical_conditions", found)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import DOCS, benchmark, option
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.papers.admm.algorithm import half_inverse
 from sottovoce.papers.admm.attacks import (
@@ -220,30 +221,13 @@ def lemma_rows(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None, help="default both; a9a with --quick")
-    parser.add_argument("--std", type=float, default=100.0, help="sigma")
-    arguments = parser.parse_args()
-    found = {
-        name: attack(name, arguments.std)
-        for name in (arguments.only or ("a9a" if arguments.quick else ",".join(SETS))).split(",")
-    }
+@benchmark(page="privacy/published_vertical_noise.md", only=(",".join(SETS), "a9a"), std=option(100.0, help="sigma"))
+def main(run) -> None:
+    found = {name: attack(name, run.std) for name in run.only.split(",")}
     cases = [lemma(n_pairs) for n_pairs in PAIRS]
-    tables = {
-        "attacks": (("", *found), attack_rows(found, arguments.std)),
-        "Lemma 1": (
-            ("columns", "bound of Lemma 1", "true change", "as Definition 2 is printed", "assumptions hold",
-             f"epsilon of isotropic noise, claimed {EPSILON:g}"),
-            lemma_rows(cases),
-        ),
-    }  # fmt: skip
-    for title, (head, rows) in tables.items():
-        show(title, head, rows)
-    keep("vertical_flaws", {"attacks": found, "lemma 1": cases})
-    if arguments.docs:
-        write_tables(PAGE, tables)
-
-
-if __name__ == "__main__":
-    main()
+    head = ("columns", "bound of Lemma 1", "true change", "as Definition 2 is printed", "assumptions hold",
+            f"epsilon of isotropic noise, claimed {EPSILON:g}")  # fmt: skip
+    run.tables({
+        "attacks": (("", *found), attack_rows(found, run.std)), "Lemma 1": (head, lemma_rows(cases))
+    })  # fmt: skip
+    run.keep("vertical_flaws", {"attacks": found, "lemma 1": cases})

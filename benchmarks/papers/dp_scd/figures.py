@@ -28,7 +28,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 
-from benchmarks.common import DOCS, EPSILONS, RESULTS, keep_picture, make_parser
+from benchmarks.driver import DOCS, EPSILONS, RESULTS, benchmark, keep_picture, option
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, figure_problems, split
 from sottovoce.central.sampling import sampled_steps
 from sottovoce.papers.dp_scd import Minibatch, Published, Sequential
@@ -412,15 +412,15 @@ def table(results: dict[str, Any]) -> None:
             print(f"| {CURVES[curve][0]} | " + " | ".join(cells) + " |")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default="1,2,3")
-    parser.add_argument("--data", default=None)
-    parser.add_argument("--curves", default=None, help="with --fresh: compute these again, and no others")
-    parser.add_argument("--seeds", type=int, default=None)
-    parser.add_argument("--fresh", action="store_true")
-    arguments = parser.parse_args()
-    arguments.seeds = arguments.seeds or (2 if arguments.quick else 10)
+@benchmark(
+    page="measured/dp_scd.md",
+    only="1,2,3",
+    data=None,
+    curves=option(help="with --fresh: compute these again, and no others"),
+    seeds=(10, 2),
+    fresh=False,
+)
+def main(arguments) -> None:
     arguments.curves = arguments.curves.split(",") if arguments.curves else None
     names = (arguments.data or ("phishing" if arguments.quick else ",".join(figure_problems()))).split(",")
     problems = [PROBLEMS[name] for name in names]
@@ -431,7 +431,3 @@ def main() -> None:
         results = {"1": figure_1, "2": figure_2, "3": figure_3}[number](problems, arguments)
         if number == "1":
             table(results)
-
-
-if __name__ == "__main__":
-    main()

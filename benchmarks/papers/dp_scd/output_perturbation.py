@@ -29,7 +29,7 @@ from functools import cached_property
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import DOCS, EPSILONS, keep, make_parser, show, write_tables
+from benchmarks.driver import DOCS, EPSILONS, benchmark
 from benchmarks.sets import split
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce.central.data.row_unit import RowUnit
@@ -155,11 +155,10 @@ def table(kept, grid):
     return head, lines
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    arguments = parser.parse_args()
-    names, seeds = (SETS[:1], 1) if arguments.quick else (SETS, 5)
-    grid = GRID[3:5] if arguments.quick else GRID
+@benchmark(page="measured/dp_scd.md")
+def main(run) -> None:
+    names, seeds = (SETS[:1], 1) if run.quick else (SETS, 5)
+    grid = GRID[3:5] if run.quick else GRID
     kept: dict[str, dict[str, list[list[float]]]] = {}
     for name in names:
         scores = kept[name] = {}
@@ -171,12 +170,5 @@ def main() -> None:
             scores.setdefault("public", []).append(public)
             scores.setdefault("default", []).append([library_score(data, epsilon, seed) for epsilon in EPSILONS])
             print(name, seed, {label: np.round(found[-1], 4).tolist() for label, found in scores.items()}, flush=True)
-        keep("output_perturbation", kept)
-    head, lines = table(kept, grid)
-    show("Output perturbation", head, lines)
-    if arguments.docs:
-        write_tables(PAGE, {"output perturbation": (head, lines)})
-
-
-if __name__ == "__main__":
-    main()
+    run.keep("output_perturbation", kept)
+    run.tables({"output perturbation": table(kept, grid)})

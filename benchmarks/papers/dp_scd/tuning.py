@@ -25,7 +25,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
 import sottovoce as sv
-from benchmarks.common import DOCS, EPSILONS, RESULTS, keep, keep_picture, make_parser, write_tables
+from benchmarks.driver import DOCS, EPSILONS, RESULTS, benchmark, keep, keep_picture, option, write_tables
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, split
 from benchmarks.papers.dp_scd.many_runs import Iterates, dp_scd, dp_sgd
 from sottovoce.central.sampling import sampled_noise
@@ -342,46 +342,6 @@ def table_of(log: Log, problem: Problem, epsilons: tuple[float, ...], splits: in
     return rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--data", default="phishing")
-    parser.add_argument("--epsilons", default="1")
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--only", default="grid,final")
-    parser.add_argument("--seeds", type=int, default=None, help="default 10; 2 with --quick")
-    parser.add_argument("--splits", type=int, default=1, help="splits that options are chosen on; the paper has one")
-    parser.add_argument("--sizes", default=None, help="only these sizes of batches")
-    arguments = parser.parse_args()
-    sizes = (500, 2000) if arguments.quick else SIZES
-    if arguments.sizes:
-        sizes = tuple(int(value) for value in arguments.sizes.split(","))
-    trials = (1, 10) if arguments.quick else TRIALS
-    seeds = arguments.seeds or (2 if arguments.quick else 10)
-    splits = PRICE_SPLITS[: arguments.splits]
-    epsilons = tuple(float(value) for value in arguments.epsilons.split(","))
-    problems = [PROBLEMS[name] for name in arguments.data.split(",")]
-    warnings.simplefilter("ignore")
-    mpl.use("Agg")
-    log = Log(RESULTS / f"tuning{'-quick' if arguments.quick else ''}.jsonl")
-    if arguments.docs:
-        write_docs(log)
-        return
-    for problem, epsilon, method in itertools.product(problems, epsilons, arguments.methods.split(",")):
-        if "grid" in arguments.only:
-            for size in sizes:
-                for seed in splits:
-                    grid_row(log, problem, method, epsilon, size, seed)
-        if "final" in arguments.only:
-            row = final(log, problem, method, epsilon, sizes, seeds, splits)
-            print(f"{problem.name}, epsilon {epsilon:g}, {method}: {np.median(row['scores']):.4f} {row['chosen']}")
-    if "clips" in arguments.only:
-        for problem in problems:
-            print(clip_rows(log, problem, CLIP_SIZES[:1] if arguments.quick else CLIP_SIZES))
-    if "price" in arguments.only or arguments.quick:
-        for problem, epsilon in itertools.product(problems, epsilons):
-            print(price(log, problem, epsilon, sizes, trials, seeds))
-
-
 def write_docs(log: Log) -> None:
     """Write the tables and the picture of what was run into the page."""
     tables: dict[str, Any] = {}
@@ -423,5 +383,42 @@ def write_docs(log: Log) -> None:
     write_tables(PAGE, tables)
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(
+    page="measured/dp_scd.md",
+    data="phishing",
+    epsilons="1",
+    methods=",".join(METHODS),
+    only="grid,final",
+    seeds=(10, 2),
+    splits=option(1, help="splits that options are chosen on; the paper has one"),
+    sizes=option(help="only these sizes of batches"),
+)
+def main(arguments) -> None:
+    sizes = (500, 2000) if arguments.quick else SIZES
+    if arguments.sizes:
+        sizes = tuple(int(value) for value in arguments.sizes.split(","))
+    trials = (1, 10) if arguments.quick else TRIALS
+    seeds = arguments.seeds
+    splits = PRICE_SPLITS[: arguments.splits]
+    epsilons = tuple(float(value) for value in arguments.epsilons.split(","))
+    problems = [PROBLEMS[name] for name in arguments.data.split(",")]
+    warnings.simplefilter("ignore")
+    mpl.use("Agg")
+    log = Log(RESULTS / f"tuning{'-quick' if arguments.quick else ''}.jsonl")
+    if arguments.docs:
+        write_docs(log)
+        return
+    for problem, epsilon, method in itertools.product(problems, epsilons, arguments.methods.split(",")):
+        if "grid" in arguments.only:
+            for size in sizes:
+                for seed in splits:
+                    grid_row(log, problem, method, epsilon, size, seed)
+        if "final" in arguments.only:
+            row = final(log, problem, method, epsilon, sizes, seeds, splits)
+            print(f"{problem.name}, epsilon {epsilon:g}, {method}: {np.median(row['scores']):.4f} {row['chosen']}")
+    if "clips" in arguments.only:
+        for problem in problems:
+            print(clip_rows(log, problem, CLIP_SIZES[:1] if arguments.quick else CLIP_SIZES))
+    if "price" in arguments.only or arguments.quick:
+        for problem, epsilon in itertools.product(problems, epsilons):
+            print(price(log, problem, epsilon, sizes, trials, seeds))

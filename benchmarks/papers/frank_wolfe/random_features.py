@@ -30,7 +30,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from benchmarks.common import DOCS, RESULTS, keep, make_parser, show
+from benchmarks.driver import DOCS, RESULTS, benchmark, keep, show
 from benchmarks.vertical.divided import Divided, divided
 from benchmarks.vertical.private import wide
 from sottovoce.privacy.calibration import gaussian_mu
@@ -309,10 +309,8 @@ def rows_of(found: dict[str, Any], epsilons: tuple[float, ...]) -> list[tuple[st
     return rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    given = parser.parse_args()
+@benchmark(page="papers/frank_wolfe.md", only=None)
+def main(given) -> None:
     epsilons = (1.0,) if given.quick else EPSILONS
     names = (given.only or ("phishing" if given.quick else ",".join(SETS))).split(",")
     file = DOCS / "figures" / f"{NAME}.json"
@@ -337,7 +335,3 @@ def main() -> None:
     beyond = [(method, *(f"{100.0 * value:.1f}" for value in medians)) for method, medians in results["large"].items()]
     head_beyond = ("phishing, 3 parties", *(f"epsilon {epsilon:g}" for epsilon in LARGE))
     show("The same at large epsilon", head_beyond, beyond)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show
+from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers.frank_wolfe.algorithm import algorithm_1
 
@@ -234,30 +234,23 @@ def picture(found: dict[str, Any]) -> None:
     keep_picture(figure, DOCS / "figures" / "block_frank_wolfe.png")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--runs", type=int, default=200, help="of each sampling (default 200)")
-    parser.add_argument("--arrival", action="store_true", help="only the steps to a given gap")
-    args = parser.parse_args()
-    name, (head, rows) = "arrival", arrival_table(arrived := arrivals(3 if args.quick else 9))
-    show(name, head, rows, width=170)
-    keep("block_frank_wolfe_arrival", arrived)
-    if args.arrival:
+@benchmark(
+    page="papers/frank_wolfe.md",
+    runs=option(200, help="of each sampling (default 200)"),
+    arrival=option(False, help="only the steps to a given gap"),
+)
+def main(run) -> None:
+    run.table("arrival", *arrival_table(arrivals(3 if run.quick else 9)), width=170)
+    if run.arrival:
         return
-    found = measured(20, 300) if args.quick else measured(args.runs, 3000)
-    tables = {"theorem 1": theorem_table(found), "table 1": table_1(found)}
-    for name, (head, rows) in tables.items():
-        show(name, head, rows, width=170)
+    found = measured(20, 300) if run.quick else measured(run.runs, 3000)
+    for name, (head, rows) in {"theorem 1": theorem_table(found), "table 1": table_1(found)}.items():
+        run.table(name, head, rows, width=170)
     parts = [own[f"error {error:g}"] for own in found["samplings"].values() for error in ERRORS]
     worst = max(part["largest share"] for part in parts)
     print(f"Largest share over all samplings and errors (must be at most 1): {worst:.3f}")
-    keep("block_frank_wolfe", found)
-    if args.docs:
+    if run.docs:
         picture(found)
-        keep("block_frank_wolfe", found, DOCS / "figures")
+    keep("block_frank_wolfe", found, FIGURES if run.docs else RESULTS)
     if worst > 1.0:
         raise SystemExit("the bound was exceeded")
-
-
-if __name__ == "__main__":
-    main()

@@ -30,7 +30,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, benchmark, keep, keep_picture, show, write_tables
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce import DPLasso
 from sottovoce.exceptions import PrivacyWarning
@@ -626,11 +626,8 @@ def picture(kept: dict[str, Any]) -> None:
     keep_picture(figure, FIGURES / f"{NAME}.png")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--seeds", type=int, default=5)
-    chosen = parser.parse_args()
+@benchmark(page="papers/frank_wolfe.md", parts=",".join(PARTS), seeds=5)
+def main(chosen) -> None:
     kept_at = FIGURES / f"{NAME}.json"
     kept: dict[str, Any] = json.loads(kept_at.read_text(encoding="utf-8")) if kept_at.exists() else {}
     if not chosen.docs:
@@ -668,7 +665,3 @@ def main() -> None:
     if chosen.docs:
         write_tables(PAGE, of_the_page(tables(kept)))
         picture(kept)
-
-
-if __name__ == "__main__":
-    main()
