@@ -221,7 +221,6 @@ def picture(root: Path) -> Any:
 
 
 def counted(files: dict[str, Path], room: Callable[[str], str | None]) -> dict[str, Lines]:
-    """Return the lines of each room."""
     found: dict[str, Lines] = {}
     for name, path in files.items():
         where = room(name)

@@ -49,7 +49,6 @@ class Whole(NamedTuple):
 
 
 def split(name: str, seed: int) -> Split:
-    """Return one split of a set."""
     X, y, public = whole(name)
     strata = None if is_regression(name) else y
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=strata)
@@ -57,13 +56,11 @@ def split(name: str, seed: int) -> Split:
 
 
 def is_regression(name: str) -> bool:
-    """Tell whether labels are numbers."""
     return "label_bounds" in whole(name).public
 
 
 @cache
 def whole(name: str) -> Whole:
-    """Return a whole set."""
     return SETS[name]()
 
 
@@ -189,24 +186,12 @@ def _blogfeedback() -> Whole:
 
 
 SETS: dict[str, Callable[[], Whole]] = {
-    "a9a": lambda: _libsvm("a9a", 123),
-    "phishing": lambda: _libsvm("phishing", 68),
-    "reuters": lambda: _libsvm("reuters21578_corp", 11521),
-    "w8a": lambda: _libsvm("w8a", 300),
-    "mushrooms": lambda: _libsvm("mushrooms", 112),
-    "german": _german,
-    "digits": _digits,
-    "cal_housing": _cal_housing,
-    "blogfeedback": _blogfeedback,
-    "adult": lambda: _adult("income"),
-    "mnist_4v9": lambda: _libsvm("mnist_4v9", 784, dense=True),
-    "skin": _skin,
-    "bank": _bank,
-    "credit": _credit,
-    "madelon": _madelon,
-    "farm_ads": lambda: _libsvm("farm_ads", 54877),
-    "news20": lambda: _libsvm("news20_bydate_tech", 31370),
-    "occupation": lambda: _adult("occupation"),
-    "casp": _casp,
+    "a9a": lambda: _libsvm("a9a", 123), "phishing": lambda: _libsvm("phishing", 68),
+    "reuters": lambda: _libsvm("reuters21578_corp", 11521), "w8a": lambda: _libsvm("w8a", 300),
+    "mushrooms": lambda: _libsvm("mushrooms", 112), "german": _german, "digits": _digits, "cal_housing": _cal_housing,
+    "blogfeedback": _blogfeedback, "adult": lambda: _adult("income"),
+    "mnist_4v9": lambda: _libsvm("mnist_4v9", 784, dense=True), "skin": _skin, "bank": _bank, "credit": _credit,
+    "madelon": _madelon, "farm_ads": lambda: _libsvm("farm_ads", 54877),
+    "news20": lambda: _libsvm("news20_bydate_tech", 31370), "occupation": lambda: _adult("occupation"), "casp": _casp,
     "msd_sample": _msd_sample,
-}
+}  # fmt: skip

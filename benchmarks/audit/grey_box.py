@@ -61,7 +61,6 @@ class Line:
                 self.faults.append(f"pair {self.pairs - 1}: {found.fault}")
 
     def cells(self) -> tuple[str, ...]:
-        """Return one line of the table."""
         # rounded toward zero: 0.9999999 must not look like a bound that is met exactly
         ratio = f"{np.floor(self.largest * 1e6) / 1e6:.6f}" if self.largest < 1.0 else f"{self.largest:.9g}"
         return self.name, self.adjacency, f"{self.pairs:,}", f"{self.releases:,}", ratio, str(len(self.faults))

@@ -18,15 +18,11 @@ def diffprivlib(quick):
     """Pure epsilon = 1; one column, three rows, no intercept."""
     return audit_estimator(
         "diffprivlib.models.LogisticRegression",
-        worst_case_pairs(n_rows=3, n_features=1, data_norm=12.0, classes=[0, 1])[:4],
-        epsilon=1.0,
-        delta=0.0,
-        n_runs=5_000 if quick else 40_000,
-        n_pilot=1_000,
+        worst_case_pairs(n_rows=3, n_features=1, data_norm=12.0, classes=[0, 1])[:4], epsilon=1.0, delta=0.0,
+        n_runs=5_000 if quick else 40_000, n_pilot=1_000,
         parameters={"epsilon": 1.0, "data_norm": 12.0, "fit_intercept": False, "random_state": 0},
-        python=peers.interpreter("diffprivlib"),
-        n_jobs=2,
-    )
+        python=peers.interpreter("diffprivlib"), n_jobs=2,
+    )  # fmt: skip
 
 
 def snapml(quick):

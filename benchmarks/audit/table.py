@@ -170,11 +170,9 @@ class Notes:
         self.listed = [item.nodeid for item in items]
 
     def pytest_runtest_setup(self, item):
-        """Remember which test runs."""
         self._test = item.nodeid
 
     def pytest_runtest_logreport(self, report):
-        """Keep outcome and time."""
         for name, found in report.user_properties if report.when == "call" else ():
             if name == "epsilon at least":  # a bound of the test's own making
                 self.bounds.setdefault(report.nodeid, []).append(Found(*found, gaussian=False))
@@ -184,7 +182,6 @@ class Notes:
 
 
 def belongs(row: Row, node: str) -> bool:
-    """Return whether a test is one of a row's."""
     file, _, start = row.tests.partition("::")
     path, _, name = node.partition("::")
     return Path(path).name == f"test_{file}.py" and name.startswith(start) and re.search(row.pick, name) is not None
@@ -203,7 +200,6 @@ def bounds_of(row: Row, notes: Notes) -> dict[str, list[Found]]:
 
 
 def line(row: Row, notes: Notes) -> tuple[str, ...]:
-    """Return one line of the table."""
     outcomes = [outcome for node, outcome in notes.outcomes.items() if belongs(row, node)]
     found = bounds_of(row, notes)
     if not found["planned"]:
@@ -213,14 +209,9 @@ def line(row: Row, notes: Notes) -> tuple[str, ...]:
     best = max(planned, key=lambda one: one.bound)
     power = detectable_epsilon(row.epsilon, row.delta, best.runs // 2, gaussian=best.gaussian)
     return (
-        row.name,
-        row.claim,
-        row.sees,
-        f"{best.bound:.3f}" + (" (TEST FAILED)" if "failed" in outcomes else ""),
-        f"{min(one.bound for one in weak):.3f}" if weak else "not tried",
-        f"{best.runs:,}",
-        f"{power:.2f}",
-    )
+        row.name, row.claim, row.sees, f"{best.bound:.3f}" + (" (TEST FAILED)" if "failed" in outcomes else ""),
+        f"{min(one.bound for one in weak):.3f}" if weak else "not tried", f"{best.runs:,}", f"{power:.2f}",
+    )  # fmt: skip
 
 
 @benchmark(

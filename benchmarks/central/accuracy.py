@@ -17,18 +17,15 @@ from benchmarks.common import a9a, adult, blogfeedback, phishing
 from benchmarks.driver import EPSILONS, benchmark, timed
 
 CASES = {
-    "a9a": (a9a, sv.DPLogisticRegression),
-    "phishing": (phishing, sv.DPLogisticRegression),
-    "adult": (adult, sv.DPLinearSVC),
-    "blogfeedback": (blogfeedback, sv.DPRidge),
-}
+    "a9a": (a9a, sv.DPLogisticRegression), "phishing": (phishing, sv.DPLogisticRegression),
+    "adult": (adult, sv.DPLinearSVC), "blogfeedback": (blogfeedback, sv.DPRidge),
+}  # fmt: skip
 
 
 HEAD = ("data", "loss", "epsilon", "median|.4f", "range", "log loss|.3f", "seconds a fit|.2f")
 
 
 def row(name, epsilon, seeds, delta, **changed):
-    """Return the row of one set and epsilon."""
     load, kind = CASES[name]
     load = cache(load)
     scores, losses, seconds = [], [], []

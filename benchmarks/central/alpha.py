@@ -16,7 +16,6 @@ ALPHAS = (1e-5, 5e-5, 1e-3, 1e-2, 1e-1, "auto")
 
 
 def rows(sizes, seeds):
-    """Yield a row for each table, size and epsilon."""
     for load in (a9a, phishing, mnist_4v9):
         X, y, X_test, y_test, public = load(0)
         for n in sizes:

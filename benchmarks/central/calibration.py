@@ -31,7 +31,6 @@ def scores(name, seed, **parameters):
 
 
 def real_tables(names, alphas, seeds):
-    """Yield rows with and without, on real tables."""
     for name in names:
         for alpha in alphas:
             for epsilon in EPSILONS:

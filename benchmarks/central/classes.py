@@ -32,21 +32,13 @@ from benchmarks.sets import whole
 DELTA = 1e-5
 SOLVERS = {"joint": "multinomial-scd", "one-vs-rest": "scd"}
 SPACE: dict[str, tuple[Any, ...]] = {
-    "batches": (1, 5, 20),
-    "epochs": (5, 10, 20, 40, 80, 160),
-    "clip": (0.03, 0.1, 0.25, 0.5, 1.0),
-    "step": tuple(0.1 * 2.0**k for k in range(10)),
-    "momentum": (0.0, 0.9),
-    "l2": (0.0, 1e-4, 1e-3),
+    "batches": (1, 5, 20), "epochs": (5, 10, 20, 40, 80, 160), "clip": (0.03, 0.1, 0.25, 0.5, 1.0),
+    "step": tuple(0.1 * 2.0**k for k in range(10)), "momentum": (0.0, 0.9), "l2": (0.0, 1e-4, 1e-3),
     "average": (False, True),
-}
+}  # fmt: skip
 COARSE: dict[str, tuple[Any, ...]] = {
-    "batches": (1, 20),
-    "epochs": (10, 40),
-    "clip": (0.1, 0.5),
-    "step": (0.4, 1.6, 6.4),
-    "average": (False, True),
-}
+    "batches": (1, 20), "epochs": (10, 40), "clip": (0.1, 0.5), "step": (0.4, 1.6, 6.4), "average": (False, True),
+}  # fmt: skip
 START: dict[str, Any] = {"momentum": 0.0, "l2": 0.0}
 
 
@@ -80,12 +72,9 @@ def _column_of_a9a(first: int, last: int, others: tuple[int, int]) -> tuple[Any,
 
 
 SETS = {
-    "digits": digits,
-    "three": three,
-    "twenty": twenty,
-    "marital": lambda: _column_of_a9a(39, 46, (0, 0)),
+    "digits": digits, "three": three, "twenty": twenty, "marital": lambda: _column_of_a9a(39, 46, (0, 0)),
     "education": lambda: _column_of_a9a(18, 34, (34, 39)),
-}
+}  # fmt: skip
 MADE_UP = ("digits", "three", "twenty")
 
 

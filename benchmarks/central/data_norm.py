@@ -82,33 +82,24 @@ def _set(name: str) -> Table:
 
 
 MADE_UP: dict[str, Callable[[], Table]] = {
-    "uniform, centred": lambda: _uniform(0.0),
-    "uniform, 5 added": lambda: _uniform(5.0),
+    "uniform, centred": lambda: _uniform(0.0), "uniform, 5 added": lambda: _uniform(5.0),
     "uniform, 5 % of the rows far too long": lambda: _uniform(0.0, far=0.05),
     "breast cancer, raw": lambda: _cancer(standardised=False),
-    "breast cancer, standardised": lambda: _cancer(standardised=True),
-    "digits, pixels": _digits,
-}
+    "breast cancer, standardised": lambda: _cancer(standardised=True), "digits, pixels": _digits,
+}  # fmt: skip
 CHOSEN: dict[str, Callable[[], Table]] = {
-    "german, scaled": lambda: _set("german"),
-    "a9a, 0 and 1": lambda: _as_found("a9a", 123),
+    "german, scaled": lambda: _set("german"), "a9a, 0 and 1": lambda: _as_found("a9a", 123),
     "w8a, 0 and 1": lambda: _as_found("w8a", 300),
     "houses, raw": lambda: _numbers("cal_housing.data", 8, (0.0, 5.1), unit=1e5),
-    "houses, scaled": lambda: _set("cal_housing"),
-    "blogs, logarithms": _blog,
-}
+    "houses, scaled": lambda: _set("cal_housing"), "blogs, logarithms": _blog,
+}  # fmt: skip
 CONFIRMED: dict[str, Callable[[], Table]] = {
-    "adult, encoded": lambda: _set("adult"),
-    "bank, encoded": lambda: _set("bank"),
-    "credit, encoded": lambda: _set("credit"),
-    "skin, 0 to 255": _skin,
-    "skin, scaled": lambda: _set("skin"),
-    "madelon, raw": lambda: _as_found("madelon", 500),
-    "mnist 4 and 9, pixels": lambda: _as_found("mnist_4v9", 784),
-    "proteins, raw": lambda: _numbers("casp.csv", 0, (0.0, 21.0), skip=1),
-    "proteins, scaled": lambda: _set("casp"),
+    "adult, encoded": lambda: _set("adult"), "bank, encoded": lambda: _set("bank"),
+    "credit, encoded": lambda: _set("credit"), "skin, 0 to 255": _skin, "skin, scaled": lambda: _set("skin"),
+    "madelon, raw": lambda: _as_found("madelon", 500), "mnist 4 and 9, pixels": lambda: _as_found("mnist_4v9", 784),
+    "proteins, raw": lambda: _numbers("casp.csv", 0, (0.0, 21.0), skip=1), "proteins, scaled": lambda: _set("casp"),
     "songs, raw": lambda: _numbers("msd_sample.csv", 0, (1920.0, 2012.0)),
-}
+}  # fmt: skip
 TABLES = MADE_UP | CHOSEN | CONFIRMED
 PICTURED = (
     "uniform, centred", "uniform, 5 added", "breast cancer, raw", "breast cancer, standardised", "digits, pixels",
@@ -144,7 +135,6 @@ def fitted(name: str, seed: int, epsilon: float, norm: Any) -> tuple[float, floa
 
 
 def measured(names: list[str], seeds: int, epsilon: float, bounds: tuple[Any, ...]) -> dict[str, Any]:
-    """Return scores and bounds of all seeds, by table and bound."""
     found: dict[str, Any] = {}
     for name in names:
         found[name] = {str(norm): [fitted(name, seed, epsilon, norm) for seed in range(seeds)] for norm in bounds}
@@ -174,7 +164,6 @@ def rule(names: list[str], seeds: int, epsilon: float) -> dict[str, Any]:
 
 
 def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return head and lines of the table of the page."""
     head = ("table", *(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto", "bound that auto took")
     lines = []
     for name, cells in results.items():
@@ -189,7 +178,6 @@ def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, .
 
 
 def draw(results: dict[str, Any], epsilon: float) -> None:
-    """Draw the scores against the bound."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -214,13 +202,9 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
 
 
 @benchmark(
-    page="measured/data_norm.md",
-    seeds=(5, 1),
-    epsilon=1.0,
-    only=option(help="tables, separated by semicolons"),
-    rule=False,
-    confirm=False,
-)
+    page="measured/data_norm.md", seeds=(5, 1), epsilon=1.0, only=option(help="tables, separated by semicolons"),
+    rule=False, confirm=False,
+)  # fmt: skip
 def main(run) -> None:
     real = tuple(CONFIRMED) if run.confirm else tuple(CHOSEN)
     names = list(parts_at_hand(() if run.confirm else tuple(MADE_UP), () if run.quick else real))

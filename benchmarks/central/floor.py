@@ -39,7 +39,6 @@ def errors(n, d, epsilon, signal, seeds):
 
 
 def rows(seeds):
-    """Yield a row for each kind of table."""
     for signal in (0.3, 1.0, 3.0):
         for d in (8, 30):
             for n, epsilon in ((700, 0.05), (700, 0.1), (700, 0.3), (700, 0.5), (700, 1.0), (5000, 0.1)):

@@ -29,7 +29,6 @@ WAYS = ("size alone", "told the score", "told the labels too")
 
 
 def measure(name, epsilon, seeds):
-    """Return the mean test score of the default estimator."""
     scores = []
     for seed in range(seeds):
         X, y, X_test, y_test, public = split(name, seed)

@@ -335,21 +335,14 @@ def refit_table(seeds, share=0.7, radius=30.0):
         first, second, counts = [], [], []
         for seed in range(seeds):
             chooser = sv.DPSparseLogisticRegression(
-                epsilon=share * epsilon,
-                delta=DELTA / 2,
-                data_bound=1.0,
-                radius=radius,
-                classes=public["classes"],
+                epsilon=share * epsilon, delta=DELTA / 2, data_bound=1.0, radius=radius, classes=public["classes"],
                 random_state=seed,
-            ).fit(words, y)
+            ).fit(words, y)  # fmt: skip
             chosen = np.flatnonzero(chooser.coef_[0])
             refitted = sv.DPLogisticRegression(
-                epsilon=(1.0 - share) * epsilon,
-                delta=DELTA / 2,
-                data_norm=0.5 * len(chosen) ** 0.5,
-                classes=public["classes"],
-                random_state=seed,
-            ).fit(words[:, chosen], y)
+                epsilon=(1.0 - share) * epsilon, delta=DELTA / 2, data_norm=0.5 * len(chosen) ** 0.5,
+                classes=public["classes"], random_state=seed,
+            ).fit(words[:, chosen], y)  # fmt: skip
             first.append(float(chooser.score(words_test, y_test)))
             second.append(float(refitted.score(words_test[:, chosen], y_test)))
             counts.append(len(chosen))

@@ -66,7 +66,6 @@ def speed(sizes):
 
 
 def accuracies(names, tried, splits, rows):
-    """Yield rows of real tables."""
     for name in names:
         for epsilon in EPSILONS:
             found = {

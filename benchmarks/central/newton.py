@@ -74,7 +74,6 @@ def information(part, epsilon, delta):
 
 
 def rows(names, splits, quick):
-    """Yield a row for each set and epsilon."""
     for name in names:
         big = name == MADE_UP
         delta, seeds = (1e-6, range(1)) if big else (1e-5, range(splits))

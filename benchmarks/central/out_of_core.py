@@ -31,12 +31,9 @@ D = 90
 PIECE = 50_000
 SHORT, LONG = 2, 22  # passes of the two fits: far apart, as a pass over a map takes hundredths of a second
 WAYS = {
-    "array": "array in memory, no limit",
-    "npy": ".npy, memory map",
-    "parquet": "Parquet, row groups of 50,000",
-    "large-groups": "Parquet, one row group",
-    "to_npy": "Parquet, to_npy, memory map",
-}
+    "array": "array in memory, no limit", "npy": ".npy, memory map", "parquet": "Parquet, row groups of 50,000",
+    "large-groups": "Parquet, one row group", "to_npy": "Parquet, to_npy, memory map",
+}  # fmt: skip
 
 
 def write(folder: Path, n: int) -> None:
@@ -126,14 +123,11 @@ def child(way: str, folder: Path, limit: float) -> None:
 
 
 @benchmark(
-    page="measured/large_tables.md",
-    gigabytes=2.0,
+    page="measured/large_tables.md", gigabytes=2.0,
     only=option(",".join(WAYS), help="ways of reading, by commas; the array always"),
-    folder=option(type=Path, help="where to write; not a disk in memory"),
-    write=option(type=int, help=HIDDEN),
-    child=option(help=HIDDEN, choices=WAYS),
-    limit=option(type=float, help=HIDDEN),
-)
+    folder=option(type=Path, help="where to write; not a disk in memory"), write=option(type=int, help=HIDDEN),
+    child=option(help=HIDDEN, choices=WAYS), limit=option(type=float, help=HIDDEN),
+)  # fmt: skip
 def main(run) -> None:
     if run.write:
         write(run.folder, run.write)

@@ -83,23 +83,13 @@ def msd_sample() -> tuple[Any, Any, dict[str, Any]]:
 
 
 CHOSEN = {
-    "uniform": lambda: uniform(0.0),
-    "uniform + 5": lambda: uniform(5.0),
-    "uniform + 2000": lambda: uniform(2000.0),
-    "breast cancer": lambda: of_scikit_learn(load_breast_cancer),
-    "digits": lambda: of_scikit_learn(load_digits),
-    "wine": lambda: of_scikit_learn(load_wine),
-    "cal_housing": cal_housing,
-    "blogfeedback": blogfeedback,
-}
+    "uniform": lambda: uniform(0.0), "uniform + 5": lambda: uniform(5.0), "uniform + 2000": lambda: uniform(2000.0),
+    "breast cancer": lambda: of_scikit_learn(load_breast_cancer), "digits": lambda: of_scikit_learn(load_digits),
+    "wine": lambda: of_scikit_learn(load_wine), "cal_housing": cal_housing, "blogfeedback": blogfeedback,
+}  # fmt: skip
 CONFIRMED = {
-    "skin": skin,
-    "credit": credit,
-    "bank": bank,
-    "adult (numbers)": adult,
-    "casp": casp,
-    "msd_sample": msd_sample,
-}
+    "skin": skin, "credit": credit, "bank": bank, "adult (numbers)": adult, "casp": casp, "msd_sample": msd_sample,
+}  # fmt: skip
 MADE_UP = ("uniform", "uniform + 5", "uniform + 2000", "breast cancer", "digits", "wine")
 
 
@@ -156,11 +146,9 @@ def draw(page: Path) -> Any:
 
 
 @benchmark(
-    page="measured/pipelines.md",
-    confirm=option(False, help="the tables that no rule was chosen on"),
-    epsilon=1.0,
+    page="measured/pipelines.md", confirm=option(False, help="the tables that no rule was chosen on"), epsilon=1.0,
     only=option("", help="names of tables, separated by commas"),
-)
+)  # fmt: skip
 def main(run) -> None:
     warnings.simplefilter("ignore")
     tables = CONFIRMED if run.confirm else CHOSEN

@@ -36,7 +36,6 @@ def methods(public, epsilon, delta, trials):
 
 
 def rows(names, epsilon, delta, trials, seeds):
-    """Yield a row for each set and method."""
     for data in names:
         scores, of_trial = {}, {}
         for seed in range(seeds):

@@ -17,13 +17,11 @@ from sottovoce.exceptions import ParameterError
 from support.solvers import by_name
 
 CASES = {
-    "a9a": (cache(a9a), sv.DPLogisticRegression),
-    "phishing": (cache(phishing), sv.DPLogisticRegression),
-    "mnist_4v9": (cache(mnist_4v9), sv.DPLogisticRegression),
-    "reuters": (cache(reuters), sv.DPLogisticRegression),
+    "a9a": (cache(a9a), sv.DPLogisticRegression), "phishing": (cache(phishing), sv.DPLogisticRegression),
+    "mnist_4v9": (cache(mnist_4v9), sv.DPLogisticRegression), "reuters": (cache(reuters), sv.DPLogisticRegression),
     "adult": (cache(adult), sv.DPLinearSVC),
     "blogfeedback": (cache(partial(blogfeedback, scale_columns=True)), sv.DPRidge),
-}
+}  # fmt: skip
 SOLVERS = ("scd", "Minibatch", "adassp", "sgd", "Sequential", "Primal")
 
 

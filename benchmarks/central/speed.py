@@ -45,7 +45,6 @@ def read(X, lo, hi):
 
 
 def seconds_of_passes(X, y, threads, repeats, losses=LOSSES):
-    """Return seconds of a pass for each loss."""
     found = {}
     with team(threads) as crew:
         table = make_rows(X, data_norm=1.0, constant=0.2, names=None, team=crew)
@@ -66,7 +65,6 @@ def seconds_of_passes(X, y, threads, repeats, losses=LOSSES):
 
 
 def seconds_of_reading(X, threads, repeats):
-    """Return seconds of a plain read of a dense matrix."""
     with team(threads) as crew:
         ranges = crew.split(X.shape[0], X.size)
         return best_of(lambda: crew.run(lambda part, lo, hi: read(X, lo, hi), ranges), repeats)
@@ -147,7 +145,6 @@ def bars(tables, stream, repeats):
 
 
 def epochs_elsewhere(compared, few, many, repeats, with_snap):
-    """Yield rows of other libraries beside a pass."""
     for name, (M, labels) in compared.items():
         own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
         scale = 1 if name != "a9a" else 10  # a9a's epochs are short
@@ -157,7 +154,6 @@ def epochs_elsewhere(compared, few, many, repeats, with_snap):
 
 
 def growth(n, d, repeats):
-    """Yield rows of a logistic pass by shape."""
     shapes = [("dense", n // 4, d), ("dense", n // 2, d), ("dense", n, d // 9), ("dense", n, d // 3), ("dense", n, d)]
     shapes += [("csr, of 1,000", n, 5), ("csr, of 1,000", n, 20), ("csr, of 100,000", n, 20)]
     for kind, height, width in shapes:

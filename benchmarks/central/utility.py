@@ -77,7 +77,6 @@ def exponent(lines, name, key, smallest=0.0):
 
 
 def sweeps(quick):
-    """Return the lines of each sweep."""
     rows = ROWS[:3] if quick else ROWS
     seeds = 2 if quick else SEEDS_OF_SHORT
     base = dict(LEAST, n_samples=rows[-1] if quick else LEAST["n_samples"])
@@ -146,7 +145,6 @@ def table_of_predictions(found):
 
 
 def tables(found):
-    """Return the tables of the page."""
     head = ("sweep", "passes", "bound", "measured, median", "standard error of the mean", "bound / measured",
             'by the rules of "scd"')  # fmt: skip
     long, slopes = [], []
@@ -177,7 +175,6 @@ def tables(found):
 
 
 def picture(found):
-    """Draw bound and measurement, log against log."""
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharey=True)
     panels = (("rows, alpha 0.01", "rows n"), ("columns", "columns d"), ("mu", "mu"), ("alpha", "alpha"))
     for axis, (name, label) in zip(axes, panels, strict=True):

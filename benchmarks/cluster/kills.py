@@ -69,11 +69,9 @@ class CountPasses(RowSum):
         return super().on(part)
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
-        """Rows, and their counts."""
         return (2,)
 
     def add(self, rows: Any, views: Sequence[Any], lo: int, hi: int, total: Any) -> None:
-        """Count."""
         views[0][lo:hi] += 1.0
         total += np.array([hi - lo, views[0][lo:hi].sum()], np.int64)
 
@@ -94,11 +92,9 @@ class Counted(Holder):
 
     @property
     def constant(self) -> float:  # type: ignore[override]
-        """That of the holder."""
         return self.holder.constant
 
     def ask(self, operation: Operation[Any]) -> Any:
-        """Ask."""
         self.n_asked += 1
         return self.holder.ask(operation)
 

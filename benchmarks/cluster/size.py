@@ -50,17 +50,14 @@ def measured(folder: Path, quick: bool) -> dict[str, float]:
                     busy = median(timed_pass(table, None, SHORT + 10).seconds for _ in range(rounds))
     slope, start = np.polyfit(list(empty), list(empty.values()), 1)
     return {
-        "row and column, ns": 1e9 * (busy - empty[1]) / (n * d),
-        "asking, ms": 1e3 * max(0.0, float(start)),
-        "asking one worker, ms": 1e3 * max(0.0, float(slope)),
-        "sent, bytes": (said[50].sent - said[0].sent) / 50,
+        "row and column, ns": 1e9 * (busy - empty[1]) / (n * d), "asking, ms": 1e3 * max(0.0, float(start)),
+        "asking one worker, ms": 1e3 * max(0.0, float(slope)), "sent, bytes": (said[50].sent - said[0].sent) / 50,
         "received, bytes": (said[50].received - said[0].received) / 50,
         **{f"empty pass on {n_workers}, ms": 1e3 * seconds for n_workers, seconds in empty.items()},
-    }
+    }  # fmt: skip
 
 
 def calculated(found: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the table of the page."""
     head = (
         f"workers of {THREADS} threads", "rows a worker", "matrix a worker", "row memory a worker", "a pass",
         '15 passes (`"newton"`)', '350 passes (`"scd"`)', "to and from all workers, a pass",

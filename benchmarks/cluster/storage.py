@@ -99,7 +99,6 @@ def child(path: Path, storage: str, folder: Path) -> None:
 
 
 def passes(path: Path, folder: Path, repeats: int) -> dict[str, float]:
-    """Return the seconds of a pass in each way: medians of turns."""
     ways = {storage: loaded(path, storage, folder)[0] for storage in STORAGES}
     for rows in ways.values():
         fit(rows, SHORT)
@@ -111,12 +110,10 @@ def passes(path: Path, folder: Path, repeats: int) -> dict[str, float]:
 
 
 @benchmark(
-    page="measured/cluster_data.md",
-    rows=(1_000_000, 20_000),
-    folder=option(type=Path, help="where to write; not a disk in memory"),
-    child=option(help=HIDDEN, choices=STORAGES),
+    page="measured/cluster_data.md", rows=(1_000_000, 20_000),
+    folder=option(type=Path, help="where to write; not a disk in memory"), child=option(help=HIDDEN, choices=STORAGES),
     file=option(help=HIDDEN),
-)
+)  # fmt: skip
 def main(run) -> None:
     warnings.simplefilter("ignore", PrivacyWarning)  # many fits on one table: that is what is measured
     if run.child:

@@ -48,7 +48,6 @@ def most_that_fit() -> int:
 
 
 def kills(ledger: Ledger, folder: Path, count: int, longest: float) -> dict[str, object]:
-    """Kill processes at random moments."""
     ledger.create("kills", epsilon=1e5, delta=1e-6, composition="gaussian")
     moments = random.Random(0)
     journals = [folder / f"kill{trial}" for trial in range(count)]
@@ -58,13 +57,9 @@ def kills(ledger: Ledger, folder: Path, count: int, longest: float) -> dict[str,
     seconds = time.perf_counter() - begun
     lost, overspent, history = faults(ledger, "kills", journals)
     return {
-        "kills": count,
-        "charges": len(history),
-        "left reserved": sum(record.state == "reserved" for record in history),
-        "lost": lost,
-        "overspends": overspent,
-        "seconds": seconds,
-    }
+        "kills": count, "charges": len(history), "left reserved": sum(record.state == "reserved" for record in history),
+        "lost": lost, "overspends": overspent, "seconds": seconds,
+    }  # fmt: skip
 
 
 def crowd(ledger: Ledger, folder: Path, count: int) -> dict[str, object]:
@@ -81,22 +76,16 @@ def crowd(ledger: Ledger, folder: Path, count: int) -> dict[str, object]:
     assert codes == [0] * count
     lost, overspent, history = faults(ledger, "crowd", journals)
     return {
-        "processes": count,
-        "charges": len(history),
-        "charges that fit": most_that_fit(),
-        "processes that were served": len({record.who for record in history}),
-        "lost": lost,
-        "overspends": overspent + max(0, len(history) - most_that_fit()),
-        "charges per second": len(history) / seconds,
-    }
+        "processes": count, "charges": len(history), "charges that fit": most_that_fit(),
+        "processes that were served": len({record.who for record in history}), "lost": lost,
+        "overspends": overspent + max(0, len(history) - most_that_fit()), "charges per second": len(history) / seconds,
+    }  # fmt: skip
 
 
 @benchmark(
-    kills=(1000, 20),
-    processes=(50, 8),
-    longest=option(0.3, help="seconds that a process lives at most"),
+    kills=(1000, 20), processes=(50, 8), longest=option(0.3, help="seconds that a process lives at most"),
     only=option(choices=["sqlite", "postgresql"]),
-)
+)  # fmt: skip
 def main(run) -> None:
     rows = []
     for kind in [run.only] if run.only else ["sqlite", "postgresql"]:

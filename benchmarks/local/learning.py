@@ -331,15 +331,9 @@ def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
             rows.append((name, f"{n:,}", f"{epsilon:g}", *cells, p_value))
             print(rows[-1], f"{seconds:.0f} s", file=sys.stderr, flush=True)
     head = (
-        "reports",
-        "n",
-        "epsilon",
-        "first: rms / max z",
-        "second: rms / max z",
-        "p of the largest",
-        "trace z",
+        "reports", "n", "epsilon", "first: rms / max z", "second: rms / max z", "p of the largest", "trace z",
         "index p",
-    )
+    )  # fmt: skip
     return (head, rows), results
 
 

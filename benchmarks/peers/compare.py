@@ -50,7 +50,6 @@ STARTS = 24  # settings of other cells at which a search begins
 
 
 def task_of(name: str) -> str:
-    """Return what is learned from a set."""
     public = sets.whole(name).public
     if "label_bounds" in public:
         return "regression"
@@ -116,7 +115,6 @@ def cell_path(name: str, data: str, epsilon: float, options: argparse.Namespace)
 
 
 def cached(path: Path) -> dict[str, Any] | None:
-    """Return a kept result."""
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
@@ -237,7 +235,6 @@ def unit_of(data: str, metric: str) -> float:
 
 
 def words(row: dict[str, Any] | None, unit: float) -> str:
-    """Return the mean of a result's scores as people read it."""
     if row is None:
         return ""
     value = unit * float(np.mean(row["scores"]))
@@ -293,7 +290,6 @@ def draw(cells: list[tuple[str, float, str]]) -> None:
 
 
 def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespace) -> None:
-    """Make the results that are missing."""
     people = (*(() if options.ours_only else options.peers), *(() if options.no_ours else ("ours",)))
     # epsilons from the middle, so that each search has a near one to begin at
     nearest = sorted(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
@@ -320,22 +316,13 @@ def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespa
 
 @benchmark(
     page="measured/comparison.md",
-    half=option("both", help="see benchmarks/sets.py", choices=("chosen", "confirmed", "both")),
-    only=None,
-    peers=None,
-    epsilons=",".join(f"{epsilon:g}" for epsilon in EPSILONS),
-    delta=1e-5,
-    seeds=option(5, help="splits"),
-    budget=option(type=float, help="seconds, roughly, of the search in a cell"),
-    ours_only=False,
-    solver=option("auto", help="of our own models"),
-    again=option(False, help="make our own fits that are kept again"),
+    half=option("both", help="see benchmarks/sets.py", choices=("chosen", "confirmed", "both")), only=None, peers=None,
+    epsilons=",".join(f"{epsilon:g}" for epsilon in EPSILONS), delta=1e-5, seeds=option(5, help="splits"),
+    budget=option(type=float, help="seconds, roughly, of the search in a cell"), ours_only=False,
+    solver=option("auto", help="of our own models"), again=option(False, help="make our own fits that are kept again"),
     polish=option(False, help="search on where the budget ended a search"),
-    no_ours=option(False, help="leave our own fits for later"),
-    table=False,
-    speed=False,
-    time_to_accuracy=False,
-)
+    no_ours=option(False, help="leave our own fits for later"), table=False, speed=False, time_to_accuracy=False,
+)  # fmt: skip
 def main(options) -> None:
     if options.quick:
         options.seeds = min(options.seeds, 2)

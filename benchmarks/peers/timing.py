@@ -183,7 +183,6 @@ def _cheapest(peer: str, job: dict[str, Any], known: dict[str, Any]) -> tuple[li
 def _line(
     name: str, library: str, answers: list[dict[str, Any]], mine: dict[int, dict[str, Any]], note: str
 ) -> tuple[str, ...]:
-    """Return a row of the table."""
     times = []
     for threads, answer in enumerate(answers, start=1):
         times += [f"{answer['seconds']:.3f}", f"{answer['seconds'] / mine[threads]['seconds']:.2f}"]

@@ -73,12 +73,10 @@ def piece(rng: np.random.Generator, first: int, n_rows: int) -> pa.Table:
     """Return some rows of the table."""
     age = rng.integers(0, 100, n_rows)
     return pa.table({
-        "visit": [f"v{number:010d}" for number in range(first, first + n_rows)],
-        "age": age,
+        "visit": [f"v{number:010d}" for number in range(first, first + n_rows)], "age": age,
         "cost": np.round(rng.lognormal(4, 1, n_rows), 2),
         "reason": np.array(["check", "injury", "pain", "vaccination"])[rng.integers(0, 4, n_rows)],
-        "clinic": rng.integers(0, 50, n_rows),
-        "weight": np.round(rng.normal(75, 10, n_rows), 4),
+        "clinic": rng.integers(0, 50, n_rows), "weight": np.round(rng.normal(75, 10, n_rows), 4),
         "again": np.where(rng.random(n_rows) < age / 100, "yes", "no"),
     })  # fmt: skip
 
@@ -184,11 +182,8 @@ def main(given) -> None:
             for kind in FORMATS:
                 (folder / f"{size:g}.{kind}").unlink()
     head = (
-        "command",
-        "format",
-        "rows|,",
-        *(f"{name}|,.0f" for name in ("file, MB", "at rest, MB", "above it, MB", "s")),
-    )
+        "command", "format", "rows|,", *(f"{name}|,.0f" for name in ("file, MB", "at rest, MB", "above it, MB", "s")),
+    )  # fmt: skip
     found.sort(key=lambda one: [COMMANDS.index(one["command"]), *map(one.get, ("format", "rows", "when"))])
     rows = [
         (

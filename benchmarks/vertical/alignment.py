@@ -55,7 +55,6 @@ def row(method: str, n_parties: int, n: int) -> dict[str, object]:
 
 
 def steps(n: int) -> dict[str, dict[str, float]]:
-    """Time each message of two parties."""
     mine, theirs = (ids.tolist() for ids in identifiers(2, n).values())
     client, server = PsiClient(mine), PsiServer(theirs)
     out = {}

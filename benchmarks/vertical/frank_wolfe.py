@@ -38,7 +38,6 @@ DELETED = ("product", "global, sparse sign sketch")  # forms that are no more; t
 
 
 def table(n: int, d: int, seed: int = 1) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the entries and the labels."""
     rng = np.random.default_rng(seed)
     entries = (rng.integers(0, 2, (n, d), dtype=np.int8) * 2 - 1).astype(np.float32)
     width, weights = d // 4, np.zeros(d, np.float32)
@@ -133,11 +132,9 @@ def docs() -> None:
 
 
 @benchmark(
-    page="measured/vertical_sparse.md",
-    seeds=3,
-    only=option("", help="rows,columns of one size"),
+    page="measured/vertical_sparse.md", seeds=3, only=option("", help="rows,columns of one size"),
     variants=option("", help="some of them, separated by semicolons; all by default"),
-)
+)  # fmt: skip
 def main(run) -> None:
     if run.docs:
         docs()

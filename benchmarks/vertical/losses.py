@@ -30,12 +30,8 @@ MODELS: Final = {
     "sigmoid": lambda: VerticalLinearSVC(epsilon=math.inf, loss="sigmoid", alpha=ALPHA),
 }
 CASES: Final = (
-    "as they are",
-    "20 % flipped",
-    "30 % flipped",
-    "the surest 10 % flipped",
-    "the surest 10 % of one class",
-)
+    "as they are", "20 % flipped", "30 % flipped", "the surest 10 % flipped", "the surest 10 % of one class",
+)  # fmt: skip
 
 Table = NDArray[np.float64]
 

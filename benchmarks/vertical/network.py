@@ -97,7 +97,6 @@ class Federation:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def kit(self, name: str) -> Path:
-        """Return the folder of a site."""
         return self.folder / "kits" / name
 
     def fill(self, tables: Sequence[Table]) -> None:
@@ -180,8 +179,7 @@ def rounds(people: Sequence[int], parties: Sequence[int], n_rounds: int) -> list
                 found.append({
                     "people": n, "parties": n_parties, "bytes each way": 8 * n, "rounds": told["training_rounds"],
                     "round, ms": round_ms, "in one process, ms": here_ms, "echo, ms": echo_ms,
-                    "ratio": round_ms / echo_ms,
-                    "echo before, ms": 1e3 * statistics.median(before),
+                    "ratio": round_ms / echo_ms, "echo before, ms": 1e3 * statistics.median(before),
                     "echo after, ms": 1e3 * statistics.median(after),
                 })  # fmt: skip
                 print(found[-1], flush=True)
@@ -307,7 +305,6 @@ RUNS = {
 
 
 def picked(columns: dict[str, str], found: list[dict[str, Any]]) -> tuple[Any, Any]:
-    """Return head and rows."""
     return tuple(columns.values()), [tuple(one[name] for name in columns) for one in found]
 
 

@@ -123,7 +123,6 @@ def measured(name: str, epsilons: tuple[float, ...], seeds: int) -> dict[str, An
 
 
 def table(name: str, result: dict[str, Any], epsilons: tuple[float, ...]) -> Any:
-    """Return head and rows: each cell has all measures of the task."""
     measures = list(result["party 1 alone"])
 
     def cell(values: Mapping[str, float]) -> str:

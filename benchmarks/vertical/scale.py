@@ -25,7 +25,6 @@ ROUNDS = 10
 
 
 def one(n_parties: int, n: int) -> dict[str, Any]:
-    """Return the measures of one size."""
     rng = np.random.default_rng(0)
     tables = [rng.standard_normal((n, COLUMNS), dtype=np.float32) for _ in range(n_parties)]
     scores = np.zeros(n)

@@ -34,7 +34,6 @@ MEASURES: Final = {"accuracy": "accuracy %", "log loss": "log loss", "mean squar
 
 
 def parties_of(data: Divided, blocks: tuple[Any, ...], helpers: int = 0) -> InProcessParties:
-    """Return the parties with these rows."""
     parties = split_columns(np.hstack(blocks), data.sizes, **data.facts)
     if not helpers:
         return parties
@@ -48,7 +47,6 @@ def estimator_of(data: Divided, epsilon: float, seed: int, **options: Any) -> An
 
 
 def measured(data: Divided, method: str, helpers: int, epsilon: float, seed: int) -> dict[str, Any]:
-    """Return the measures of one model on the test part."""
     if method == TABLE:
         return one_table(data, epsilon, seed)
     joint = {"mechanism": SECURE, "engine": "in-process"}
@@ -123,7 +121,6 @@ def run(names: list[str], epsilons: tuple[float, ...], seeds: int, results: dict
 
 
 def median(cells: dict[str, Any], method: str, epsilon: float, measure: str) -> float:
-    """Return the median over seeds."""
     found = cells[method]["inf" if method in (ALONE, EXACT) else f"{epsilon:g}"]
     return float(np.median([one[measure] for one in found.values()]))
 
@@ -148,14 +145,12 @@ def judged(results: dict[str, Any]) -> list[tuple[str, str, float, str, bool]]:
 
 
 def text_of(measure: str, value: float) -> str:
-    """Return a figure as tables show it."""
     return (
         f"{100 * value:.2f}" if measure == "accuracy" else f"{value:.4f}" if measure == "log loss" else f"{value:.4g}"
     )
 
 
 def table(name: str, results: dict[str, Any], epsilons: tuple[float, ...]) -> Any:
-    """Return head and rows of one set."""
     cells = results[name]
     measures = [measure for measure in MEASURES if measure in next(iter(cells["2"][LOCAL]["1"].values()))]
     rows = []
@@ -180,7 +175,6 @@ def table(name: str, results: dict[str, Any], epsilons: tuple[float, ...]) -> An
 
 
 def plot(results: dict[str, Any]) -> Any:
-    """Draw one panel for each set."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -119,7 +119,6 @@ def cells(part: str, quick: bool) -> list[Cell]:
 
 
 def make_plan(cell: Cell) -> Any:
-    """Return the plan of a cell."""
     from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 
     widths = [len(part) for part in np.array_split(np.arange(cell.d), cell.holders)]
@@ -309,7 +308,6 @@ def wired(cell: Cell) -> Iterator[tuple[list[list[str]], list[str], dict[tuple[i
 
 
 def measure(cell: Cell) -> dict[str, Any]:
-    """Run a cell and return what is kept of it."""
     count = cell.holders + cell.helpers
     found: dict[str, Any] = {**cell._asdict(), "protocol": cell.protocol, "ended": False}
     with tempfile.TemporaryDirectory() as folder, wired(cell) as (addresses, listen, links):
@@ -406,7 +404,6 @@ def who(row: dict[str, Any]) -> str:
 
 
 def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return the tables of the appendix: a part each."""
     made: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {}
     for part in PARTS:
         rows = [kept[cell.key] for cell in cells(part, quick=False) if cell.key in kept]
@@ -445,18 +442,15 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """Return the figures kept."""
     return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
 
 
 @benchmark(
-    page="measured/vertical_secure_costs.md",
-    only=",".join(PARTS),
+    page="measured/vertical_secure_costs.md", only=",".join(PARTS),
     again=option(False, help="run cells that are kept already"),
     list=option(False, help="print the cells and whether they are kept"),
-    match=option("", help="cells whose key has these words: 'spu logistic 10000'"),
-    party=option(help=HIDDEN),
-)
+    match=option("", help="cells whose key has these words: 'spu logistic 10000'"), party=option(help=HIDDEN),
+)  # fmt: skip
 def main(run) -> None:
     if run.party:
         party(*run.party.split(","))

@@ -27,12 +27,10 @@ SIZE, QUICK = (10_000, 1_000), (500, 40)
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 NAMES = ("a", "b", "c")
 VARIANTS: dict[str, dict[str, Any]] = {
-    "central": {},
-    "secure": {"aggregation": "secure"},
-    "local, public labels": {"aggregation": "local", "labels_public": True},
-    "local": {"aggregation": "local"},
+    "central": {}, "secure": {"aggregation": "secure"},
+    "local, public labels": {"aggregation": "local", "labels_public": True}, "local": {"aggregation": "local"},
     "global": {"aggregation": "global"},
-}
+}  # fmt: skip
 FEW, MANY = 2, 8
 
 
@@ -43,7 +41,6 @@ def parties(entries: Any, **more: Any) -> list[Party]:
 
 
 def risks(size: tuple[int, int], seeds: int) -> list[dict[str, Any]]:
-    """Train every variant."""
     entries, y = table(*size)
     best, found = least_risk(entries, y), []
     given = parties(entries)
@@ -90,7 +87,6 @@ def costs(size: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 def rows(found: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each variant."""
     for variant in VARIANTS:
         yield variant, *(np.mean(one["excess"]) for one in found if one["variant"] == variant)
 

@@ -222,7 +222,6 @@ def measures(p: Problem, w: Array, *, hinge: bool = False) -> tuple[float, ...]:
 def medians(
     p: Problem, solve: Callable[..., Array], factor: float, seeds: int, *, hinge: bool = False, **options: Any
 ) -> list[tuple[float, ...]]:
-    """Return the median measures for each epsilon."""
     found = []
     for epsilon in EPSILONS:
         runs = [
@@ -297,7 +296,6 @@ def lines(part: str, names: Sequence[str], seeds: int) -> Iterator[tuple[str, st
 
 
 def apart(data: Divided, epsilon: float, seeds: int) -> tuple[float, ...]:
-    """Return the median measures of ``"local-models"``."""
     train, test = (split_columns(np.hstack(t), data.sizes, **data.facts) for t in (data.blocks, data.blocks_test))
     kind = VerticalRidge if data.is_regression else VerticalLogisticRegression
     found = []

@@ -38,16 +38,8 @@ MADE_UP: Final = {
 }  # fmt: skip
 MADE_UP_NUMBERS: Final = {"numbers, 2,000": (2_000, 12), "numbers, 20,000": (20_000, 60)}
 CHOSEN: Final = (
-    "phishing",
-    "mushrooms",
-    "german",
-    "w8a",
-    "skin",
-    *MADE_UP,
-    "msd_sample",
-    "blogfeedback",
-    *MADE_UP_NUMBERS,
-)
+    "phishing", "mushrooms", "german", "w8a", "skin", *MADE_UP, "msd_sample", "blogfeedback", *MADE_UP_NUMBERS,
+)  # fmt: skip
 CONFIRMED: Final = ("a9a", "bank", "credit", "madelon", "cal_housing", "casp")
 EPSILONS: Final = (0.5, 1.0, 4.0)
 COUNTS: Final = (2, 3, 5)
@@ -292,11 +284,9 @@ def draw(cells: list[dict[str, Any]], path: Any) -> None:
 
 
 @benchmark(
-    page="measured/vertical_private.md",
-    only=None,
-    seeds=5,
+    page="measured/vertical_private.md", only=None, seeds=5,
     constant=option(False, help="other constants in the rule for classes"),
-)
+)  # fmt: skip
 def main(run) -> None:
     if run.quick:
         found = seed_of_all("independent, 1,500", 3, False, 0)

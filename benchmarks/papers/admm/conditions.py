@@ -67,11 +67,8 @@ def on_a9a(most: int) -> dict[str, Any]:
             options = {"form": form, "rho": rho, "max_iter": most}
             rounds[f"{form}, rho = {rho:g}"] = rounds_to(blocks, Logistic(), data.y, 1.0, **options)[0]
     return {
-        "parties": described(report),
-        "failing": list(report.failing),
-        "least rho": report.least_rho,
-        "rounds": rounds,
-    }
+        "parties": described(report), "failing": list(report.failing), "least rho": report.least_rho, "rounds": rounds,
+    }  # fmt: skip
 
 
 def where_all_hold(n_parties: int, most: int) -> list[dict[str, Any]]:
@@ -110,14 +107,10 @@ def not_convex(most: int) -> dict[str, Any]:
         blocks, SigmoidLoss(), y, penalty=Penalty(1.0), rho=1.01 * least, form="printed", max_iter=most, tol=1e-4
     )
     return {
-        "rho": 1.01 * least,
-        "holds": report.holds,
-        "rounds": len(run.objective),
-        "converged": run.converged,
-        "falls": bool((np.diff(run.objective[1:]) <= 1e-9).all()),
-        "V first": run.stationarity[0],
+        "rho": 1.01 * least, "holds": report.holds, "rounds": len(run.objective), "converged": run.converged,
+        "falls": bool((np.diff(run.objective[1:]) <= 1e-9).all()), "V first": run.stationarity[0],
         "V last": run.stationarity[-1],
-    }
+    }  # fmt: skip
 
 
 def same_column(n_parties: int, rho: float) -> dict[str, Any]:
@@ -135,10 +128,8 @@ def same_column(n_parties: int, rho: float) -> dict[str, Any]:
         return found | {"converged": False, "rounds": math.inf, "excess": math.inf}
     best = 0.5 * float(y @ y - (column[:, 0] @ y) ** 2)
     return found | {
-        "converged": run.converged,
-        "rounds": len(run.objective),
-        "excess": run.objective[-1] / best - 1.0,
-    }
+        "converged": run.converged, "rounds": len(run.objective), "excess": run.objective[-1] / best - 1.0,
+    }  # fmt: skip
 
 
 def yes(holds: bool) -> str:

@@ -115,7 +115,6 @@ def sgd(data: Parties, rate: float, epochs: int) -> tuple[list[float], list[floa
 
 
 def curves(name: str, data: Parties, rounds: int) -> dict[str, Any]:
-    """Return all curves of one set."""
     start = time.perf_counter()
     best = LogisticRegression(C=1.0, tol=1e-10, max_iter=20_000).fit(data.X, data.y)
     optimum = objective(data, best.coef_[0], float(best.intercept_[0]))
@@ -156,8 +155,7 @@ def record(values: list[float], optimum: float, losses: list[float], sent: list[
     excess = [value / optimum - 1.0 for value in values]
     return {
         "excess": [float(f"{value:.6g}") if math.isfinite(value) else None for value in excess],
-        "log loss": [float(f"{value:.6g}") if math.isfinite(value) else None for value in losses],
-        "bytes up": sent,
+        "log loss": [float(f"{value:.6g}") if math.isfinite(value) else None for value in losses], "bytes up": sent,
         "rounds to 1e-3": reached(excess, 1e-3), "rounds to 1e-6": reached(excess, 1e-6),
     }  # fmt: skip
 

@@ -148,16 +148,14 @@ def attack(name: str, std: float) -> dict[str, Any]:
         "ranks": [(made.shape[1], part.shape[1]) for made, part in zip(factors, blocks, strict=True)],
         "support": support(block, std, NEIGHBOURS[name], rng),
         "support, a million times the noise": support(block, 1e6 * std, NEIGHBOURS[name], rng),
-        "candidates": len(counts),
-        "commonest": float(counts.max() / len(block)),
-        "tries": TRIES[name],
+        "candidates": len(counts), "commonest": float(counts.max() / len(block)), "tries": TRIES[name],
         "identified": identified(block, published, TRIES[name], rng),
         "identified, isotropic noise": identified(block, isotropic, TRIES[name], rng),
         "known rows": KNOWN * factors[-1].shape[1],
         "all identified": all_identified(block, published, KNOWN * factors[-1].shape[1], rng),
         "error of recovery": recovered(block, factors[-1].shape[1], published, rng),
         "labels": labels_seen(parties, factors, rng),
-    }
+    }  # fmt: skip
 
 
 def lemma(n_pairs: int) -> dict[str, Any]:
@@ -165,13 +163,10 @@ def lemma(n_pairs: int) -> dict[str, Any]:
     case = Lemma1Counterexample(n_pairs)
     std = theorem_3_std(case.bound, epsilon=EPSILON, delta=DELTA)
     return {
-        "columns": n_pairs + 1,
-        "bound": case.bound,
-        "change": case.change,
-        "change at fixed weights": case.change_at_fixed_weights,
-        "assumptions": case.assumptions(),
+        "columns": n_pairs + 1, "bound": case.bound, "change": case.change,
+        "change at fixed weights": case.change_at_fixed_weights, "assumptions": case.assumptions(),
         "epsilon, isotropic noise": gaussian_epsilon(case.change / std, DELTA),
-    }
+    }  # fmt: skip
 
 
 def attack_rows(found: dict[str, dict[str, Any]], std: float) -> list[tuple[str, ...]]:

@@ -24,12 +24,10 @@ DELTA = 1e-5
 BOUND = np.sqrt(8.0)  # of both parties' rows
 NO_MESSAGE = {"max_iter": 0, "norm_bound": 10.0, "target_bound": 2.0}
 RUNS: dict[str, dict[str, Any]] = {
-    "secret labels": {},
-    "public labels": {"labels_public": True},
-    "public labels, 3 messages": {"labels_public": True, "max_iter": 3},
-    "no message": NO_MESSAGE,
+    "secret labels": {}, "public labels": {"labels_public": True},
+    "public labels, 3 messages": {"labels_public": True, "max_iter": 3}, "no message": NO_MESSAGE,
     "public labels, no message": {"labels_public": True, **NO_MESSAGE},
-}
+}  # fmt: skip
 
 
 def accuracy(scores: Any, y: Any) -> float:
@@ -38,13 +36,11 @@ def accuracy(scores: Any, y: Any) -> float:
 
 
 def without_noise(data: Parties, columns: slice, alpha: float) -> float:
-    """Return the accuracy of exact training on some columns."""
     model = LogisticRegression(C=1.0 / (alpha * len(data.y)), tol=1e-8, max_iter=5000).fit(data.X[:, columns], data.y)
     return accuracy(model.decision_function(data.X_test[:, columns]), data.y_test)
 
 
 def private(data: Parties, kind: str, epsilon: float, alpha: float, seed: int) -> float:
-    """Return the accuracy of one private training."""
     blocks, l2 = [data.X[:, :66], data.X[:, 66:]], alpha * len(data.y)
     rng = np.random.default_rng(seed)
     run = noisy_admm(blocks, data.y, l2=l2, epsilon=epsilon, delta=DELTA, data_norm=BOUND, rng=rng, **RUNS[kind])
@@ -52,7 +48,6 @@ def private(data: Parties, kind: str, epsilon: float, alpha: float, seed: int) -
 
 
 def rows(data: Parties, alphas: Sequence[float], seeds: int) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each way and penalty."""
     for times in alphas:
         alpha = times / len(data.y)
         for label, columns in (("party 1 alone", slice(0, 66)), ("all columns, not private", slice(None))):

@@ -41,35 +41,28 @@ class SlowTail(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name."""
         return "slow tail"
 
     @property
     def lipschitz(self) -> float:
-        """Bound on the slope."""
         return 0.5 * self.p
 
     @property
     def smoothness(self) -> float:
-        """Bound on the second derivative."""
         return 0.5 * self.p * (self.p + 1.0)
 
     @property
     def is_classification(self) -> bool:
-        """Labels are -1 and +1."""
         return True
 
     def value(self, y: Array, m: Array) -> Array:
-        """Return the loss of each record."""
         tail = 0.5 * (1.0 + np.abs(m)) ** -self.p
         return np.where(y * m >= 0.0, tail, 1.0 - tail)
 
     def derivative(self, y: Array, m: Array) -> Array:
-        """Return its derivative."""
         return -0.5 * self.p * y * (1.0 + np.abs(m)) ** (-self.p - 1.0)
 
     def curvature(self, y: Array, m: Array) -> Array:
-        """Return its second derivative."""
         return 0.5 * self.p * (self.p + 1.0) * np.sign(y * m) * (1.0 + np.abs(m)) ** (-self.p - 2.0)
 
 

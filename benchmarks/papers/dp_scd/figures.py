@@ -181,7 +181,6 @@ def curve_of_figure_1(problem: Problem, curve: str, arguments: argparse.Namespac
 
 
 def figure_1(problems: list[Problem], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Privacy against utility."""
     results = {
         problem.name: {
             curve: kept(
@@ -273,7 +272,6 @@ FIGURE_2 = {"ours": (0.1, 1.0), "paper": (0.1, 1.0), "sgd-pld": (0.1, 1.0), "scd
 
 
 def figure_2(problems: list[Problem], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Convergence against epochs."""
     results: dict[str, Any] = {}
     for problem in problems:
         results[problem.name] = {}
@@ -391,7 +389,6 @@ def figure_3(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
 
 
 def finish(figure: Any, name: str, results: Any, arguments: argparse.Namespace) -> None:
-    """Write picture and figures."""
     name += "-quick" if arguments.quick else ""
     keep_picture(figure, FOLDER / f"{name}.png")
     plt.close(figure)
@@ -413,13 +410,9 @@ def table(results: dict[str, Any]) -> None:
 
 
 @benchmark(
-    page="measured/dp_scd.md",
-    only="1,2,3",
-    data=None,
-    curves=option(help="with --fresh: compute these again, and no others"),
-    seeds=(10, 2),
-    fresh=False,
-)
+    page="measured/dp_scd.md", only="1,2,3", data=None,
+    curves=option(help="with --fresh: compute these again, and no others"), seeds=(10, 2), fresh=False,
+)  # fmt: skip
 def main(arguments) -> None:
     arguments.curves = arguments.curves.split(",") if arguments.curves else None
     names = (arguments.data or ("phishing" if arguments.quick else ",".join(figure_problems()))).split(",")

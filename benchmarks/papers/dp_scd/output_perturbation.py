@@ -127,7 +127,6 @@ def output_scores(data, alpha, epsilons, seed):
 
 
 def library_score(data, epsilon, seed):
-    """Return the accuracy of the estimator."""
     model = sv.DPLogisticRegression(epsilon=epsilon, delta=DELTA, random_state=seed, **data.public)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
@@ -135,7 +134,6 @@ def library_score(data, epsilon, seed):
 
 
 def table(kept, grid):
-    """Return the table of the page."""
     lines = []
     for name, scores in kept.items():
         n = len(split(name, 0).y)

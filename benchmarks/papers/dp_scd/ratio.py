@@ -23,7 +23,6 @@ SIZES = (50, 200, 1000)
 
 
 def of_default(problem: Problem, epsilon: float, seed: int, data: Any) -> float:
-    """Return the test metric of this library's default."""
     model = problem.model(epsilon, seed).fit(*data[:2])
     return problem.score_of(np.ravel(model.coef_), *data[4:])
 
@@ -43,7 +42,6 @@ SETS = ("phishing", "adult")
 
 
 def rows(sets, seeds, shares):
-    """Yield a row for each set and share of its rows."""
     for name in sets:
         problem = PROBLEMS[name]
         for share in shares:

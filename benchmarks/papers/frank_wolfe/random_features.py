@@ -42,21 +42,13 @@ LARGE: Final = (4.0, 16.0, 64.0, 256.0, 1024.0)  # where the idea begins to work
 DELTA: Final = 1e-5
 SETS: Final = {"phishing": 5, "a9a": 3, "blogfeedback": 1, "wide": 1}  # seeds
 SIZES: Final = (
-    (1.0, 1.0),
-    (0.5, 1.0),
-    (0.5, 1.5),
-    (0.1, 1.0),
-    (0.1, 1.5),
-)  # projection / columns; bound / usual length
+    (1.0, 1.0), (0.5, 1.0), (0.5, 1.5), (0.1, 1.0), (0.1, 1.5),
+)  # projection / columns; bound / usual length  # fmt: skip
 PENALTIES: Final = (1.0, 30.0, 1000.0)  # alpha n
 ALONE, EXACT, NOTHING, OWN, HELD, SECURE = (
-    "party 1 alone, no noise",
-    "all columns, no noise",
-    "every party alone, nothing sent, scores summed",
-    "noisy projections, own coefficients",
-    "noisy projections, the label holder's model",
-    "secure",
-)
+    "party 1 alone, no noise", "all columns, no noise", "every party alone, nothing sent, scores summed",
+    "noisy projections, own coefficients", "noisy projections, the label holder's model", "secure",
+)  # fmt: skip
 RUNS: Final = {
     "local-models, public labels": ("local-models", True),
     "local-models (default)": ("local-models", False),

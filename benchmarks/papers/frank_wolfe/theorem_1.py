@@ -36,12 +36,10 @@ def problem() -> tuple[bfw.LeastSquares, bfw.ProductDomain, float]:
 def samplings() -> dict[str, bfw.Sampling]:
     p = np.random.default_rng(1).uniform(0.15, 0.9, D)
     return {
-        "elementary": bfw.ElementarySampling(D),
-        "uniform serial": bfw.UniformSerialSampling(D),
-        f"{TAU}-nice": bfw.NiceSampling(D, TAU),
-        f"({K}, {TAU})-distributed": bfw.DistributedSampling(D, K, TAU),
+        "elementary": bfw.ElementarySampling(D), "uniform serial": bfw.UniformSerialSampling(D),
+        f"{TAU}-nice": bfw.NiceSampling(D, TAU), f"({K}, {TAU})-distributed": bfw.DistributedSampling(D, K, TAU),
         "independent": bfw.IndependentSampling(p),
-    }
+    }  # fmt: skip
 
 
 def mean_above(sampling: bfw.Sampling, error: float, curvature: float, runs: int, steps: int) -> Any:
@@ -109,13 +107,9 @@ def measured(runs: int, steps: int) -> dict[str, Any]:
             facts = {"start": mean[0], "curvature": C, "p_min": sampling.p_min, "inexactness": rho}
             bound = np.array([bfw.theorem_1_bound(t, **facts) for t in range(steps + 1)])
             own[f"error {error:g}"] = {
-                "rho": rho,
-                "largest share": float((mean / bound).max()),
-                "end": float(mean[-1]),
-                "bound at the end": float(bound[-1]),
-                "mean": _thinned(mean),
-                "bound": _thinned(bound),
-            }
+                "rho": rho, "largest share": float((mean / bound).max()), "end": float(mean[-1]),
+                "bound at the end": float(bound[-1]), "mean": _thinned(mean), "bound": _thinned(bound),
+            }  # fmt: skip
             print(name, error, own[f"error {error:g}"]["largest share"], flush=True)
         out["samplings"][name] = own
     out["start"] = float(mean[0])

@@ -109,13 +109,9 @@ class Problem:
     def least_within(self, cap: float) -> float:
         """Return the least risk of models whose weights are all within +-cap."""
         found = minimize(
-            self.risk,
-            np.zeros(self.d),
-            jac=lambda x: self.gram @ x - self.moment,
-            method="L-BFGS-B",
-            bounds=[(-cap, cap)] * self.d,
-            options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
-        )
+            self.risk, np.zeros(self.d), jac=lambda x: self.gram @ x - self.moment, method="L-BFGS-B",
+            bounds=[(-cap, cap)] * self.d, options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
+        )  # fmt: skip
         return float(found.fun)
 
 
@@ -351,19 +347,14 @@ def by_records(people: dict[int, int], sound: dict[str, int], seeds: int) -> lis
 
 
 CAUSES: dict[str, dict[str, Any]] = {
-    "as printed": {},
-    "no noise on choices": {"choices": False},
-    "no noise on columns": {"columns": False},
-    "no sketch": {"sketch": False},
-    "iota = 0.1 in place of 0.3": {"iota": 0.1},
+    "as printed": {}, "no noise on choices": {"choices": False}, "no noise on columns": {"columns": False},
+    "no sketch": {"sketch": False}, "iota = 0.1 in place of 0.3": {"iota": 0.1},
     "no noise at all": {"choices": False, "columns": False},
     "no sketch and no noise on choices": {"sketch": False, "choices": False},
     "no sketch, no noise": {"sketch": False, "choices": False, "columns": False},
-    "G = 0.1 in place of 1": {"slope_bound": 0.1},
-    "a quarter of the steps": {"steps": 0.25},
-    "four times the steps": {"steps": 4.0},
-    "one vertex a step, not four": {"one_vertex": True},
-}
+    "G = 0.1 in place of 1": {"slope_bound": 0.1}, "a quarter of the steps": {"steps": 0.25},
+    "four times the steps": {"steps": 4.0}, "one vertex a step, not four": {"one_vertex": True},
+}  # fmt: skip
 
 
 def by_cause(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
@@ -600,13 +591,9 @@ def picture(kept: dict[str, Any]) -> None:
         points = [(row["n"], row[kind]["excess"]) for row in kept["records"] if kind in row]
         left.plot(*zip(*points, strict=True), ".-", color=colour, lw=1, label=label)
     left.set(
-        xscale="log",
-        yscale="log",
-        xlabel="people n",
-        ylabel="excess risk",
-        title="all columns, four parties",
+        xscale="log", yscale="log", xlabel="people n", ylabel="excess risk", title="all columns, four parties",
         ylim=(1e-5, 1e8),
-    )
+    )  # fmt: skip
     most = max(row["n"] for row in kept["tau"])
     taus = [row for row in kept["tau"] if row["n"] == most]
     p = [row["p"] for row in taus]

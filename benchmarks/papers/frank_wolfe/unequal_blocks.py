@@ -63,11 +63,9 @@ def series() -> tuple[Any, ProductDomain]:
 
 
 PROBLEMS = {
-    "least squares, columns of unequal size": unequal_columns,
-    "multiclass machine, iris": machine,
-    "structural machine, chains of unequal size": chains,
-    "group fused lasso, 24 times": series,
-}
+    "least squares, columns of unequal size": unequal_columns, "multiclass machine, iris": machine,
+    "structural machine, chains of unequal size": chains, "group fused lasso, 24 times": series,
+}  # fmt: skip
 
 
 def least(objective: Any, domain: ProductDomain) -> float:

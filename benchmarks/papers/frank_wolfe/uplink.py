@@ -48,16 +48,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "without noise": {**PUBLIC, "epsilon": math.inf, "aggregation": "global", "tol": 0.05},
 }
 TITLES = {
-    "local": '"local"',
-    "global": '"global"',
-    "published": "as published (does not keep its epsilon)",
-    "without noise": "raw columns, no noise",
-    "one-shot": "all columns sketched once",
-}
+    "local": '"local"', "global": '"global"', "published": "as published (does not keep its epsilon)",
+    "without noise": "raw columns, no noise", "one-shot": "all columns sketched once",
+}  # fmt: skip
 
 
 def parties_of(n: int, columns: int) -> tuple[InProcessParties, Any]:
-    """Return the four parties and the labels."""
     entries, y = table(n, columns)
     blocks = np.split(entries, 4, axis=1)
     return parties_with(blocks), y
@@ -115,7 +111,6 @@ def _plan(kind: str, people: InProcessParties, n: int) -> Any:
 
 
 def growth(sizes: tuple[int, ...], columns: int) -> list[dict[str, Any]]:
-    """Return bytes by kind and n."""
     found: list[dict[str, Any]] = []
     rounds = shared = 0
     for n in sizes:
@@ -167,7 +162,6 @@ def noise(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
-    """Draw both."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -124,11 +124,9 @@ class Population:
         self.best, self.trivial = float(best.fun), self.risk(np.zeros(SIGNAL))
 
     def risk(self, w: Array) -> float:
-        """Return the mean loss."""
         return float(self.value(self.Z @ w).mean())
 
     def excess(self, w: Array) -> float:
-        """Return the excess risk."""
         return self.risk(w) - self.best
 
 
@@ -268,11 +266,9 @@ def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
 def main(run) -> None:
     seeds, hinge = run.seeds, Population()
     made: dict[str, Callable[[], tuple[Table, Found]]] = {
-        "second moment": moment_table,
-        "linear": lambda: people_table(hinge, seeds, run.quick),
-        "bound": lambda: bound_table(hinge, seeds, run.quick),
-        "order": lambda: order_table(hinge, seeds, run.quick),
-    }
+        "second moment": moment_table, "linear": lambda: people_table(hinge, seeds, run.quick),
+        "bound": lambda: bound_table(hinge, seeds, run.quick), "order": lambda: order_table(hinge, seeds, run.quick),
+    }  # fmt: skip
     found = {}
     for name in run.only.split(","):
         table, found[name] = made[name]()

@@ -241,15 +241,10 @@ def interactive_ours(X: Array, y: Array, epsilon: float, rng: np.random.Generato
 
 
 FORMS: Final[dict[str, Form]] = {
-    "our report": ours,
-    "Bernstein, p = 1": bernstein,
-    "Chebyshev, p = 1": chebyshev_form(1),
-    "Chebyshev, p = 3": chebyshev_form(3),
-    "net": net,
-    "grid": grid,
-    "interactive, Duchi": interactive_duchi,
+    "our report": ours, "Bernstein, p = 1": bernstein, "Chebyshev, p = 1": chebyshev_form(1),
+    "Chebyshev, p = 3": chebyshev_form(3), "net": net, "grid": grid, "interactive, Duchi": interactive_duchi,
     "interactive, our report": interactive_ours,
-}
+}  # fmt: skip
 
 
 def table_of(found: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -263,11 +258,9 @@ def table_of(found: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[s
 
 
 @benchmark(
-    page="papers/ldp.md",
-    seeds=(5, 1),
-    sizes=("10000,100000", "1000"),
+    page="papers/ldp.md", seeds=(5, 1), sizes=("10000,100000", "1000"),
     longer=option(1.0, help="steps this much longer than those of the theory"),
-)
+)  # fmt: skip
 def main(run) -> None:
     LONGER["steps"] = run.longer
     warnings.simplefilter("ignore", SottovoceWarning)
