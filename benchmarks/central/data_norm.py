@@ -9,7 +9,7 @@ Default models at delta = 1e-5, trained on at most 5,000 rows of each table: tes
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ import sottovoce as sv
 from benchmarks import sets
 from benchmarks.common import data_folder, parts_at_hand
 from benchmarks.driver import DOCS, benchmark, keep_picture, option, show
+from benchmarks.sets import Whole
 from sottovoce.central import released_norm
 
 MULTIPLES = (0.01, 0.1, 0.3, 1.0, 1.5, 2.0, 3.0, 10.0, 30.0)  # of the median norm
@@ -28,77 +29,58 @@ MOST_ROWS = 5000
 DELTA = 1e-5
 
 
-class Table(NamedTuple):
-    """Rows, labels, and what is public of the labels."""
-
-    X: Any
-    y: Any
-    public: dict[str, Any]
-
-
-def _uniform(shift: float, *, far: float = 0.0) -> Table:
+def _uniform(shift: float, *, far: float = 0.0) -> Whole:
     """Make up rows; a share of them, ``far``, a thousand times as long as they should be."""
     rng = np.random.default_rng(7)
     X = rng.uniform(-1.0, 1.0, (20_000, 10))
     margins = X @ rng.standard_normal(10) + 0.5 * rng.standard_normal(len(X))
     X[rng.random(len(X)) < far] *= 1000.0
-    return Table(X + shift, (margins > 0.0).astype(int), {"classes": [0, 1]})
+    return Whole(X + shift, (margins > 0.0).astype(int), {"classes": [0, 1]})
 
 
-def _cancer(*, standardised: bool) -> Table:
+def _cancer(*, standardised: bool) -> Whole:
     X, y = load_breast_cancer(return_X_y=True)
-    return Table((X - X.mean(axis=0)) / X.std(axis=0) if standardised else X, y, {"classes": [0, 1]})
+    return Whole((X - X.mean(axis=0)) / X.std(axis=0) if standardised else X, y, {"classes": [0, 1]})
 
 
-def _digits() -> Table:
+def _digits() -> Whole:
     X, y = load_digits(return_X_y=True)
-    return Table(X, y, {"classes": list(range(10))})
+    return Whole(X, y, {"classes": list(range(10))})
 
 
-def _as_found(file: str, n_features: int) -> Table:
+def _as_found(file: str, n_features: int) -> Whole:
     X, y = load_svmlight_file(str(data_folder() / f"{file}.bz2"), n_features=n_features)
-    return Table(X, y, {"classes": sorted(set(y.tolist()))})
+    return Whole(X, y, {"classes": sorted(set(y.tolist()))})
 
 
-def _numbers(file: str, target: int, bounds: tuple[float, float], *, skip: int = 0, unit: float = 1.0) -> Table:
-    D = np.loadtxt(data_folder() / f"{file}.bz2", delimiter=",", skiprows=skip)
-    return Table(np.delete(D, target, axis=1), D[:, target] / unit, {"label_bounds": bounds})
+def _blogs() -> Whole:
+    X, y, public = sets.RAW["blogfeedback"]()
+    return Whole(sets.logarithms(X), y, public)
 
 
-def _skin() -> Table:
-    D = np.loadtxt(data_folder() / "skin_nonskin.txt.bz2")
-    return Table(D[:, :3], D[:, 3], {"classes": [1.0, 2.0]})
-
-
-def _blog() -> Table:
-    D = np.loadtxt(data_folder() / "blogfeedback_train.csv.bz2", delimiter=",")
-    y = np.clip(np.log1p(D[:, -1]), 0.0, 8.0)
-    return Table(np.sign(D[:, :-1]) * np.log1p(np.abs(D[:, :-1])), y, {"label_bounds": (0.0, 8.0)})
-
-
-def _set(name: str) -> Table:
+def _set(name: str) -> Whole:
     whole = sets.whole(name)
-    return Table(whole.X, whole.y, {key: value for key, value in whole.public.items() if key != "data_norm"})
+    return Whole(whole.X, whole.y, {key: value for key, value in whole.public.items() if key != "data_norm"})
 
 
-MADE_UP: dict[str, Callable[[], Table]] = {
+MADE_UP: dict[str, Callable[[], Whole]] = {
     "uniform, centred": lambda: _uniform(0.0), "uniform, 5 added": lambda: _uniform(5.0),
     "uniform, 5 % of the rows far too long": lambda: _uniform(0.0, far=0.05),
     "breast cancer, raw": lambda: _cancer(standardised=False),
     "breast cancer, standardised": lambda: _cancer(standardised=True), "digits, pixels": _digits,
 }  # fmt: skip
-CHOSEN: dict[str, Callable[[], Table]] = {
+CHOSEN: dict[str, Callable[[], Whole]] = {
     "german, scaled": lambda: _set("german"), "a9a, 0 and 1": lambda: _as_found("a9a", 123),
     "w8a, 0 and 1": lambda: _as_found("w8a", 300),
-    "houses, raw": lambda: _numbers("cal_housing.data", 8, (0.0, 5.1), unit=1e5),
-    "houses, scaled": lambda: _set("cal_housing"), "blogs, logarithms": _blog,
+    "houses, raw": sets.RAW["cal_housing"],
+    "houses, scaled": lambda: _set("cal_housing"), "blogs, logarithms": _blogs,
 }  # fmt: skip
-CONFIRMED: dict[str, Callable[[], Table]] = {
+CONFIRMED: dict[str, Callable[[], Whole]] = {
     "adult, encoded": lambda: _set("adult"), "bank, encoded": lambda: _set("bank"),
-    "credit, encoded": lambda: _set("credit"), "skin, 0 to 255": _skin, "skin, scaled": lambda: _set("skin"),
+    "credit, encoded": lambda: _set("credit"), "skin, 0 to 255": sets.RAW["skin"], "skin, scaled": lambda: _set("skin"),
     "madelon, raw": lambda: _as_found("madelon", 500), "mnist 4 and 9, pixels": lambda: _as_found("mnist_4v9", 784),
-    "proteins, raw": lambda: _numbers("casp.csv", 0, (0.0, 21.0), skip=1), "proteins, scaled": lambda: _set("casp"),
-    "songs, raw": lambda: _numbers("msd_sample.csv", 0, (1920.0, 2012.0)),
+    "proteins, raw": sets.RAW["casp"], "proteins, scaled": lambda: _set("casp"),
+    "songs, raw": sets.RAW["msd_sample"],
 }  # fmt: skip
 TABLES = MADE_UP | CHOSEN | CONFIRMED
 PICTURED = (
@@ -108,7 +90,7 @@ PICTURED = (
 
 
 @cache
-def table(name: str) -> Table:
+def table(name: str) -> Whole:
     return TABLES[name]()
 
 

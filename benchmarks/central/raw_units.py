@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.common import data_folder, parts_at_hand
+from benchmarks.common import parts_at_hand
 from benchmarks.driver import DOCS, benchmark, option
+from benchmarks.sets import RAW
 from sottovoce import DPLogisticRegression, DPPipeline, DPRidge, DPScaler
 
 DELTA = 1e-5
@@ -40,56 +40,13 @@ def of_scikit_learn(load: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any]]
     return X, y, {"classes": sorted(set(y.tolist()))}
 
 
-def cal_housing() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "cal_housing.data.bz2", delimiter=",")
-    return D[:, :8], D[:, 8] / 1e5, {"label_bounds": (0.0, 5.1)}
-
-
-def blogfeedback() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "blogfeedback_train.csv.bz2", delimiter=",")
-    return D[:, :-1], np.clip(np.log1p(D[:, -1]), 0.0, 8.0), {"label_bounds": (0.0, 8.0)}
-
-
-def skin() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "skin_nonskin.txt.bz2")
-    return D[:, :3], D[:, 3], {"classes": [1.0, 2.0]}
-
-
-def credit() -> tuple[Any, Any, dict[str, Any]]:
-    table = pd.read_csv(data_folder() / "credit_default.csv.bz2")
-    return table[[f"X{k}" for k in range(1, 24)]].to_numpy(float), table["Y"].to_numpy(), {"classes": [0, 1]}
-
-
-def bank() -> tuple[Any, Any, dict[str, Any]]:
-    table = pd.read_csv(data_folder() / "bank-full.csv.bz2", sep=";")
-    numeric = ["age", "balance", "day", "duration", "campaign", "pdays", "previous"]
-    return table[numeric].to_numpy(float), table["y"].to_numpy(str), {"classes": ["no", "yes"]}
-
-
-def adult() -> tuple[Any, Any, dict[str, Any]]:
-    path = next(p for p in (data_folder() / "adult.data", data_folder() / "adult.data.bz2") if p.exists())
-    table = pd.read_csv(path, header=None, skipinitialspace=True)
-    return table[[0, 2, 4, 10, 11, 12]].to_numpy(float), table[14].to_numpy(str), {"classes": ["<=50K", ">50K"]}
-
-
-def casp() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "casp.csv.bz2", delimiter=",", skiprows=1)
-    return D[:, 1:], D[:, 0], {"label_bounds": (0.0, 21.0)}
-
-
-def msd_sample() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "msd_sample.csv.bz2", delimiter=",")
-    return D[:, 1:], D[:, 0], {"label_bounds": (1920.0, 2012.0)}
-
-
 CHOSEN = {
     "uniform": lambda: uniform(0.0), "uniform + 5": lambda: uniform(5.0), "uniform + 2000": lambda: uniform(2000.0),
     "breast cancer": lambda: of_scikit_learn(load_breast_cancer), "digits": lambda: of_scikit_learn(load_digits),
-    "wine": lambda: of_scikit_learn(load_wine), "cal_housing": cal_housing, "blogfeedback": blogfeedback,
+    "wine": lambda: of_scikit_learn(load_wine), "cal_housing": RAW["cal_housing"],
+    "blogfeedback": RAW["blogfeedback"],
 }  # fmt: skip
-CONFIRMED = {
-    "skin": skin, "credit": credit, "bank": bank, "adult (numbers)": adult, "casp": casp, "msd_sample": msd_sample,
-}  # fmt: skip
+CONFIRMED = {name: RAW[name] for name in ("skin", "credit", "bank", "adult (numbers)", "casp", "msd_sample")}
 MADE_UP = ("uniform", "uniform + 5", "uniform + 2000", "breast cancer", "digits", "wine")
 
 
