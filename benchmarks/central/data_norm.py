@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 import sottovoce as sv
 from benchmarks import sets
 from benchmarks.common import data_folder, parts_at_hand
-from benchmarks.driver import DOCS, benchmark, keep_picture, option, show
+from benchmarks.driver import FIGURES, benchmark, keep_picture, option, show
 from benchmarks.sets import Whole
 from sottovoce.central import released_norm
 
@@ -180,7 +180,7 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
     axes[0, 0].legend(fontsize=8, loc="lower left")
     figure.supxlabel("data_norm over the median norm of a row")
     figure.supylabel(f"test accuracy, or R$^2$ (epsilon {epsilon:g})")
-    keep_picture(figure, DOCS / "figures" / "data_norm.png")
+    keep_picture(figure, FIGURES / "data_norm.png")
 
 
 @benchmark(

@@ -37,7 +37,7 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.driver import DOCS, EPSILONS, benchmark, keep_picture, option
+from benchmarks.driver import EPSILONS, FIGURES, benchmark, keep_picture, option
 from benchmarks.peers import timing
 from benchmarks.peers.job import METRICS, classification_scores, regression_scores
 from benchmarks.peers.libraries import FOLDER, PEERS, at_hand, work
@@ -286,7 +286,7 @@ def draw(cells: list[tuple[str, float, str]]) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle("Untuned defaults against DP-SGD tuned for each cell, twenty tables", fontsize=11)
-    keep_picture(figure, DOCS / "figures" / "comparison.png")
+    keep_picture(figure, FIGURES / "comparison.png")
 
 
 def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespace) -> None:

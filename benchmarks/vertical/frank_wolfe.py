@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.driver import DOCS, benchmark, keep, keep_picture, option, write_tables
+from benchmarks.driver import DOCS, FIGURES, benchmark, keep, keep_picture, option, write_tables
 from sottovoce import DPLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 
@@ -25,7 +25,7 @@ SIZES = ((10_000, 10_000), (100_000, 1_000))
 QUICK = ((3_000, 400),)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
-FIGURES = DOCS / "figures" / "vertical_frank_wolfe.json"
+FILE = FIGURES / "vertical_frank_wolfe.json"
 NAMES = ("a", "b", "c", "d")
 VARIANTS: dict[str, dict[str, Any]] = {
     "local": {"aggregation": "local", "labels_public": True},
@@ -82,13 +82,13 @@ def on_ball(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def add(found: list[dict[str, Any]], seeds: int) -> None:
     """Put new figures in the place of old ones of the same runs."""
-    rows = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else []
+    rows = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
     kept = {(row["rows"], row["columns"], row["variant"], row["epsilon"]): row for row in rows}
     for row in found:
         new = {name: row[name] for name in ("rows", "columns", "variant", "epsilon", "steps", "uplink bytes")}
         new |= {"mean excess": round(float(np.mean(row["excess"])), 5), "seeds": seeds}
         kept[(row["rows"], row["columns"], row["variant"], row["epsilon"])] = new
-    keep(FIGURES.stem, list(kept.values()), FIGURES.parent)
+    keep(FILE.stem, list(kept.values()), FILE.parent)
 
 
 def docs() -> None:
@@ -98,7 +98,7 @@ def docs() -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = json.loads(FIGURES.read_text(encoding="utf-8"))
+    rows = json.loads(FILE.read_text(encoding="utf-8"))
     lines = []
     figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.4), sharey=True, layout="constrained")
     for axis, (n, d) in zip(axes, SIZES, strict=True):
@@ -126,7 +126,7 @@ def docs() -> None:
     axes[0].set_ylabel("excess risk (mean of 3 seeds)")
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=8)
-    keep_picture(figure, FIGURES.with_suffix(".png"))
+    keep_picture(figure, FILE.with_suffix(".png"))
     head = ("people x columns", "", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 1 / 8")
     write_tables(DOCS / "measured" / "vertical_sparse.md", {"risk": (head, lines)})
 

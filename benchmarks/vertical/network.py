@@ -31,13 +31,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.common import data_folder, parts_at_hand
-from benchmarks.driver import DOCS, ROOT, benchmark, option
+from benchmarks.driver import ROOT, benchmark, option
 from benchmarks.vertical.echo import echoing, seconds
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalSparseLogisticRegression
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site import Site
 
-PAGE = DOCS / "measured" / "vertical_deployment.md"
 PARTS = ("rounds", "memory", "runs")
 COORDINATOR = "party0"
 

@@ -33,11 +33,10 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from benchmarks.driver import DOCS, HIDDEN, ROOT, benchmark, option
+from benchmarks.driver import FIGURES, HIDDEN, ROOT, benchmark, option
 from support.slow_link import SlowLink
 
-PAGE = DOCS / "measured" / "vertical_secure_costs.md"
-FIGURES = DOCS / "figures" / "vertical_secure_costs.json"
+FILE = FIGURES / "vertical_secure_costs.json"
 PARTS = ("start", "spu", "slow", "two", "mpyc")
 LIMIT = 540.0
 LINKS = {"loopback": None, "counted": (0.0, 1e12), "20 ms, 100 Mbit/s": (0.01, 12.5e6)}
@@ -442,7 +441,7 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
 
 
 def read() -> dict[str, dict[str, Any]]:
-    return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
 @benchmark(
@@ -468,7 +467,7 @@ def main(run) -> None:
             # read again: somebody may run other cells at the same time
             kept = ({} if run.quick else read()) | {cell.key: found}
             if not run.quick:
-                FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+                FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if run.list:
         return
     run.tables(tables(kept), width=160)

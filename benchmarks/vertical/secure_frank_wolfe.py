@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.driver import DOCS, benchmark, keep
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.vertical.frank_wolfe import DELTA, least_risk, risk, table
 from sottovoce import DPLasso
 from sottovoce.vertical import ComputeSite, Party, VerticalLasso
 
-FILE = DOCS / "figures" / "secure_frank_wolfe.json"
+FILE = FIGURES / "secure_frank_wolfe.json"
 SIZE, QUICK = (10_000, 1_000), (500, 40)
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 NAMES = ("a", "b", "c")

@@ -22,16 +22,14 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from benchmarks.driver import DOCS, RESULTS, benchmark, keep, keep_picture, option
+from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from benchmarks.vertical.divided import Divided, divided, made_alike, made_up
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.protocols.local_models.plan import MOST_OF_CLASSES
 
-PAGE: Final = DOCS / "measured" / "vertical_private.md"
 DECISION: Final = DOCS / "decisions" / "0021-who-wins-over-columns.md"
 ALL_CELLS: Final = DOCS / "measured" / "vertical_private_cells.md"
-FIGURES: Final = DOCS / "figures"
 MADE_UP: Final = {
     "independent, 1,500": (1_500, 30, False), "independent, 20,000": (20_000, 30, False),
     "correlated, 1,500": (1_500, 30, True), "correlated, 20,000": (20_000, 30, True),

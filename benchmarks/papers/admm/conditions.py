@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.common import data_folder
-from benchmarks.driver import DOCS, benchmark
+from benchmarks.driver import benchmark
 from benchmarks.vertical.data import a9a_parties
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm.conditions import Theorem1Report, theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty, admm
 
-PAGE = DOCS / "measured" / "vertical_solvers.md"
 FORMS = ("sharing", "proximal", "printed")
 ACCURACY = 1e-3  # of the least objective
 ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20

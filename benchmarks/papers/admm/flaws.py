@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from benchmarks.common import data_folder
-from benchmarks.driver import DOCS, benchmark, option
+from benchmarks.driver import benchmark, option
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.papers.admm.algorithm import half_inverse
 from sottovoce.papers.admm.attacks import (
@@ -28,7 +28,6 @@ from sottovoce.papers.admm.attacks import (
 from sottovoce.papers.admm.bounds import lemma_1_bound, theorem_3_std
 from sottovoce.privacy.accounting import gaussian_epsilon
 
-PAGE = DOCS / "privacy" / "published_vertical_noise.md"
 SETS = {"a9a": a9a_parties, "wide": wide_set}
 TRIES = {"a9a": 200, "wide": 20}  # rows to identify; the wide set takes two seconds for each
 NEIGHBOURS = {"a9a": 20, "wide": 5}

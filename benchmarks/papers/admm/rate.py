@@ -16,14 +16,13 @@ import numpy as np
 from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
-from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm.bounds import coupling, rate_constant, start_value
 from sottovoce.papers.admm.conditions import theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty, admm
 
-PAGE = DOCS / "measured" / "vertical_solvers.md"
 ROUNDS, QUICK = 100_000, 200
 AT = (10, 1000, 100_000)
 ROUNDING = 1e-26  # of the first V: there a run stops

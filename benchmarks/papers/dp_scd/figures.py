@@ -28,7 +28,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 
-from benchmarks.driver import DOCS, EPSILONS, RESULTS, benchmark, keep_picture, option
+from benchmarks.driver import EPSILONS, FIGURES, RESULTS, benchmark, keep_picture, option
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, figure_problems, split
 from sottovoce.central.sampling import sampled_steps
 from sottovoce.papers.dp_scd import Minibatch, Published, Sequential
@@ -37,7 +37,6 @@ from sottovoce.privacy.accounting import PLDAccountant, gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 FOLDER = RESULTS / "figures"
-FIGURES = DOCS / "figures"
 
 CURVES = {  # label, colour, line; what is said of the budget
     "ours": ("this library's default, nothing tuned", "#d62728", "-"),

@@ -29,7 +29,7 @@ from functools import cached_property
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.driver import DOCS, EPSILONS, benchmark
+from benchmarks.driver import EPSILONS, benchmark
 from benchmarks.sets import split
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce.central.data.row_unit import RowUnit
@@ -41,7 +41,6 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.randomness import Purpose, Streams
 
-PAGE = DOCS / "measured" / "dp_scd.md"
 SETS = ("phishing", "mushrooms", "a9a")
 DELTA, LENGTH, TEAM = 1e-5, 10.0, Team(1, None)
 TOLERANCE, STEPS = 1e-6, 200  # tau, the norm of the gradient at which the optimiser stops

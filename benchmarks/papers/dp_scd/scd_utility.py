@@ -10,13 +10,12 @@ import math
 
 import numpy as np
 
-from benchmarks.driver import DOCS, benchmark
+from benchmarks.driver import benchmark
 from sottovoce.losses import Squared
 from sottovoce.papers.dp_scd.bounds import PrintedUtility, epsilon_of_fixed_visits, epsilon_of_printed_sampling
 from sottovoce.papers.dp_scd.published import moments_noise
 from support.printed_scd import DELTA, printed_plan, printed_run, ridge
 
-PAGE = DOCS / "measured" / "dp_scd.md"
 ROWS, PENALTY, CLIP = 200, 5.0, 2.0
 # name, N, lambda, bound on l'' (1 / mu), epochs: Appendix E
 EXPERIMENTS = (

@@ -25,7 +25,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
 import sottovoce as sv
-from benchmarks.driver import DOCS, EPSILONS, RESULTS, benchmark, keep, keep_picture, option, write_tables
+from benchmarks.driver import DOCS, EPSILONS, FIGURES, RESULTS, benchmark, keep, keep_picture, option, write_tables
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, split
 from benchmarks.papers.dp_scd.many_runs import Iterates, dp_scd, dp_sgd
 from sottovoce.central.sampling import sampled_noise
@@ -359,8 +359,8 @@ def write_docs(log: Log) -> None:
         ("C, years", *(f"L = {size}" for size in clips)),
         [(f"{clip:g}", *(f"{column[k]:.1f}" for column in clips.values())) for k, clip in enumerate(CLIPS)],
     )
-    draw_clips(clips, DOCS / "figures" / "dp_scd_clips.png")
-    keep("dp_scd_clips", {"clips": CLIPS, "test mean squared error by L": clips}, DOCS / "figures")
+    draw_clips(clips, FIGURES / "dp_scd_clips.png")
+    keep("dp_scd_clips", {"clips": CLIPS, "test mean squared error by L": clips}, FIGURES)
     found = {}
     for problem in (PROBLEMS["phishing"],):
         found[problem.title] = result = price(log, problem, 1.0, SIZES, TRIALS, 10)
@@ -374,8 +374,8 @@ def write_docs(log: Log) -> None:
             *[""] * (len(TRIALS) - 1),
         ))  # fmt: skip
         tables["price of tuning"] = (f"{problem.title}, configurations", *map(str, TRIALS)), rows
-    draw_prices(found, DOCS / "figures" / "dp_scd_tuning.png")
-    keep("dp_scd_tuning", found, DOCS / "figures")
+    draw_prices(found, FIGURES / "dp_scd_tuning.png")
+    keep("dp_scd_tuning", found, FIGURES)
     write_tables(PAGE, tables)
 
 

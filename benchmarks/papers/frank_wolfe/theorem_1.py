@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 
-from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture, option
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers.frank_wolfe.algorithm import algorithm_1
 
@@ -225,7 +225,7 @@ def picture(found: dict[str, Any]) -> None:
     axes[1, 2].axis("off")
     axes[1, 2].legend(handles, labels, loc="center", fontsize=10, title=f"mean of {found['runs']} runs")
     figure.tight_layout()
-    keep_picture(figure, DOCS / "figures" / "block_frank_wolfe.png")
+    keep_picture(figure, FIGURES / "block_frank_wolfe.png")
 
 
 @benchmark(

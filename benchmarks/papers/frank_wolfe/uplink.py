@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
@@ -189,7 +189,7 @@ def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
         xlabel="people n", ylabel="epsilon at delta = 1e-5", title="What the published noise gives", ylim=(0.5, None)
     )
     right.legend(fontsize=8)
-    keep_picture(figure, DOCS / "figures" / "vertical_uplink.png")
+    keep_picture(figure, FIGURES / "vertical_uplink.png")
 
 
 NOISE = {  # a figure, and how its column is called

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture, option
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from benchmarks.papers.ldp.bernstein import DELTA, TEST
 from sottovoce._compiling import njit
 from sottovoce.papers.ldp import risk_bound
@@ -257,7 +257,7 @@ def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
         right.loglog(n, [float(np.mean(e["measured"])) for e in some], "o-", color=colour, label=f"{name}, measured")
     right.set(xlabel="people n", ylabel="excess risk", title="Bound beside measured, d = 5, p = 1, epsilon = 32")
     right.legend(fontsize=8)
-    keep_picture(figure, DOCS / "figures" / "linear_in_d.png")
+    keep_picture(figure, FIGURES / "linear_in_d.png")
 
 
 @benchmark(
