@@ -175,6 +175,8 @@ def _parsed(doc: str | None, module: str, page: str, words: Sequence[str], optio
         kind = each.type or (type(each.default) if each.default is not None else str)
         parser.add_argument(flag, type=kind, choices=each.choices, help=each.help or words)
     given = vars(parser.parse_args())
+    if given["quick"] and given.get("docs"):
+        parser.error("--docs writes figures that mean something: leave --quick out")
     for name, each in full.items():
         if given[name] is None:
             given[name] = each.quick if given["quick"] and each.quick is not None else each.default
