@@ -38,6 +38,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 NO_DATA = 77  # the exit code that test harnesses read as "skipped"
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 HIDDEN = argparse.SUPPRESS
+os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are files
 
 
 class option(NamedTuple):  # noqa: N801 - reads as a word of the declaration

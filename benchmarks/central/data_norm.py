@@ -7,9 +7,10 @@ Default models at delta = 1e-5, trained on at most 5,000 rows of each table: tes
 ``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data_norm.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +20,7 @@ from sklearn.model_selection import train_test_split
 import sottovoce as sv
 from benchmarks import sets
 from benchmarks.common import data_folder, parts_at_hand
-from benchmarks.driver import FIGURES, benchmark, keep_picture, option, show
+from benchmarks.driver import FIGURES, benchmark, keep_picture, option
 from benchmarks.sets import Whole
 from sottovoce.central import released_norm
 
@@ -128,42 +129,30 @@ def mean(cells: list[tuple[float, float]]) -> float:
     return float(np.mean([score for score, _ in cells]))
 
 
-def rule(names: list[str], seeds: int, epsilon: float) -> dict[str, Any]:
-    """Compare shares of the rows that keep the bound."""
-    results: dict[str, Any] = {name: {} for name in names}
-    taken = released_norm._KEPT
+def rule(names: list[str], seeds: int, epsilon: float) -> Iterator[tuple[Any, ...]]:
+    """Yield scores by shares of the rows that keep the bound."""
+    found = {}
     for share in SHARES:
-        released_norm._KEPT = share  # type: ignore[misc]
-        for name in names:
-            results[name][str(share)] = [fitted(name, seed, epsilon, "auto") for seed in range(seeds)]
-        print(share, {name: round(mean(results[name][str(share)]), 3) for name in names}, flush=True)
-    released_norm._KEPT = taken  # type: ignore[misc]
-    rows = [(name, *(f"{mean(cells):.3f}" for cells in results[name].values())) for name in names]
-    means = np.mean([[mean(cells) for cells in results[name].values()] for name in names], axis=0)
-    rows.append(("mean", *(f"{value:.4f}" for value in means)))
-    show(f"score by the share that is kept, epsilon {epsilon:g}, {seeds} splits", ("table", *map(str, SHARES)), rows)
-    return results
+        with mock.patch.object(released_norm, "_KEPT", share):
+            for name in names:
+                found[name, share] = mean([fitted(name, seed, epsilon, "auto") for seed in range(seeds)])
+    for name in names:
+        yield name, *(found[name, share] for share in SHARES)
+    yield "mean", *(np.mean([found[name, share] for name in names]) for share in SHARES)
 
 
-def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    head = ("table", *(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto", "bound that auto took")
-    lines = []
+NORMS = (*MULTIPLES, "largest", "auto")
+
+
+def rows_of(results: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for name, cells in results.items():
         took = [bound for _, bound in cells["auto"]]
-        scores = (f"{mean(cells[str(norm)]):.3f}" for norm in (*MULTIPLES, "largest", "auto"))
-        lines.append((name, *scores, f"{min(took):.2g} to {max(took):.2g}"))
-    means = [
-        np.mean([mean(cells[str(norm)]) for cells in results.values()]) for norm in (*MULTIPLES, "largest", "auto")
-    ]
-    lines.append(("mean", *(f"{value:.3f}" for value in means), ""))
-    return head, lines
+        yield name, *(mean(cells[str(norm)]) for norm in NORMS), f"{min(took):.2g} to {max(took):.2g}"
+    yield "mean", *(np.mean([mean(cells[str(norm)]) for cells in results.values()]) for norm in NORMS), None
 
 
 def draw(results: dict[str, Any], epsilon: float) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, 3, figsize=(11, 6), layout="constrained", sharex=True)
     for name, axis in zip(PICTURED, axes.ravel(), strict=True):
@@ -192,11 +181,14 @@ def main(run) -> None:
     names = list(parts_at_hand(() if run.confirm else tuple(MADE_UP), () if run.quick else real))
     names = run.only.split(";") if run.only else names
     if run.rule:
-        run.keep(f"data-norm-rule-{run.epsilon:g}", rule(names, run.seeds, run.epsilon))
+        title = f"score by the share that is kept, epsilon {run.epsilon:g}, {run.seeds} splits"
+        head = ("table", *(f"{share:g}|.4f" for share in SHARES))
+        run.table(title, head, rule(names, run.seeds, run.epsilon))
         return
-    results = measured(names, run.seeds, run.epsilon, (*MULTIPLES, "largest", "auto"))
+    results = measured(names, run.seeds, run.epsilon, NORMS)
     mark = f"{'confirmed' if run.confirm else 'chosen'} {run.epsilon:g}"
-    run.table(f"score by data_norm over the median norm, epsilon {run.epsilon:g}", *rows_of(results), mark=mark)
-    run.keep(f"data-norm-{'confirmed-' * run.confirm}{run.epsilon:g}", results)
+    columns = (*(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto")
+    head = ("table", *(f"{column}|.3f" for column in columns), "bound that auto took")
+    run.table(f"score by data_norm over the median norm, epsilon {run.epsilon:g}", head, rows_of(results), mark=mark)
     if run.docs and not run.confirm and run.epsilon == 1.0:
         draw(results, run.epsilon)

@@ -99,10 +99,7 @@ def summed(found, names, regression):
 
 def draw(lines):
     """Draw measured against expected accuracy; lines are those of the table of each set, without regressions."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
     axis.plot([0.2, 1.0], [0.2, 1.0], color="#999999", linewidth=0.8)

@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 
 import sottovoce as sv
 from benchmarks.common import data_folder
-from benchmarks.driver import DOCS, benchmark, option, show, write_tables
+from benchmarks.driver import benchmark, option
 from benchmarks.sets import is_regression, split
 from sottovoce.central.solvers import accelerated
 from sottovoce.privacy.accounting import gaussian_epsilon
@@ -100,11 +100,10 @@ def smaller(epsilon):
     return gaussian_epsilon(gaussian_mu(epsilon, DELTA) / OWN, DELTA)
 
 
-def compare(names, kinds, epsilons, seeds):
-    """Compare k = 1, 3, 10 with group privacy and with basic composition."""
-    rows, results = [], {}
+def compare(names, epsilons, seeds):
+    """Yield rows of k = 1, 3, 10 beside group privacy and basic composition."""
     for name in names:
-        for kind in kinds[: 2 if is_regression(name) else 3]:
+        for kind in KINDS[: 2 if is_regression(name) else 3]:
             for epsilon in epsilons:
                 ways = [
                     *({"epsilon": epsilon, "used": used} for used in USED),
@@ -113,24 +112,16 @@ def compare(names, kinds, epsilons, seeds):
                 ]
                 # a fit for rows knows nothing of people
                 kinds_of = [kind if "used" in way or kind == "one label" else "random" for way in ways]
-                found = np.array([
-                    [fitted(name, of, seed, **way) for seed in range(seeds)]
-                    for of, way in zip(kinds_of, ways, strict=True)
-                ])  # fmt: skip
-                results[f"{name} {kind} {epsilon:g}"] = found.tolist()
-                cells = (
+                pairs = zip(kinds_of, ways, strict=True)
+                found = np.array([[fitted(name, of, seed, **way) for seed in range(seeds)] for of, way in pairs])
+                yield name, kind, epsilon, *(
                     f"{first:.3f}" if is_regression(name) else f"{first:.4f} / {second:.3f}"
                     for first, second in found.mean(axis=1)
-                )
-                rows.append((name, kind, f"{epsilon:g}", *cells))
-                print(*rows[-1], sep=" | ", flush=True)
-    show(f"accuracy / log loss, or R^2; means of {seeds} splits", HEAD, rows)
-    return results, rows
+                )  # fmt: skip
 
 
 def rule(names, seeds):
-    """Compare powers of k for the clip of a person's rows together."""
-    rows, results = [], {}
+    """Yield rows by powers of k for the clip of a person's rows together."""
     for name in names:
         for kind in KINDS:
             found = []
@@ -138,22 +129,18 @@ def rule(names, seeds):
                 fitted.cache_clear()
                 with mock.patch.object(accelerated, "_TOGETHER", power):
                     found.append(np.mean([fitted(name, kind, seed, epsilon=1.0, used=OWN) for seed in range(seeds)], 0))
-            results[f"{name} {kind}"] = [list(one) for one in found]
-            rows.append((name, kind, *(f"{first:.4f} / {second:.3f}" for first, second in found)))
-    show("accuracy / log loss, by the power", ("data", "people", *(f"power {power:g}" for power in POWERS)), rows)
-    return results
+            yield name, kind, *(f"{first:.4f} / {second:.3f}" for first, second in found)
 
 
 @benchmark(
-    page="measured/persons.md", rule=option(False, help="compare clips of a person's rows together, no more"), seeds=2
-)
+    page="measured/persons.md", rule=option(False, help="compare clips of a person's rows together, no more"),
+    seeds=(2, 1),
+)  # fmt: skip
 def main(run) -> None:
     data_folder()
     if run.rule:
-        run.keep("persons_rule", rule(CHOSEN, run.seeds))
+        head = ("data", "people", *(f"power {power:g}" for power in POWERS))
+        run.table("accuracy / log loss, by the power", head, rule(CHOSEN, run.seeds))
         return
-    chosen = (("german",), KINDS, (1.0,), 1) if run.quick else (NAMES, KINDS, EPSILONS, run.seeds)
-    results, rows = compare(*chosen)
-    run.keep("persons", results)
-    if run.docs and not run.quick:
-        write_tables(DOCS / run.page, {"persons": (HEAD, rows)})
+    rows = compare(("german",) if run.quick else NAMES, EPSILONS, run.seeds)
+    run.table(f"accuracy / log loss, or R^2; means of {run.seeds} splits", HEAD, rows, mark="persons")

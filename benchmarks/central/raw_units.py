@@ -75,10 +75,7 @@ def measure(name: str, epsilon: float, seeds: int) -> dict[str, Any]:
 
 def draw(page: Path) -> Any:
     """Draw both halves as the page has them: the pipeline, the best bound by hand, and a bound of one median norm."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     lines = [line.strip("| ").split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if " x " in line]
     lines = [line for line in lines if line[0] in {**CHOSEN, **CONFIRMED}]

@@ -265,10 +265,7 @@ def tables(cells: list[dict[str, Any]], epsilons: list[float]) -> dict[str, Any]
 
 def draw(cells: list[tuple[str, float, str]]) -> None:
     """Draw how many cells were won, tied and lost: by metric, and by epsilon."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     metrics = [metric for metric in ("accuracy", "log loss", "AUC", "MSE") if any(metric == cell[0] for cell in cells)]
     budgets = sorted({epsilon for _, epsilon, _ in cells})

@@ -93,10 +93,7 @@ def add(found: list[dict[str, Any]], seeds: int) -> None:
 
 def docs() -> None:
     """Write the table and the picture of the appendix."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     rows = json.loads(FILE.read_text(encoding="utf-8"))
     lines = []

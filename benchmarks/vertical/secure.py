@@ -175,10 +175,7 @@ def table(name: str, results: dict[str, Any], epsilons: tuple[float, ...]) -> An
 
 
 def plot(results: dict[str, Any]) -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, 3, figsize=(12.5, 7.2), layout="constrained", sharex=True)
     for axis, name in zip(axes.flat, SHOWN, strict=True):

@@ -418,7 +418,6 @@ def main(arguments) -> None:
     problems = [PROBLEMS[name] for name in names]
     FOLDER.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # the published methods warn that their claims do not hold; the labels say it
-    mpl.use("Agg")
     for number in arguments.only.split(","):
         results = {"1": figure_1, "2": figure_2, "3": figure_3}[number](problems, arguments)
         if number == "1":

@@ -394,7 +394,6 @@ def main(arguments) -> None:
     epsilons = tuple(float(value) for value in arguments.epsilons.split(","))
     problems = [PROBLEMS[name] for name in arguments.data.split(",")]
     warnings.simplefilter("ignore")
-    mpl.use("Agg")
     log = Log(RESULTS / f"tuning{'-quick' if arguments.quick else ''}.jsonl")
     if arguments.docs:
         write_docs(log)

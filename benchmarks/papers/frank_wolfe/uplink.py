@@ -162,10 +162,7 @@ def noise(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6), width_ratios=(1.35, 1), layout="constrained")
     for kind, title in TITLES.items():

@@ -230,9 +230,6 @@ def order_table(hinge: Population, seeds: int, quick: bool) -> tuple[Table, Foun
 
 
 def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.0), layout="constrained")
