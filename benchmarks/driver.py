@@ -88,7 +88,7 @@ class Run:
             if is_live:
                 print(*texts[-1], sep="  ", flush=True)
         show(title, names, texts, width)
-        self._shown[mark or title] = [dict(zip(names, row, strict=True)) for row in raw]
+        self._shown[mark or title] = {"columns": names, "rows": raw}
         if self.docs and mark:
             write_tables(DOCS / (page or self.page), {mark: (names, texts)})
         return raw

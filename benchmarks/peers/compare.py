@@ -23,7 +23,6 @@ A cell is a set, an epsilon and a metric. It is won or lost against the best pee
 splits is more than its standard error (paired: both have the same splits), and tied otherwise.
 """
 
-import argparse
 import itertools
 import json
 import time
@@ -37,7 +36,7 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.driver import EPSILONS, FIGURES, benchmark, keep_picture, option
+from benchmarks.driver import EPSILONS, FIGURES, Run, benchmark, keep_picture, option
 from benchmarks.peers import timing
 from benchmarks.peers.job import METRICS, classification_scores, regression_scores
 from benchmarks.peers.libraries import FOLDER, PEERS, at_hand, work
@@ -106,7 +105,7 @@ def tuning_split(name: str) -> str:
     return str(path)
 
 
-def cell_path(name: str, data: str, epsilon: float, options: argparse.Namespace) -> Path:
+def cell_path(name: str, data: str, epsilon: float, options: Run) -> Path:
     """Return where a result is kept: for our own fits or those of a peer."""
     quick = "-quick" if options.quick else ""
     if name == "ours" and options.solver != "auto":
@@ -118,7 +117,7 @@ def cached(path: Path) -> dict[str, Any] | None:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def ours(data: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
+def ours(data: str, epsilon: float, options: Run) -> dict[str, Any]:
     """Fit the defaults: all scores come from the same models."""
     task = task_of(data)
     kind = sv.DPRidge if task == "regression" else sv.DPLogisticRegression
@@ -155,7 +154,7 @@ def ours(data: str, epsilon: float, options: argparse.Namespace) -> dict[str, An
     }
 
 
-def peer_cell(peer: str, data: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any] | None:
+def peer_cell(peer: str, data: str, epsilon: float, options: Run) -> dict[str, Any] | None:
     """Tune (or take the settings of the fast implementation) and fit; scores are in the unit of [-1, 1] labels."""
     task = task_of(data)
     job: dict[str, Any] = {
@@ -189,7 +188,7 @@ def better(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def starts(peer: str, data: str, epsilon: float, options: argparse.Namespace) -> list[dict[str, Any]]:
+def starts(peer: str, data: str, epsilon: float, options: Run) -> list[dict[str, Any]]:
     """Return the best settings of this set at other epsilons, then of other sets at this epsilon."""
     others = [name for name in sets.SETS if name != data and task_of(name) == task_of(data)] if peer == "dpsgd" else []
     places = [(data, other) for other in EPSILONS] + [(name, epsilon) for name in others]
@@ -208,7 +207,7 @@ def verdict(mine: list[float], other: list[float]) -> str:
     return "tied" if abs(float(np.mean(gaps))) <= error else "won" if np.mean(gaps) > 0.0 else "lost"
 
 
-def compared(names: list[str], epsilons: list[float], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def compared(names: list[str], epsilons: list[float], options: Run) -> Iterator[dict[str, Any]]:
     """Yield every cell of which something is known."""
     for data, epsilon in itertools.product(names, epsilons):
         entries = {name: cached(cell_path(name, data, epsilon, options)) for name in (*options.peers, "ours")}
@@ -286,7 +285,7 @@ def draw(cells: list[tuple[str, float, str]]) -> None:
     keep_picture(figure, FIGURES / "comparison.png")
 
 
-def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespace) -> None:
+def run_cells(names: list[str], epsilons: list[float], options: Run) -> None:
     people = (*(() if options.ours_only else options.peers), *(() if options.no_ours else ("ours",)))
     # epsilons from the middle, so that each search has a near one to begin at
     nearest = sorted(epsilons, key=lambda epsilon: abs(np.log(epsilon)))

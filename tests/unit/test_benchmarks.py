@@ -133,9 +133,9 @@ def test_the_driver_takes_options_and_shows_keeps_and_writes_tables(tmp_path, mo
     assert "cores" in told
     assert "a  1,000  0.250" in told
     (content,) = kept.values()
-    assert content["tables"]["one"] == [
-        {"set": "a", "seeds": 1_000, "|x| < 1": 0.25}, {"set": "b", "seeds": 5, "|x| < 1": None}
-    ]  # fmt: skip
+    assert content["tables"]["one"] == {
+        "columns": ("set", "seeds", "|x| < 1"), "rows": [("a", 1_000, 0.25), ("b", 5, None)]
+    }  # fmt: skip
     text = "| set | seeds | |x| < 1 |\n| --- | --- | --- |\n| a | 1,000 | 0.250 |\n| b | 5 |  |\n"
     assert page.read_text(encoding="utf-8") == (f"before\n<!-- table one -->\n{text}<!-- end of table one -->\nafter\n")
     monkeypatch.setattr(sys, "argv", ["script", "--docs", "--quick"])

@@ -30,7 +30,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, show
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep
 from benchmarks.vertical.divided import Divided, divided
 from benchmarks.vertical.private import wide
 from sottovoce.privacy.calibration import gaussian_mu
@@ -318,7 +318,7 @@ def main(given) -> None:
         keep(NAME, results, FIGURES if given.docs else RESULTS)
     head = ("set, parties", "method", *(f"epsilon {epsilon:g}" for epsilon in epsilons), "MB")
     rows = [row for key, found in results.items() if key != "large" for row in rows_of(found, epsilons)]
-    show("Test accuracy in %, mean squared error of BlogFeedback", head, rows, width=150)
+    given.table("Test accuracy in %, mean squared error of BlogFeedback", head, rows)
     if not given.docs:
         return
     if "large" not in results:
@@ -326,4 +326,4 @@ def main(given) -> None:
         keep(NAME, results, FIGURES)
     beyond = [(method, *(f"{100.0 * value:.1f}" for value in medians)) for method, medians in results["large"].items()]
     head_beyond = ("phishing, 3 parties", *(f"epsilon {epsilon:g}" for epsilon in LARGE))
-    show("The same at large epsilon", head_beyond, beyond)
+    given.table("The same at large epsilon", head_beyond, beyond)
