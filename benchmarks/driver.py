@@ -66,7 +66,8 @@ class Run:
     def __init__(self, module: str, page: str, given: dict[str, Any]) -> None:
         self.module, self.page = module, page
         self.quick, self.docs = given["quick"], given.get("docs", False)
-        self.__dict__.update(given)
+        # an option that is called as a method is has an underscore behind its name
+        self.__dict__.update({name + "_" * hasattr(Run, name): value for name, value in given.items()})
         self._shown: dict[str, Any] = {}
 
     def table(

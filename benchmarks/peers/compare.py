@@ -291,7 +291,7 @@ def run_cells(names: list[str], epsilons: list[float], options: Run) -> None:
     nearest = sorted(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
     for data, epsilon, name in itertools.product(in_order(names), nearest, people):
         path = cell_path(name, data, epsilon, options)
-        again = options.again if name == "ours" else options.polish and not is_settled(cached(path))
+        again = options.again_ if name == "ours" else options.polish and not is_settled(cached(path))
         if (path.exists() and not again) or (name != "ours" and task_of(data) not in PEERS[name].tasks):
             continue
         start = time.perf_counter()
@@ -331,7 +331,7 @@ def main(options) -> None:
     if options.quick and not options.only:
         names = [name for name in ("german",) if name in half]
     epsilons = [float(text) for text in options.epsilons.split(",")][: 1 if options.quick else None]
-    if not options.table:
+    if not options.table_:
         run_cells(names, epsilons, options)
     cells = list(compared(names, epsilons, options))
     options.tables(tables(cells, epsilons), width=200)

@@ -460,7 +460,7 @@ def main(run) -> None:
             if run.list:
                 print(part, cell.key, "kept" if kept.get(cell.key, {}).get("ended") else "")
                 continue
-            if run.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not run.again):
+            if run.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not run.again_):
                 continue
             found = measure(cell)
             print(part, cell.key, json.dumps(found), flush=True)

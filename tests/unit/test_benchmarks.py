@@ -117,8 +117,11 @@ def test_the_driver_takes_options_and_shows_keeps_and_writes_tables(tmp_path, mo
     monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", "2")  # the driver sets it too
     kept, seen = {}, []
 
-    @driver.benchmark(page="page.md", words=("risk",), seeds=(5, 1), delta=1e-3, fast=False, only=driver.option())
+    @driver.benchmark(
+        page="page.md", words=("risk",), seeds=(5, 1), delta=1e-3, fast=False, table=False, only=driver.option()
+    )
     def script(run):
+        assert run.table_ is False
         seen.append((run.quick, run.seeds, run.delta, run.fast, run.only, run.words))
         rows = ((name, seed, value) for name, seed, value in (("a", 1_000, 0.25), ("b", run.seeds, None)))
         run.table("title", ("set", "seeds|,", "|x| < 1|.3f"), rows, mark="one")
