@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.claims import short_seconds
-from benchmarks.common import NO_DATA, ROOT, make_parser
+from benchmarks.driver import NO_DATA, ROOT, make_parser
 
 FOLDER = Path(__file__).parent
 

@@ -10,23 +10,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.common import DOCS, ROOT, make_parser
+from benchmarks.driver import DOCS, ROOT, make_parser
 
 FILE = Path(__file__).with_suffix(".toml")
 PAGE = DOCS / "claims.md"
 
 ROOMS = {
-    "audit": "Is it true?",
-    "central": "One table",
-    "cluster": "One table on many machines",
-    "ledger": "Budgets",
-    "local": "One report a person",
-    "packaging": "Installation",
-    "papers": "The four papers",
-    "peers": "Against other libraries",
-    "tables": "Files",
-    "vertical": "Columns at several organisations",
-}
+    "audit": "Is it true?", "central": "One table", "cluster": "One table on many machines", "ledger": "Budgets",
+    "local": "One report a person", "packaging": "Installation", "papers": "The four papers",
+    "peers": "Against other libraries", "tables": "Files", "vertical": "Columns at several organisations",
+}  # fmt: skip
 
 
 class Claim(NamedTuple):
@@ -56,7 +49,6 @@ def short_seconds() -> dict[str, float]:
 
 
 def page() -> str:
-    """Return the text of the page."""
     machine, all_claims = claims()
     lines = [
         "# What is claimed, and what was measured",
@@ -83,7 +75,6 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write the page."""
     make_parser(__doc__).parse_args()
     PAGE.write_text(page(), encoding="utf-8")
     print(PAGE.relative_to(ROOT))

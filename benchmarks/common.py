@@ -1,46 +1,17 @@
-"""What the benchmark scripts share: options, real data, a table on the terminal, JSON in benchmarks/results/."""
+"""Real tables as scripts of one table take them, each with its public facts, and what is left out without them."""
 
-import argparse
-import io
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_svmlight_file
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
+from benchmarks.driver import NO_DATA, ROOT
 from sottovoce.tables import Encoder, Schema, read_table
 from support import data as data_files
-
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-RESULTS = ROOT / "benchmarks" / "results"
-NO_DATA = 77  # the exit code that test harnesses read as "skipped"
-EPSILONS = (0.1, 0.5, 1.0, 2.0)
-
-
-def make_parser(doc: str | None, *, docs: bool = False) -> argparse.ArgumentParser:
-    """Return a parser of what every script takes: ``--quick``, and ``--docs`` where it writes into a page."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small and few: shows that the script runs, no more")
-    if docs:
-        parser.add_argument("--docs", action="store_true", help="write tables and pictures into the documentation")
-    return parser
-
-
-def run_again(module: str, *arguments: object) -> str:
-    """Run a script in a process of its own, where memory and threads are its own too, and return what it prints."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed\n{done.stderr}")
-    return done.stdout
 
 
 def data_folder() -> Path:
@@ -121,40 +92,3 @@ def blogfeedback(seed: int, *, scale_columns: bool = False) -> tuple[Any, ...]:
             largest[largest == 0.0] = 1.0
         parts += [normalize(X / largest), np.clip(y, 0.0, 8.0)]
     return (*parts, {"data_norm": 1.0, "label_bounds": (0.0, 8.0)})
-
-
-def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]], width: int = 130) -> None:
-    """Print a table."""
-    table = Table(*head, title=title)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=width).print(table)
-
-
-def keep(name: str, content: Any, folder: Path = RESULTS) -> None:
-    """Write the figures as JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def keep_picture(figure: Any, path: Path) -> None:
-    """Write a matplotlib figure as PNG with 128 colours, a third of the size."""
-    from PIL import Image
-
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=110)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.open(picture).convert("RGB").quantize(128).save(path, optimize=True)
-
-
-def write_tables(page: Path, tables: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]) -> None:
-    """Put each table between the marks of its name in a page of the documentation."""
-    text = page.read_text(encoding="utf-8")
-    for name, (head, rows) in tables.items():
-        start, end = f"<!-- table {name} -->\n", f"<!-- end of table {name} -->"
-        if start not in text or end not in text:
-            sys.exit(f"{page.name} has no marks for the table {name!r}")
-        before, _, rest = text.partition(start)
-        lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, ("---",) * len(head), *rows)]
-        text = before + start + "".join(lines) + end + rest.partition(end)[2]
-    page.write_text(text, encoding="utf-8")

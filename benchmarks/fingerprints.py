@@ -80,7 +80,6 @@ Fits = Iterator[tuple[str, Callable[[], Found]]]
 
 
 def fingerprint(found: Found) -> dict[str, Any]:
-    """Return the entry of one fit."""
     return {
         "model": None if found.model is None else sha256(b"".join(pieces(found.model))).hexdigest(),
         "receipt": None if found.receipt is None else sha256(canonical(found.receipt).encode()).hexdigest(),
@@ -655,13 +654,11 @@ def domains() -> dict[str, Any]:
 def samplings(n: int) -> dict[str, Any]:
     """Return samplings of n blocks."""
     return {
-        "serial": bfw.UniformSerialSampling(n),
-        "nice": bfw.NiceSampling(n, 2),
-        "all": bfw.ElementarySampling(n),
+        "serial": bfw.UniformSerialSampling(n), "nice": bfw.NiceSampling(n, 2), "all": bfw.ElementarySampling(n),
         "independent": bfw.IndependentSampling(np.linspace(0.3, 0.9, n)),
         "explicit": bfw.ExplicitSampling(n, [[0], range(1, n), range(n)], [0.5, 0.25, 0.25]),
         "distributed": bfw.DistributedSampling(n, 2, 1),
-    }
+    }  # fmt: skip
 
 
 def block_fits() -> Fits:
@@ -676,11 +673,9 @@ def block_fits() -> Fits:
     objective, domain = objectives()["least squares"], domains()["l1 balls"]
     drawn = samplings(3)["nice"]
     ways: dict[str, dict[str, Any]] = {
-        "line search": {"step": "line-search"},
-        "balanced": {"step": "balanced"},
-        "start": {"x0": np.full(6, 0.1)},
+        "line search": {"step": "line-search"}, "balanced": {"step": "balanced"}, "start": {"x0": np.full(6, 0.1)},
         "callback": {"callback": lambda t, position: t == 7},
-    }
+    }  # fmt: skip
     for name, given in ways.items():
         yield f"blocks: {name}", partial(blocks, objective, domain, drawn, **given)
     facts = {"start": 1.3, "curvature": 0.7, "p_min": 0.25, "inexactness": 0.1}
@@ -783,23 +778,12 @@ def audited(estimator: Any) -> Found:
 # --- all of them --------------------------------------------------------------------------------------------------
 
 SECTIONS: dict[str, Callable[[], Fits]] = {
-    "central solvers": solver_fits,
-    "central, special": special_fits,
-    "central, l1 ball": ball_fits,
-    "searches": search_fits,
-    "plans": plans,
-    "ledger": ledger_fits,
-    "receipt pages": receipt_pages,
-    "vertical": vertical_fits,
-    "vertical, no noise": exact_vertical_fits,
-    "vertical, l1 ball": vertical_ball_fits,
-    "alignment": alignment_fits,
-    "local": local_fits,
-    "bernstein": bernstein_fits,
-    "local plans": local_plans,
-    "block frank-wolfe": block_fits,
-    "audits": audits,
-}
+    "central solvers": solver_fits, "central, special": special_fits, "central, l1 ball": ball_fits,
+    "searches": search_fits, "plans": plans, "ledger": ledger_fits, "receipt pages": receipt_pages,
+    "vertical": vertical_fits, "vertical, no noise": exact_vertical_fits, "vertical, l1 ball": vertical_ball_fits,
+    "alignment": alignment_fits, "local": local_fits, "bernstein": bernstein_fits, "local plans": local_plans,
+    "block frank-wolfe": block_fits, "audits": audits,
+}  # fmt: skip
 
 
 def take(only: str) -> tuple[dict[str, Any], list[str]]:

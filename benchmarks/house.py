@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import DOCS, ROOT, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, FIGURES, ROOT, keep, keep_picture, make_parser, show, write_tables
 
 PACKAGE = "sottovoce"
 GROUND, DOOR = "ground", "front door"
@@ -221,7 +221,6 @@ def picture(root: Path) -> Any:
 
 
 def counted(files: dict[str, Path], room: Callable[[str], str | None]) -> dict[str, Lines]:
-    """Return the lines of each room."""
     found: dict[str, Lines] = {}
     for name, path in files.items():
         where = room(name)
@@ -256,7 +255,7 @@ def main() -> None:
         wrong = [f"{a} imports {b} ({n})" for (a, b), n in against.items()] or ["nothing"]
         print(f"{kind}, against the order: {', '.join(wrong)}")
     keep("house", {name: {row[0]: row[1:] for row in rows} for name, (_, rows) in tables.items()})
-    for path in (given.into, DOCS / "figures" / "house.png" if given.docs else None):
+    for path in (given.into, FIGURES / "house.png" if given.docs else None):
         if path:
             keep_picture(picture(given.root), path)
     if given.docs:

@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits, load_svmlight_file
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
-from benchmarks.common import ROOT, data_folder
+from benchmarks.common import data_folder
+from benchmarks.driver import ROOT
 from sottovoce.tables import Encoder, Schema, read_table
 
 __all__ = ["CHOSEN_ON", "CONFIRMED_ON", "SETS", "Split", "is_regression", "split"]
@@ -48,7 +49,6 @@ class Whole(NamedTuple):
 
 
 def split(name: str, seed: int) -> Split:
-    """Return one split of a set."""
     X, y, public = whole(name)
     strata = None if is_regression(name) else y
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=strata)
@@ -56,13 +56,11 @@ def split(name: str, seed: int) -> Split:
 
 
 def is_regression(name: str) -> bool:
-    """Tell whether labels are numbers."""
     return "label_bounds" in whole(name).public
 
 
 @cache
 def whole(name: str) -> Whole:
-    """Return a whole set."""
     return SETS[name]()
 
 
@@ -88,9 +86,59 @@ def _madelon() -> Whole:
     return Whole(X.toarray() / 499.5 - 1.0, y, {"data_norm": 500.0**0.5, "classes": [-1.0, 1.0]})
 
 
+def _numbers(file: str, target: int, bounds: tuple[float, float], *, skip: int = 0, unit: float = 1.0) -> Whole:
+    D = np.loadtxt(data_folder() / f"{file}.bz2", delimiter=",", skiprows=skip)
+    return Whole(np.delete(D, target, axis=1), D[:, target] / unit, {"label_bounds": bounds})
+
+
+def _blogs() -> Whole:
+    D = np.loadtxt(data_folder() / "blogfeedback_train.csv.bz2", delimiter=",")
+    return Whole(D[:, :-1], np.clip(np.log1p(D[:, -1]), 0.0, 8.0), {"label_bounds": (0.0, 8.0)})
+
+
+def _colours() -> Whole:
+    D = np.loadtxt(data_folder() / "skin_nonskin.txt.bz2")
+    return Whole(D[:, :3], D[:, 3], {"classes": [1.0, 2.0]})
+
+
+def _payments() -> Whole:
+    table = pd.read_csv(data_folder() / "credit_default.csv.bz2")
+    return Whole(table[[f"X{k}" for k in range(1, 24)]].to_numpy(float), table["Y"].to_numpy(), {"classes": [0, 1]})
+
+
+def _calls() -> Whole:
+    table = pd.read_csv(data_folder() / "bank-full.csv.bz2", sep=";")
+    numeric = ["age", "balance", "day", "duration", "campaign", "pdays", "previous"]
+    return Whole(table[numeric].to_numpy(float), table["y"].to_numpy(str), {"classes": ["no", "yes"]})
+
+
+def _people() -> Whole:
+    path = next(p for p in (data_folder() / "adult.data", data_folder() / "adult.data.bz2") if p.exists())
+    table = pd.read_csv(path, header=None, skipinitialspace=True)
+    X = table[[0, 2, 4, 10, 11, 12]].to_numpy(float)
+    return Whole(X, table[14].to_numpy(str), {"classes": ["<=50K", ">50K"]})
+
+
+RAW: dict[str, Callable[[], Whole]] = {  # numbers as they are measured
+    "cal_housing": lambda: _numbers("cal_housing.data", 8, (0.0, 5.1), unit=1e5),
+    "blogfeedback": _blogs,
+    "skin": _colours,
+    "credit": _payments,
+    "bank": _calls,
+    "adult (numbers)": _people,
+    "casp": lambda: _numbers("casp.csv", 0, (0.0, 21.0), skip=1),
+    "msd_sample": lambda: _numbers("msd_sample.csv", 0, (1920.0, 2012.0)),
+}
+
+
+def logarithms(X: Any) -> Any:
+    """Return log(1 + |x|) with the sign of x."""
+    return np.sign(X) * np.log1p(np.abs(X))
+
+
 def _skin() -> Whole:
-    table = np.loadtxt(data_folder() / "skin_nonskin.txt.bz2")
-    return Whole(table[:, :3] / 127.5 - 1.0, table[:, 3], {"data_norm": 3.0**0.5, "classes": [1.0, 2.0]})
+    X, y, public = RAW["skin"]()
+    return Whole(X / 127.5 - 1.0, y, {"data_norm": 3.0**0.5, **public})
 
 
 def _digits() -> Whole:
@@ -131,7 +179,7 @@ def _bank() -> Whole:
 def _credit() -> Whole:
     table = pd.read_csv(data_folder() / "credit_default.csv.bz2")
     bills, paid = [f"X{k}" for k in range(12, 18)], [f"X{k}" for k in range(18, 24)]
-    table[bills + paid] = np.sign(table[bills + paid]) * np.log1p(np.abs(table[bills + paid]))
+    table[bills + paid] = logarithms(table[bills + paid])
     numeric: dict[str, tuple[float, float]] = {
         "X1": (0, 500_000), "X5": (20, 80), **{f"X{k}": (-2, 8) for k in range(6, 12)},
         **dict.fromkeys(bills, (-14, 14)), **dict.fromkeys(paid, (0, 14)),
@@ -159,53 +207,34 @@ def _adult(target: str) -> Whole:
 
 
 def _cal_housing() -> Whole:
-    D = np.loadtxt(data_folder() / "cal_housing.data.bz2", delimiter=",")
-    D[:, 3:7] = np.log1p(D[:, 3:7])
+    X, y, public = RAW["cal_housing"]()
+    X[:, 3:7] = np.log1p(X[:, 3:7])
     bounds = [(-125, -114), (32, 42), (0, 52), (3, 11), (1, 9), (1, 11), (1, 9), (0, 15)]
-    X = _encoded(pd.DataFrame(D[:, :8]), dict(enumerate(bounds)), {})  # type: ignore[arg-type]
-    return Whole(X, D[:, 8] / 1e5, {"data_norm": 8.0**0.5, "label_bounds": (0.0, 5.1)})
+    X = _encoded(pd.DataFrame(X), dict(enumerate(bounds)), {})  # type: ignore[arg-type]
+    return Whole(X, y, {"data_norm": 8.0**0.5, **public})
 
 
 def _casp() -> Whole:
-    D = np.loadtxt(data_folder() / "casp.csv.bz2", delimiter=",", skiprows=1)
+    X, y, public = RAW["casp"]()
     bounds = [
         (0, 40_000), (0, 16_000), (0, 1), (0, 400), (0, 6_000_000), (0, 600), (0, 20_000), (0, 400), (0, 60)
     ]  # fmt: skip
-    X = _encoded(pd.DataFrame(D[:, 1:]), dict(enumerate(bounds)), {})  # type: ignore[arg-type]
-    return Whole(X, D[:, 0], {"data_norm": 9.0**0.5, "label_bounds": (0.0, 21.0)})
+    X = _encoded(pd.DataFrame(X), dict(enumerate(bounds)), {})  # type: ignore[arg-type]
+    return Whole(X, y, {"data_norm": 9.0**0.5, **public})
 
 
-def _msd_sample() -> Whole:
-    D = np.loadtxt(data_folder() / "msd_sample.csv.bz2", delimiter=",")
-    X = normalize(np.sign(D[:, 1:]) * np.log1p(np.abs(D[:, 1:])))
-    return Whole(X, D[:, 0], {"data_norm": 1.0, "label_bounds": (1920.0, 2012.0)})
-
-
-def _blogfeedback() -> Whole:
-    D = np.loadtxt(data_folder() / "blogfeedback_train.csv.bz2", delimiter=",")
-    X = normalize(np.sign(D[:, :-1]) * np.log1p(np.abs(D[:, :-1])))
-    return Whole(X, np.clip(np.log1p(D[:, -1]), 0.0, 8.0), {"data_norm": 1.0, "label_bounds": (0.0, 8.0)})
+def _rows_of_norm_1(name: str) -> Whole:
+    X, y, public = RAW[name]()
+    return Whole(normalize(logarithms(X)), y, {"data_norm": 1.0, **public})
 
 
 SETS: dict[str, Callable[[], Whole]] = {
-    "a9a": lambda: _libsvm("a9a", 123),
-    "phishing": lambda: _libsvm("phishing", 68),
-    "reuters": lambda: _libsvm("reuters21578_corp", 11521),
-    "w8a": lambda: _libsvm("w8a", 300),
-    "mushrooms": lambda: _libsvm("mushrooms", 112),
-    "german": _german,
-    "digits": _digits,
-    "cal_housing": _cal_housing,
-    "blogfeedback": _blogfeedback,
-    "adult": lambda: _adult("income"),
-    "mnist_4v9": lambda: _libsvm("mnist_4v9", 784, dense=True),
-    "skin": _skin,
-    "bank": _bank,
-    "credit": _credit,
-    "madelon": _madelon,
-    "farm_ads": lambda: _libsvm("farm_ads", 54877),
-    "news20": lambda: _libsvm("news20_bydate_tech", 31370),
-    "occupation": lambda: _adult("occupation"),
-    "casp": _casp,
-    "msd_sample": _msd_sample,
-}
+    "a9a": lambda: _libsvm("a9a", 123), "phishing": lambda: _libsvm("phishing", 68),
+    "reuters": lambda: _libsvm("reuters21578_corp", 11521), "w8a": lambda: _libsvm("w8a", 300),
+    "mushrooms": lambda: _libsvm("mushrooms", 112), "german": _german, "digits": _digits, "cal_housing": _cal_housing,
+    "blogfeedback": lambda: _rows_of_norm_1("blogfeedback"), "adult": lambda: _adult("income"),
+    "mnist_4v9": lambda: _libsvm("mnist_4v9", 784, dense=True), "skin": _skin, "bank": _bank, "credit": _credit,
+    "madelon": _madelon, "farm_ads": lambda: _libsvm("farm_ads", 54877),
+    "news20": lambda: _libsvm("news20_bydate_tech", 31370), "occupation": lambda: _adult("occupation"), "casp": _casp,
+    "msd_sample": lambda: _rows_of_norm_1("msd_sample"),
+}  # fmt: skip

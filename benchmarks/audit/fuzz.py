@@ -17,12 +17,11 @@ import sys
 import time
 from collections import Counter
 
-from benchmarks.common import keep, make_parser
+from benchmarks.driver import keep, make_parser
 from support.readers import READERS, Reader
 
 
 def run(name: str, reader: Reader, cases: int, seed: int, seconds: float) -> dict[str, object]:
-    """Return the counts of one reader."""
     rng = random.Random(f"{name} {seed}")
     examples = reader.examples()
     taken, bad, slow, longest = 0, Counter(), 0, 0.0
@@ -54,7 +53,6 @@ def guided(reader: Reader, rest: list[str]) -> None:
 
 
 def main() -> None:
-    """Run the readers that were asked for."""
     parser = make_parser(__doc__)
     parser.add_argument("--cases", type=int, default=20_000, help="for each reader")
     parser.add_argument("--readers", nargs="*", choices=list(READERS), default=list(READERS))

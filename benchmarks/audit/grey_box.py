@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark, option
 from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared
 from support.replay import GreyBox
 
@@ -61,7 +61,6 @@ class Line:
                 self.faults.append(f"pair {self.pairs - 1}: {found.fault}")
 
     def cells(self) -> tuple[str, ...]:
-        """Return one line of the table."""
         # rounded toward zero: 0.9999999 must not look like a bound that is met exactly
         ratio = f"{np.floor(self.largest * 1e6) / 1e6:.6f}" if self.largest < 1.0 else f"{self.largest:.9g}"
         return self.name, self.adjacency, f"{self.pairs:,}", f"{self.releases:,}", ratio, str(len(self.faults))
@@ -85,43 +84,28 @@ def lines() -> list[Line]:
     return out + parties
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--budget", type=float, help="seconds for all lines together; default 1200, 60 with --quick")
-    parser.add_argument("--only", default="", help="lines whose name holds one of these words")
-    parser.add_argument("--seed", type=int, default=0, help="of the pairs")
-    arguments = parser.parse_args()
-    budget = arguments.budget or (60.0 if arguments.quick else 1200.0)
+@benchmark(
+    page="measured/audit.md",
+    budget=option(1200.0, help="seconds for all lines together; default 1200, 60 with --quick", quick=60.0),
+    only=option("", help="lines whose name holds one of these words"),
+    seed=option(0, help="of the pairs"),
+)
+def main(run) -> None:
     logging.disable(logging.CRITICAL)  # a party logs what it refuses
-    words = [word for word in arguments.only.split(",") if word]
+    words = [word for word in run.only.split(",") if word]
     everything = lines()
     wanted = [line for line in everything if not words or any(word in line.name for word in words)]
     if not wanted:
         sys.exit(f"no line's name holds any of {words}")
     for line in wanted:
         with calibrated_once():
-            line.run(budget / len(wanted), arguments.seed, everything.index(line))
-        print(*line.cells(), sep=" | ", flush=True)
-        for fault in line.faults[:3]:
-            print(f"    {fault}")
-    found = [line.cells() for line in wanted]
-    show("Exact values of every release on two neighbours, over what each mechanism was told", HEAD, found, width=130)
+            line.run(run.budget / len(wanted), run.seed, everything.index(line))
+        print(*line.cells(), *(f"\n    {fault}" for fault in line.faults[:3]), sep=" | ", flush=True)
+    title = "Exact values of every release on two neighbours, over what each mechanism was told"
+    run.table(title, HEAD, [line.cells() for line in wanted], mark="grey box")
     pairs, releases = sum(line.pairs for line in wanted), sum(line.releases for line in wanted)
     violated = [line for line in wanted if line.is_violated]
     print(f"{pairs:,} pairs, {releases:,} releases, {sum(line.refusals for line in wanted)} refused; "
           f"{len(violated)} line(s) violated")  # fmt: skip
-    keep(
-        "grey-box",
-        [
-            {"name": one.name, "adjacency": one.adjacency, "pairs": one.pairs, "releases": one.releases,
-             "largest": one.largest, "refusals": one.refusals, "faults": one.faults}
-            for one in wanted
-        ],
-    )  # fmt: skip
-    if arguments.docs:
-        write_tables(DOCS / "measured" / "audit.md", {"grey box": (HEAD, found)})
+    run.keep("grey-box", [{"name": one.name, "largest": one.largest, "faults": one.faults} for one in wanted])
     sys.exit(1 if violated else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@
 """
 
 import sottovoce as sv
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark
 from benchmarks.peers import libraries as peers
 from sottovoce.audit import audit_estimator, worst_case_pairs
 
@@ -18,15 +18,11 @@ def diffprivlib(quick):
     """Pure epsilon = 1; one column, three rows, no intercept."""
     return audit_estimator(
         "diffprivlib.models.LogisticRegression",
-        worst_case_pairs(n_rows=3, n_features=1, data_norm=12.0, classes=[0, 1])[:4],
-        epsilon=1.0,
-        delta=0.0,
-        n_runs=5_000 if quick else 40_000,
-        n_pilot=1_000,
+        worst_case_pairs(n_rows=3, n_features=1, data_norm=12.0, classes=[0, 1])[:4], epsilon=1.0, delta=0.0,
+        n_runs=5_000 if quick else 40_000, n_pilot=1_000,
         parameters={"epsilon": 1.0, "data_norm": 12.0, "fit_intercept": False, "random_state": 0},
-        python=peers.interpreter("diffprivlib"),
-        n_jobs=2,
-    )
+        python=peers.interpreter("diffprivlib"), n_jobs=2,
+    )  # fmt: skip
 
 
 def snapml(quick):
@@ -57,33 +53,21 @@ def ours(quick):
     return audit_estimator(model, pairs, **given, n_runs=5_000 if quick else 40_000, n_pilot=1_000)
 
 
-def main():
-    parser = make_parser(__doc__)
-    parser.add_argument("parts", nargs="*")
-    arguments = parser.parse_args()
-    audits = {
-        "diffprivlib": diffprivlib,
-        "snapml": snapml,
-        "ours": ours,
-    }
-    parts = {"ours", *(peers.at_hand() if arguments.quick else peers.PEERS)}
+@benchmark(words=("ours", *peers.PEERS))
+def main(run) -> None:
+    parts = run.words or {"ours", *(peers.at_hand() if run.quick else peers.PEERS)}
     rows, results = [], {}
-    for name, audit in audits.items():
-        part = name.split(",")[0]
-        if part not in (arguments.parts or parts):
+    for name, audit in {"diffprivlib": diffprivlib, "snapml": snapml, "ours": ours}.items():
+        if name not in parts:
             continue
-        report = audit(arguments.quick)
+        report = audit(run.quick)
         results[name] = report.to_dict()
         rows.append((
-            name, f"({report.epsilon:g}, {report.delta:g})", f"{report.lower_bound:.3f}",
-            "VIOLATED" if report.violated else "not refuted", str(report.n_runs), f"{report.detectable:.2f}",
+            name, f"({report.epsilon:g}, {report.delta:g})", report.lower_bound,
+            "VIOLATED" if report.violated else "not refuted", report.n_runs, report.detectable,
             f"{report.pair}; {report.attack}",
         ))  # fmt: skip
         print(report.statement(), flush=True)
-    head = ("estimator", "claim", "epsilon at least", "finding", "runs", "would have seen", "tables; attack")
-    show("Audits, 99.9 % confidence", head, rows)
-    keep("audit-peers", results)
-
-
-if __name__ == "__main__":
-    main()
+    head = ("estimator", "claim", "epsilon at least|.3f", "finding", "runs", "would have seen|.2f", "tables; attack")
+    run.table("Audits, 99.9 % confidence", head, rows)
+    run.keep("audit-peers", results)

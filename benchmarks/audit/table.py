@@ -22,7 +22,7 @@ import pytest
 
 import sottovoce.audit
 import sottovoce.audit.threshold
-from benchmarks.common import DOCS, ROOT, keep, make_parser, show, write_tables
+from benchmarks.driver import ROOT, benchmark, option
 from sottovoce.audit import detectable_epsilon
 
 QUICK = ("Gaussian on a grid", "exponential mechanism")  # the rows of --quick
@@ -170,11 +170,9 @@ class Notes:
         self.listed = [item.nodeid for item in items]
 
     def pytest_runtest_setup(self, item):
-        """Remember which test runs."""
         self._test = item.nodeid
 
     def pytest_runtest_logreport(self, report):
-        """Keep outcome and time."""
         for name, found in report.user_properties if report.when == "call" else ():
             if name == "epsilon at least":  # a bound of the test's own making
                 self.bounds.setdefault(report.nodeid, []).append(Found(*found, gaussian=False))
@@ -184,7 +182,6 @@ class Notes:
 
 
 def belongs(row: Row, node: str) -> bool:
-    """Return whether a test is one of a row's."""
     file, _, start = row.tests.partition("::")
     path, _, name = node.partition("::")
     return Path(path).name == f"test_{file}.py" and name.startswith(start) and re.search(row.pick, name) is not None
@@ -203,7 +200,6 @@ def bounds_of(row: Row, notes: Notes) -> dict[str, list[Found]]:
 
 
 def line(row: Row, notes: Notes) -> tuple[str, ...]:
-    """Return one line of the table."""
     outcomes = [outcome for node, outcome in notes.outcomes.items() if belongs(row, node)]
     found = bounds_of(row, notes)
     if not found["planned"]:
@@ -213,49 +209,31 @@ def line(row: Row, notes: Notes) -> tuple[str, ...]:
     best = max(planned, key=lambda one: one.bound)
     power = detectable_epsilon(row.epsilon, row.delta, best.runs // 2, gaussian=best.gaussian)
     return (
-        row.name,
-        row.claim,
-        row.sees,
-        f"{best.bound:.3f}" + (" (TEST FAILED)" if "failed" in outcomes else ""),
-        f"{min(one.bound for one in weak):.3f}" if weak else "not tried",
-        f"{best.runs:,}",
-        f"{power:.2f}",
-    )
+        row.name, row.claim, row.sees, f"{best.bound:.3f}" + (" (TEST FAILED)" if "failed" in outcomes else ""),
+        f"{min(one.bound for one in weak):.3f}" if weak else "not tried", f"{best.runs:,}", f"{power:.2f}",
+    )  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default="", help="rows whose name holds one of these words")
-    parser.add_argument("--list", action="store_true", help="name the tests of each row, and run none")
-    arguments = parser.parse_args()
-    words = [word for word in arguments.only.split(",") if word] or list(QUICK if arguments.quick else ())
+@benchmark(
+    page="measured/audit.md",
+    only=option("", help="rows whose name holds one of these words"),
+    list=option(False, help="name the tests of each row, and run none"),
+)
+def main(run) -> None:
+    words = [word for word in run.only.split(",") if word] or list(QUICK if run.quick else ())
     wanted = tuple(row for row in ROWS if not words or any(word in row.name for word in words))
     if not wanted:
         sys.exit(f"no row's name holds any of {words}")
     notes = Notes(wanted=wanted)
     files = sorted({str(TESTS / f"test_{row.tests.partition('::')[0]}.py") for row in wanted})
     started = time.perf_counter()
-    options = ["-q", "-p", "no:cacheprovider", *(["--collect-only"] if arguments.list else [])]
+    options = ["-q", "-p", "no:cacheprovider", *(["--collect-only"] if run.list else [])]
     code = pytest.main([*options, *files], plugins=[notes])
-    if arguments.list:
+    if run.list:
         for row in wanted:
             print(row.name, *(f"    {node}" for node in notes.listed if belongs(row, node)), sep="\n")
         return
-    lines = [line(row, notes) for row in wanted]
-    show("Audits of every mechanism, confidence 99.9 %", HEAD, lines, width=170)
+    rows = [line(row, notes) for row in wanted]
+    run.table("Audits of every mechanism, confidence 99.9 %", HEAD, rows, mark="audits", width=170)
     print(f"{time.perf_counter() - started:.0f} s")
-    keep(
-        "audit-table",
-        [
-            {"row": row.name, "claim": row.claim, **{k: [vars(one) for one in v] for k, v in bounds.items()}}
-            for row in wanted
-            for bounds in [bounds_of(row, notes)]
-        ],
-    )
-    if arguments.docs:
-        write_tables(DOCS / "measured" / "audit.md", {"audits": (HEAD, lines)})
     sys.exit(int(code))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,80 +7,48 @@
 """
 
 import math
-import time
 from functools import cache
 
 import numpy as np
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
-from benchmarks.common import EPSILONS, a9a, adult, blogfeedback, keep, make_parser, phishing, show
+from benchmarks.common import a9a, adult, blogfeedback, phishing
+from benchmarks.driver import EPSILONS, benchmark, timed
 
 CASES = {
-    "a9a": (a9a, sv.DPLogisticRegression),
-    "phishing": (phishing, sv.DPLogisticRegression),
-    "adult": (adult, sv.DPLinearSVC),
-    "blogfeedback": (blogfeedback, sv.DPRidge),
-}
+    "a9a": (a9a, sv.DPLogisticRegression), "phishing": (phishing, sv.DPLogisticRegression),
+    "adult": (adult, sv.DPLinearSVC), "blogfeedback": (blogfeedback, sv.DPRidge),
+}  # fmt: skip
 
 
-def measure(name, epsilon, seeds, delta, **changed):
-    """Return the scores and the median seconds of a fit."""
+HEAD = ("data", "loss", "epsilon", "median|.4f", "range", "log loss|.3f", "seconds a fit|.2f")
+
+
+def row(name, epsilon, seeds, delta, **changed):
     load, kind = CASES[name]
     load = cache(load)
     scores, losses, seconds = [], [], []
-    for seed in range(seeds):
+    for seed in range(1 if math.isinf(epsilon) and name != "phishing" else seeds):
         X, y, X_test, y_test, public = load(seed)
         model = kind(epsilon=epsilon, delta=delta, **public, **changed)
-        start = time.perf_counter()
-        model.fit(X, y)
-        seconds.append(time.perf_counter() - start)
-        if kind is sv.DPRidge:
-            scores.append(float(np.mean((model.predict(X_test) - y_test) ** 2)))
-        else:
-            scores.append(float(model.score(X_test, y_test)))
+        seconds.append(timed(lambda model=model, X=X, y=y: model.fit(X, y))[1])
+        scores.append(
+            np.mean((model.predict(X_test) - y_test) ** 2) if kind is sv.DPRidge else model.score(X_test, y_test)
+        )
         if kind is sv.DPLogisticRegression:
-            losses.append(float(log_loss(y_test, model.predict_proba(X_test))))
-    return scores, losses, float(np.median(seconds))
+            losses.append(log_loss(y_test, model.predict_proba(X_test)))
+    spread = f"{min(scores):.4f} to {max(scores):.4f}"
+    middle = np.median(losses) if losses else None
+    return name, kind()._loss.name, epsilon, np.median(scores), spread, middle, np.median(seconds)
 
 
-def table(names, seeds, delta, **changed):
-    """Measure and show one table."""
-    rows, results = [], {}
-    for name in names:
-        for epsilon in (*EPSILONS, math.inf):
-            count = 1 if math.isinf(epsilon) and name != "phishing" else seeds
-            scores, losses, seconds = measure(name, epsilon, count, delta, **changed)
-            results[f"{name} {epsilon:g}"] = {"scores": scores, "log_loss": losses, "seconds": seconds}
-            loss = CASES[name][1]()._loss.name
-            rows.append((
-                name, loss, f"{epsilon:g}", f"{np.median(scores):.4f}", f"{min(scores):.4f} to {max(scores):.4f}",
-                f"{np.median(losses):.3f}" if losses else "", f"{seconds:.2f}",
-            ))  # fmt: skip
-    head = ("data", "loss", "epsilon", "median", "range", "log loss", "seconds a fit")
-    show(f"library defaults {changed or ''}, delta = {delta:g}, {seeds} seeds", head, rows)
-    return results
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--only", default=None, help="default all; a9a,phishing with --quick")
-    parser.add_argument("--delta", type=float, default=1e-3)
-    parser.add_argument("--solver", default="auto")
-    parser.add_argument("--intercept", action="store_true")
-    arguments = parser.parse_args()
-    seeds = arguments.seeds or (1 if arguments.quick else 5)
-    names = arguments.only.split(",") if arguments.only else ["a9a", "phishing"] if arguments.quick else list(CASES)
-    if arguments.intercept:
-        for scaling in (0.1, 0.2, 0.5, 1.0):
-            result = table(["a9a", "phishing"], seeds, arguments.delta, intercept_scaling=scaling)
-            keep(f"accuracy-intercept-{scaling:g}", result)
-        return
-    changed = {} if arguments.solver == "auto" else {"solver": arguments.solver}
-    result = table(names, seeds, arguments.delta, **changed)
-    keep(f"accuracy-{arguments.solver}-{arguments.delta:g}", result)
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(seeds=(5, 1), only=(",".join(CASES), "a9a,phishing"), delta=1e-3, solver="auto", intercept=False)
+def main(run) -> None:
+    changes = [{} if run.solver == "auto" else {"solver": run.solver}]
+    if run.intercept:
+        changes = [{"intercept_scaling": scaling} for scaling in (0.1, 0.2, 0.5, 1.0)]
+    names = ("a9a", "phishing") if run.intercept else run.only.split(",")
+    for changed in changes:
+        rows = (row(n, e, run.seeds, run.delta, **changed) for n in names for e in (*EPSILONS, math.inf))
+        run.table(f"library defaults {changed or ''}, delta = {run.delta:g}, {run.seeds} seeds", HEAD, rows)

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, roc_auc_score
 
 import sottovoce as sv
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark, paired
 from benchmarks.sets import split
 
 NAMES = ("a9a", "phishing", "reuters", "w8a", "mushrooms", "german")
@@ -31,8 +31,6 @@ def scores(name, seed, **parameters):
 
 
 def real_tables(names, alphas, seeds):
-    """Compare with and without, on real tables."""
-    rows, results = [], {}
     for name in names:
         for alpha in alphas:
             for epsilon in EPSILONS:
@@ -41,15 +39,7 @@ def real_tables(names, alphas, seeds):
                 without, with_it = (
                     np.array([scores(name, seed, **parameters) for seed in range(seeds)]) for parameters in (off, given)
                 )
-                difference = with_it - without
-                error = difference.std(axis=0, ddof=1) / seeds**0.5 if seeds > 1 else np.zeros(3)
-                results[f"{name} {alpha:g} {epsilon:g}"] = [*without.mean(axis=0), *with_it.mean(axis=0), *error]
-                changes = (f"{d:+.4f} +- {e:.4f}" for d, e in zip(difference.mean(axis=0), error, strict=True))
-                means = (f"{value:.4f}" for value in without.mean(axis=0))
-                rows.append((name, f"{alpha:g}", f"{epsilon:g}", *means, *changes))
-    head = ("data", "alpha", "epsilon", "accuracy", "log loss", "AUC", "accuracy with", "log loss with", "AUC with")
-    show(f"without, and the difference that slope and shift make, {seeds} splits", head, rows, width=150)
-    return results
+                yield name, alpha, epsilon, *without.mean(axis=0), *(paired(d, 4) for d in (with_it - without).T)
 
 
 def small_table(n, d, rate, seed):
@@ -66,8 +56,7 @@ def small_table(n, d, rate, seed):
 
 
 def small_tables(sizes, widths, seeds):
-    """Compare with the base rate, on tables that are nearly all noise."""
-    rows, results = [], {}
+    """Yield rows beside the base rate, on tables that are nearly all noise."""
     for n in sizes:
         for rate in (0.5, 0.1):
             for epsilon in (0.1, 0.5):
@@ -82,27 +71,16 @@ def small_tables(sizes, widths, seeds):
                                 solver_options=options,
                             ).fit(X[:n], y[:n])  # fmt: skip
                             losses.append(log_loss(y[n:], model.predict_proba(X[n:])[:, 1]) - base)
-                results[f"{n} {rate:g} {epsilon:g}"] = [float(np.mean(off)), float(np.mean(on))]
-                above = f"{np.mean(on):+.3f} +- {np.std(on) / len(on) ** 0.5:.3f}"
-                rows.append((f"{n:,}", f"{rate:g}", f"{epsilon:g}", f"{np.mean(off):+.3f}", above))
-    head = ("n", "base rate", "epsilon", "without", "with")
-    show(f"log loss above that of the base rate, d = {', '.join(map(str, widths))}, {seeds} tables each", head, rows)
-    return results
+                yield n, rate, epsilon, np.mean(off), paired(on, 3)
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=None, help="default 4; 1 with --quick")
-    given = parser.parse_args()
-    seeds = given.seeds or (1 if given.quick else 4)
-    if given.quick:
-        results = {"real": real_tables(("german",), ALPHAS[:1], seeds), "small": small_tables((100,), (5,), seeds)}
-    else:
-        results = {
-            "real": real_tables(NAMES, ALPHAS, seeds), "small": small_tables((100, 300, 1000), (5, 30, 200), 2 * seeds)
-        }  # fmt: skip
-    keep("calibration", results)
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(seeds=(4, 1))
+def main(run) -> None:
+    names, alphas = (("german",), ALPHAS[:1]) if run.quick else (NAMES, ALPHAS)
+    head = ("data", "alpha", "epsilon", "accuracy|.4f", "log loss|.4f", "AUC|.4f",
+            "accuracy with", "log loss with", "AUC with")  # fmt: skip
+    title = f"without, and the difference that slope and shift make, {run.seeds} splits"
+    run.table(title, head, real_tables(names, alphas, run.seeds))
+    sizes, widths, seeds = ((100,), (5,), run.seeds) if run.quick else ((100, 300, 1000), (5, 30, 200), 2 * run.seeds)
+    title = f"log loss above that of the base rate, d = {', '.join(map(str, widths))}, {seeds} tables each"
+    run.table(title, ("n|,", "base rate", "epsilon", "without|+.3f", "with"), small_tables(sizes, widths, seeds))

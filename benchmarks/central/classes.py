@@ -9,8 +9,8 @@ training rows, at no cost in privacy. The library's own models have nothing tune
 """
 
 import math
-import time
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 import sottovoce as sv
-from benchmarks.common import keep, make_parser, parts_at_hand, show
+from benchmarks.common import parts_at_hand
+from benchmarks.driver import benchmark, option, timed
 from benchmarks.peers.fast_dpsgd import sigma_of
 from benchmarks.peers.tuning import search
 from benchmarks.sets import split as split_of_set
@@ -31,21 +32,13 @@ from benchmarks.sets import whole
 DELTA = 1e-5
 SOLVERS = {"joint": "multinomial-scd", "one-vs-rest": "scd"}
 SPACE: dict[str, tuple[Any, ...]] = {
-    "batches": (1, 5, 20),
-    "epochs": (5, 10, 20, 40, 80, 160),
-    "clip": (0.03, 0.1, 0.25, 0.5, 1.0),
-    "step": tuple(0.1 * 2.0**k for k in range(10)),
-    "momentum": (0.0, 0.9),
-    "l2": (0.0, 1e-4, 1e-3),
+    "batches": (1, 5, 20), "epochs": (5, 10, 20, 40, 80, 160), "clip": (0.03, 0.1, 0.25, 0.5, 1.0),
+    "step": tuple(0.1 * 2.0**k for k in range(10)), "momentum": (0.0, 0.9), "l2": (0.0, 1e-4, 1e-3),
     "average": (False, True),
-}
+}  # fmt: skip
 COARSE: dict[str, tuple[Any, ...]] = {
-    "batches": (1, 20),
-    "epochs": (10, 40),
-    "clip": (0.1, 0.5),
-    "step": (0.4, 1.6, 6.4),
-    "average": (False, True),
-}
+    "batches": (1, 20), "epochs": (10, 40), "clip": (0.1, 0.5), "step": (0.4, 1.6, 6.4), "average": (False, True),
+}  # fmt: skip
 START: dict[str, Any] = {"momentum": 0.0, "l2": 0.0}
 
 
@@ -79,12 +72,9 @@ def _column_of_a9a(first: int, last: int, others: tuple[int, int]) -> tuple[Any,
 
 
 SETS = {
-    "digits": digits,
-    "three": three,
-    "twenty": twenty,
-    "marital": lambda: _column_of_a9a(39, 46, (0, 0)),
+    "digits": digits, "three": three, "twenty": twenty, "marital": lambda: _column_of_a9a(39, 46, (0, 0)),
     "education": lambda: _column_of_a9a(18, 34, (34, 39)),
-}
+}  # fmt: skip
 MADE_UP = ("digits", "three", "twenty")
 
 
@@ -194,60 +184,40 @@ def tuned(name: str, n_classes: int, epsilon: float, metric: int, quick: bool) -
     return best
 
 
-def measure(name: str, epsilon: float, seeds: int, peer: bool, quick: bool) -> dict[str, Any]:
-    """Return (accuracy, log loss) of each seed, and the median seconds, for every solver."""
+def row(name: str, epsilon: float, seeds: int, peer: bool, quick: bool) -> Iterator[str]:
+    """Yield (accuracy, log loss) of every solver, means over seeds, and the median seconds."""
     n_classes = len(np.unique(split(name, 0)[2]))
-    out: dict[str, Any] = {label: [] for label in SOLVERS}
-    seconds: dict[str, list[float]] = {label: [] for label in SOLVERS}
+    found: dict[str, Any] = {}
+    seconds: dict[str, list[float]] = {}
     settings = [tuned(name, n_classes, epsilon, metric, quick) for metric in (0, 1)] if peer else []
     for seed in range(seeds):
         X, X_test, y, y_test = split(name, seed)
         for label, solver in SOLVERS.items():
-            start = time.perf_counter()
             model = sv.DPLogisticRegression(
                 epsilon=epsilon, delta=DELTA, data_norm=1.0, classes=list(range(n_classes)), solver=solver
-            ).fit(X, y)
-            seconds[label].append(time.perf_counter() - start)
-            out[label].append(scores(model.predict_proba(X_test), y_test))
+            )
+            seconds.setdefault(label, []).append(timed(lambda model=model, X=X, y=y: model.fit(X, y))[1])
+            found.setdefault(label, []).append(scores(model.predict_proba(X_test), y_test))
         if settings:
-            dense = X.toarray() if hasattr(X, "toarray") else X
-            dense_test = X_test.toarray() if hasattr(X_test, "toarray") else X_test
-            each = [
-                scores(probabilities(dp_sgd(dense, y, n_classes, epsilon, s, seed), dense_test), y_test)
-                for s in settings
-            ]
-            out.setdefault("tuned DP-SGD", []).append((each[0][0], each[1][1]))
-    return {"scores": out, "seconds": {label: float(np.median(s)) for label, s in seconds.items()}, "tuned": settings}
+            X, X_test = (table.toarray() if hasattr(table, "toarray") else table for table in (X, X_test))
+            each = [scores(probabilities(dp_sgd(X, y, n_classes, epsilon, s, seed), X_test), y_test) for s in settings]
+            found.setdefault("tuned DP-SGD", []).append((each[0][0], each[1][1]))
+    for label, all_scores in found.items():
+        accuracy, loss = np.mean(all_scores, axis=0)
+        yield f"{accuracy:.4f} / {loss:.4f}" + (f" ({np.median(seconds[label]):.2g} s)" if label in seconds else "")
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=None, help="default 4; 1 with --quick")
-    parser.add_argument("--only", default=None, help="default all; three with --quick")
-    parser.add_argument("--epsilons", default=None, help="default 0.1,0.5,1,2; 1 with --quick")
-    parser.add_argument("--peer", action="store_true", help="tune DP-SGD too: minutes a cell")
-    arguments = parser.parse_args()
-    seeds = arguments.seeds or (1 if arguments.quick else 4)
+@benchmark(
+    seeds=(4, 1), only=None, epsilons=("0.1,0.5,1,2", "1"), peer=option(False, help="tune DP-SGD too: minutes a cell")
+)
+def main(run) -> None:
     here = parts_at_hand(MADE_UP, tuple(name for name in SETS if name not in MADE_UP))
-    names = arguments.only.split(",") if arguments.only else ["three"] if arguments.quick else here
-    epsilons = arguments.epsilons or ("1" if arguments.quick else "0.1,0.5,1,2")
+    names = run.only.split(",") if run.only else ["three"] if run.quick else here
     warnings.simplefilter("ignore")
-    rows, results = [], {}
-    for name in names:
-        for epsilon in map(float, epsilons.split(",")):
-            found = measure(name, epsilon, seeds, arguments.peer, arguments.quick)
-            results[f"{name} {epsilon:g}"] = found
-            means = {label: np.mean(each, axis=0) for label, each in found["scores"].items()}
-            timed = found["seconds"]
-            rows.append((name, f"{epsilon:g}", *(
-                f"{m[0]:.4f} / {m[1]:.4f}" + (f" ({timed[label]:.2g} s)" if label in timed else "")
-                for label, m in means.items()
-            )))  # fmt: skip
-            print(*rows[-1], flush=True)
-            keep("classes", results)
-    labels = (*SOLVERS, *(("tuned DP-SGD",) if arguments.peer else ()))
-    show(f"accuracy / log loss, delta = {DELTA:g}, means of {seeds} splits", ("set", "epsilon", *labels), rows)
-
-
-if __name__ == "__main__":
-    main()
+    rows = (
+        (name, epsilon, *row(name, epsilon, run.seeds, run.peer, run.quick))
+        for name in names for epsilon in map(float, run.epsilons.split(","))
+    )  # fmt: skip
+    labels = (*SOLVERS, *(("tuned DP-SGD",) if run.peer else ()))
+    title = f"accuracy / log loss, delta = {DELTA:g}, means of {run.seeds} splits"
+    run.table(title, ("set", "epsilon", *labels), rows)

@@ -7,9 +7,10 @@ Default models at delta = 1e-5, trained on at most 5,000 rows of each table: tes
 ``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data_norm.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +19,9 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import data_folder, parts_at_hand
+from benchmarks.driver import FIGURES, benchmark, keep_picture, option
+from benchmarks.sets import Whole
 from sottovoce.central import released_norm
 
 MULTIPLES = (0.01, 0.1, 0.3, 1.0, 1.5, 2.0, 3.0, 10.0, 30.0)  # of the median norm
@@ -27,87 +30,59 @@ MOST_ROWS = 5000
 DELTA = 1e-5
 
 
-class Table(NamedTuple):
-    """Rows, labels, and what is public of the labels."""
-
-    X: Any
-    y: Any
-    public: dict[str, Any]
-
-
-def _uniform(shift: float, *, far: float = 0.0) -> Table:
+def _uniform(shift: float, *, far: float = 0.0) -> Whole:
     """Make up rows; a share of them, ``far``, a thousand times as long as they should be."""
     rng = np.random.default_rng(7)
     X = rng.uniform(-1.0, 1.0, (20_000, 10))
     margins = X @ rng.standard_normal(10) + 0.5 * rng.standard_normal(len(X))
     X[rng.random(len(X)) < far] *= 1000.0
-    return Table(X + shift, (margins > 0.0).astype(int), {"classes": [0, 1]})
+    return Whole(X + shift, (margins > 0.0).astype(int), {"classes": [0, 1]})
 
 
-def _cancer(*, standardised: bool) -> Table:
+def _cancer(*, standardised: bool) -> Whole:
     X, y = load_breast_cancer(return_X_y=True)
-    return Table((X - X.mean(axis=0)) / X.std(axis=0) if standardised else X, y, {"classes": [0, 1]})
+    return Whole((X - X.mean(axis=0)) / X.std(axis=0) if standardised else X, y, {"classes": [0, 1]})
 
 
-def _digits() -> Table:
+def _digits() -> Whole:
     X, y = load_digits(return_X_y=True)
-    return Table(X, y, {"classes": list(range(10))})
+    return Whole(X, y, {"classes": list(range(10))})
 
 
-def _as_found(file: str, n_features: int) -> Table:
+def _as_found(file: str, n_features: int) -> Whole:
     X, y = load_svmlight_file(str(data_folder() / f"{file}.bz2"), n_features=n_features)
-    return Table(X, y, {"classes": sorted(set(y.tolist()))})
+    return Whole(X, y, {"classes": sorted(set(y.tolist()))})
 
 
-def _numbers(file: str, target: int, bounds: tuple[float, float], *, skip: int = 0, unit: float = 1.0) -> Table:
-    D = np.loadtxt(data_folder() / f"{file}.bz2", delimiter=",", skiprows=skip)
-    return Table(np.delete(D, target, axis=1), D[:, target] / unit, {"label_bounds": bounds})
+def _blogs() -> Whole:
+    X, y, public = sets.RAW["blogfeedback"]()
+    return Whole(sets.logarithms(X), y, public)
 
 
-def _skin() -> Table:
-    D = np.loadtxt(data_folder() / "skin_nonskin.txt.bz2")
-    return Table(D[:, :3], D[:, 3], {"classes": [1.0, 2.0]})
-
-
-def _blog() -> Table:
-    D = np.loadtxt(data_folder() / "blogfeedback_train.csv.bz2", delimiter=",")
-    y = np.clip(np.log1p(D[:, -1]), 0.0, 8.0)
-    return Table(np.sign(D[:, :-1]) * np.log1p(np.abs(D[:, :-1])), y, {"label_bounds": (0.0, 8.0)})
-
-
-def _set(name: str) -> Table:
+def _set(name: str) -> Whole:
     whole = sets.whole(name)
-    return Table(whole.X, whole.y, {key: value for key, value in whole.public.items() if key != "data_norm"})
+    return Whole(whole.X, whole.y, {key: value for key, value in whole.public.items() if key != "data_norm"})
 
 
-MADE_UP: dict[str, Callable[[], Table]] = {
-    "uniform, centred": lambda: _uniform(0.0),
-    "uniform, 5 added": lambda: _uniform(5.0),
+MADE_UP: dict[str, Callable[[], Whole]] = {
+    "uniform, centred": lambda: _uniform(0.0), "uniform, 5 added": lambda: _uniform(5.0),
     "uniform, 5 % of the rows far too long": lambda: _uniform(0.0, far=0.05),
     "breast cancer, raw": lambda: _cancer(standardised=False),
-    "breast cancer, standardised": lambda: _cancer(standardised=True),
-    "digits, pixels": _digits,
-}
-CHOSEN: dict[str, Callable[[], Table]] = {
-    "german, scaled": lambda: _set("german"),
-    "a9a, 0 and 1": lambda: _as_found("a9a", 123),
+    "breast cancer, standardised": lambda: _cancer(standardised=True), "digits, pixels": _digits,
+}  # fmt: skip
+CHOSEN: dict[str, Callable[[], Whole]] = {
+    "german, scaled": lambda: _set("german"), "a9a, 0 and 1": lambda: _as_found("a9a", 123),
     "w8a, 0 and 1": lambda: _as_found("w8a", 300),
-    "houses, raw": lambda: _numbers("cal_housing.data", 8, (0.0, 5.1), unit=1e5),
-    "houses, scaled": lambda: _set("cal_housing"),
-    "blogs, logarithms": _blog,
-}
-CONFIRMED: dict[str, Callable[[], Table]] = {
-    "adult, encoded": lambda: _set("adult"),
-    "bank, encoded": lambda: _set("bank"),
-    "credit, encoded": lambda: _set("credit"),
-    "skin, 0 to 255": _skin,
-    "skin, scaled": lambda: _set("skin"),
-    "madelon, raw": lambda: _as_found("madelon", 500),
-    "mnist 4 and 9, pixels": lambda: _as_found("mnist_4v9", 784),
-    "proteins, raw": lambda: _numbers("casp.csv", 0, (0.0, 21.0), skip=1),
-    "proteins, scaled": lambda: _set("casp"),
-    "songs, raw": lambda: _numbers("msd_sample.csv", 0, (1920.0, 2012.0)),
-}
+    "houses, raw": sets.RAW["cal_housing"],
+    "houses, scaled": lambda: _set("cal_housing"), "blogs, logarithms": _blogs,
+}  # fmt: skip
+CONFIRMED: dict[str, Callable[[], Whole]] = {
+    "adult, encoded": lambda: _set("adult"), "bank, encoded": lambda: _set("bank"),
+    "credit, encoded": lambda: _set("credit"), "skin, 0 to 255": sets.RAW["skin"], "skin, scaled": lambda: _set("skin"),
+    "madelon, raw": lambda: _as_found("madelon", 500), "mnist 4 and 9, pixels": lambda: _as_found("mnist_4v9", 784),
+    "proteins, raw": sets.RAW["casp"], "proteins, scaled": lambda: _set("casp"),
+    "songs, raw": sets.RAW["msd_sample"],
+}  # fmt: skip
 TABLES = MADE_UP | CHOSEN | CONFIRMED
 PICTURED = (
     "uniform, centred", "uniform, 5 added", "breast cancer, raw", "breast cancer, standardised", "digits, pixels",
@@ -116,7 +91,7 @@ PICTURED = (
 
 
 @cache
-def table(name: str) -> Table:
+def table(name: str) -> Whole:
     return TABLES[name]()
 
 
@@ -143,7 +118,6 @@ def fitted(name: str, seed: int, epsilon: float, norm: Any) -> tuple[float, floa
 
 
 def measured(names: list[str], seeds: int, epsilon: float, bounds: tuple[Any, ...]) -> dict[str, Any]:
-    """Return scores and bounds of all seeds, by table and bound."""
     found: dict[str, Any] = {}
     for name in names:
         found[name] = {str(norm): [fitted(name, seed, epsilon, norm) for seed in range(seeds)] for norm in bounds}
@@ -155,44 +129,30 @@ def mean(cells: list[tuple[float, float]]) -> float:
     return float(np.mean([score for score, _ in cells]))
 
 
-def rule(names: list[str], seeds: int, epsilon: float) -> dict[str, Any]:
-    """Compare shares of the rows that keep the bound."""
-    results: dict[str, Any] = {name: {} for name in names}
-    taken = released_norm._KEPT
+def rule(names: list[str], seeds: int, epsilon: float) -> Iterator[tuple[Any, ...]]:
+    """Yield scores by shares of the rows that keep the bound."""
+    found = {}
     for share in SHARES:
-        released_norm._KEPT = share  # type: ignore[misc]
-        for name in names:
-            results[name][str(share)] = [fitted(name, seed, epsilon, "auto") for seed in range(seeds)]
-        print(share, {name: round(mean(results[name][str(share)]), 3) for name in names}, flush=True)
-    released_norm._KEPT = taken  # type: ignore[misc]
-    rows = [(name, *(f"{mean(cells):.3f}" for cells in results[name].values())) for name in names]
-    means = np.mean([[mean(cells) for cells in results[name].values()] for name in names], axis=0)
-    rows.append(("mean", *(f"{value:.4f}" for value in means)))
-    show(f"score by the share that is kept, epsilon {epsilon:g}, {seeds} splits", ("table", *map(str, SHARES)), rows)
-    return results
+        with mock.patch.object(released_norm, "_KEPT", share):
+            for name in names:
+                found[name, share] = mean([fitted(name, seed, epsilon, "auto") for seed in range(seeds)])
+    for name in names:
+        yield name, *(found[name, share] for share in SHARES)
+    yield "mean", *(np.mean([found[name, share] for name in names]) for share in SHARES)
 
 
-def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return head and lines of the table of the page."""
-    head = ("table", *(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto", "bound that auto took")
-    lines = []
+NORMS = (*MULTIPLES, "largest", "auto")
+
+
+def rows_of(results: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for name, cells in results.items():
         took = [bound for _, bound in cells["auto"]]
-        scores = (f"{mean(cells[str(norm)]):.3f}" for norm in (*MULTIPLES, "largest", "auto"))
-        lines.append((name, *scores, f"{min(took):.2g} to {max(took):.2g}"))
-    means = [
-        np.mean([mean(cells[str(norm)]) for cells in results.values()]) for norm in (*MULTIPLES, "largest", "auto")
-    ]
-    lines.append(("mean", *(f"{value:.3f}" for value in means), ""))
-    return head, lines
+        yield name, *(mean(cells[str(norm)]) for norm in NORMS), f"{min(took):.2g} to {max(took):.2g}"
+    yield "mean", *(np.mean([mean(cells[str(norm)]) for cells in results.values()]) for norm in NORMS), None
 
 
 def draw(results: dict[str, Any], epsilon: float) -> None:
-    """Draw the scores against the bound."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, 3, figsize=(11, 6), layout="constrained", sharex=True)
     for name, axis in zip(PICTURED, axes.ravel(), strict=True):
@@ -209,34 +169,26 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
     axes[0, 0].legend(fontsize=8, loc="lower left")
     figure.supxlabel("data_norm over the median norm of a row")
     figure.supylabel(f"test accuracy, or R$^2$ (epsilon {epsilon:g})")
-    keep_picture(figure, DOCS / "figures" / "data_norm.png")
+    keep_picture(figure, FIGURES / "data_norm.png")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--only", default=None, help="tables, separated by semicolons")
-    parser.add_argument("--rule", action="store_true")
-    parser.add_argument("--confirm", action="store_true")
-    given = parser.parse_args()
-    seeds = given.seeds or (1 if given.quick else 5)
-    real = tuple(CONFIRMED) if given.confirm else tuple(CHOSEN)
-    names = list(parts_at_hand(() if given.confirm else tuple(MADE_UP), () if given.quick else real))
-    names = given.only.split(";") if given.only else names
-    if given.rule:
-        keep(f"data-norm-rule-{given.epsilon:g}", rule(names, seeds, given.epsilon))
+@benchmark(
+    page="measured/data_norm.md", seeds=(5, 1), epsilon=1.0, only=option(help="tables, separated by semicolons"),
+    rule=False, confirm=False,
+)  # fmt: skip
+def main(run) -> None:
+    real = tuple(CONFIRMED) if run.confirm else tuple(CHOSEN)
+    names = list(parts_at_hand(() if run.confirm else tuple(MADE_UP), () if run.quick else real))
+    names = run.only.split(";") if run.only else names
+    if run.rule:
+        title = f"score by the share that is kept, epsilon {run.epsilon:g}, {run.seeds} splits"
+        head = ("table", *(f"{share:g}|.4f" for share in SHARES))
+        run.table(title, head, rule(names, run.seeds, run.epsilon))
         return
-    results = measured(names, seeds, given.epsilon, (*MULTIPLES, "largest", "auto"))
-    head, lines = rows_of(results)
-    show(f"score by data_norm over the median norm, epsilon {given.epsilon:g}", head, lines, width=160)
-    keep(f"data-norm-{'confirmed-' * given.confirm}{given.epsilon:g}", results)
-    if given.docs:
-        mark = f"{'confirmed' if given.confirm else 'chosen'} {given.epsilon:g}"
-        write_tables(DOCS / "measured" / "data_norm.md", {mark: (head, lines)})
-        if not given.confirm and given.epsilon == 1.0:
-            draw(results, given.epsilon)
-
-
-if __name__ == "__main__":
-    main()
+    results = measured(names, run.seeds, run.epsilon, NORMS)
+    mark = f"{'confirmed' if run.confirm else 'chosen'} {run.epsilon:g}"
+    columns = (*(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto")
+    head = ("table", *(f"{column}|.3f" for column in columns), "bound that auto took")
+    run.table(f"score by data_norm over the median norm, epsilon {run.epsilon:g}", head, rows_of(results), mark=mark)
+    if run.docs and not run.confirm and run.epsilon == 1.0:
+        draw(results, run.epsilon)

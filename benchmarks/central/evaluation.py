@@ -17,7 +17,8 @@ from scipy.special import expit
 from sklearn import metrics
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import parts_at_hand
+from benchmarks.driver import DOCS, benchmark, write_tables
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 from sottovoce._plain_data import digest
 from sottovoce.evaluation.evaluating import evaluation_plan, released_tables
@@ -175,34 +176,6 @@ def sources(parts: tuple[str, ...], quick: bool) -> Iterator[Source]:
                 yield real(name)
 
 
-def main() -> None:
-    """Evaluate, and print tables of errors and coverage."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default="simulated,real")
-    parser.add_argument("--runs", type=int, default=400)
-    given = parser.parse_args()
-    parts = tuple(part for part in parts_at_hand(("simulated",), ("real",)) if part in given.only.split(","))
-    runs = 10 if given.quick else given.runs
-    sizes = (
-        [(1_000, 1.0), (10_000, 0.5)] if given.quick else [(1_000, 1.0), (10_000, 0.1), (10_000, 0.5), (10_000, 2.0)]
-    )
-    found = []
-    for source in sources(parts, given.quick):
-        rows = []
-        for n, epsilon in sizes:
-            for name, line in measured(source, n, epsilon, runs).items():
-                found.append({"source": source.name, "n": n, "epsilon": epsilon, "measure": name, **line})
-                rows.append((f"{n:,}", f"{epsilon:g}", name, *(f"{value:.4f}" for value in line.values())))
-        show(
-            source.name,
-            ("n", "epsilon", "measure", "value", "error", "bias", "|.| < .01", "width", "population", "sample"),
-            rows,
-        )
-    keep("evaluation", found)
-    if given.docs and not given.quick:
-        write_tables(DOCS / "measured" / "evaluation.md", _tables(found))
-
-
 def _tables(found: list[dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     errors, coverage = [], []
     for source in dict.fromkeys(line["source"] for line in found):
@@ -233,5 +206,22 @@ def _tables(found: list[dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], lis
     }
 
 
-if __name__ == "__main__":
-    main()
+FIGURES_OF = ("value", "error", "bias", "|.| < .01", "width", "population", "sample")
+
+
+@benchmark(page="measured/evaluation.md", only="simulated,real", runs=(400, 10))
+def main(run) -> None:
+    parts = tuple(part for part in parts_at_hand(("simulated",), ("real",)) if part in run.only.split(","))
+    sizes = [(1_000, 1.0), (10_000, 0.5)] + ([] if run.quick else [(10_000, 0.1), (10_000, 2.0)])
+    found = []
+    for source in sources(parts, run.quick):
+        here = [
+            {"source": source.name, "n": n, "epsilon": epsilon, "measure": name, **line}
+            for n, epsilon in sorted(sizes)
+            for name, line in measured(source, n, epsilon, run.runs).items()
+        ]
+        head = ("n|,", "epsilon", "measure", *(f"{name}|.4f" for name in FIGURES_OF))
+        run.table(source.name, head, [tuple(line.values())[1:] for line in here])
+        found += here
+    if run.docs and not run.quick:
+        write_tables(DOCS / run.page, _tables(found))

@@ -10,7 +10,7 @@ rule of "auto" (the constant where mu n is below 60 or 20 sqrt(d)) was chosen on
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import make_parser, show
+from benchmarks.driver import benchmark
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import uncounted_fits
 
@@ -38,24 +38,16 @@ def errors(n, d, epsilon, signal, seeds):
     return {name: (np.mean(each), np.max(each)) for name, each in found.items()}, np.mean(variance)
 
 
-def main():
-    """Print a line a table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=12)
-    given = parser.parse_args()
-    seeds = 3 if given.quick else given.seeds
-    rows = []
+def rows(seeds):
     for signal in (0.3, 1.0, 3.0):
         for d in (8, 30):
             for n, epsilon in ((700, 0.05), (700, 0.1), (700, 0.3), (700, 0.5), (700, 1.0), (5000, 0.1)):
                 found, variance = errors(n, d, epsilon, signal, seeds)
                 words = [f"{mean:.2f} ({worst:.2f})" for mean, worst in found.values()]
-                facts = [f"{fact:g}" for fact in (signal, d, n, epsilon)]
-                information = gaussian_mu(epsilon, DELTA) * n
-                rows.append((*facts, f"{information:.0f}", *words, f"{variance:.2f}"))
-    head = ("signal", "columns", "rows", "epsilon", "mu n", "auto", "scd", "constant", "variance")
-    show("Mean squared error, mean over seeds (worst)", head, rows)
+                yield signal, d, n, epsilon, gaussian_mu(epsilon, DELTA) * n, *words, variance
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(seeds=(12, 3))
+def main(run) -> None:
+    head = ("signal", "columns", "rows", "epsilon", "mu n|.0f", "auto", "scd", "constant", "variance|.2f")
+    run.table("Mean squared error, mean over seeds (worst)", head, rows(run.seeds))

@@ -14,26 +14,21 @@ import statistics
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import (
-    DOCS,
+from benchmarks.common import data_folder
+from benchmarks.driver import (
     EPSILONS,
+    FIGURES,
     RESULTS,
-    data_folder,
-    keep,
-    keep_picture,
-    make_parser,
-    show,
-    write_tables,
+    benchmark,
+    option,
 )
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 
 _DELTA = 1e-5
-_PAGE = DOCS / "measured" / "planning.md"
 WAYS = ("size alone", "told the score", "told the labels too")
 
 
 def measure(name, epsilon, seeds):
-    """Return the mean test score of the default estimator."""
     scores = []
     for seed in range(seeds):
         X, y, X_test, y_test, public = split(name, seed)
@@ -104,10 +99,7 @@ def summed(found, names, regression):
 
 def draw(lines):
     """Draw measured against expected accuracy; lines are those of the table of each set, without regressions."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
     axis.plot([0.2, 1.0], [0.2, 1.0], color="#999999", linewidth=0.8)
@@ -121,34 +113,30 @@ def draw(lines):
     axis.set_ylabel("measured accuracy")
     axis.legend(frameon=False)
     axis.set_title("Forecasts told the score without noise and the labels", fontsize=11)
-    keep_picture(figure, DOCS / "figures" / "forecast_errors.png")
+    return figure
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None, help="sets, separated by commas, others as kept; default all")
-    arguments = parser.parse_args()
+@benchmark(page="measured/planning.md", only=option(help="sets, separated by commas, others as kept; default all"))
+def main(run) -> None:
     data_folder()
-    names = arguments.only.split(",") if arguments.only else ["german", "cal_housing"] if arguments.quick else None
+    names = run.only.split(",") if run.only else ["german", "cal_housing"] if run.quick else None
     groups = {"chosen": CHOSEN_ON, "confirmed": CONFIRMED_ON}
-    seeds, epsilons = (1, (1.0,)) if arguments.quick else (3, EPSILONS)
+    seeds, epsilons = (1, (1.0,)) if run.quick else (3, EPSILONS)
     found = [
         one for group in groups.values() for name in group if names is None or name in names
         for one in compare(name, seeds, epsilons)
     ]  # fmt: skip
-    if arguments.only and (RESULTS / "forecast.json").exists():
+    if run.only and (RESULTS / "forecast.json").exists():
         known = json.loads((RESULTS / "forecast.json").read_text(encoding="utf-8"))
         found = [one for one in known if one["set"] not in names] + found
-    if not arguments.quick:
-        keep("forecast", found)
+    if not run.quick:
+        run.keep("forecast", found)
     head = ("known", "epsilon", "off, median", "mean", "most", "width of the range", "within it")
-    tables = {}
     for group, members in groups.items():
         for regression, what in ((False, "accuracy, points"), (True, "R2, hundredths")):
-            lines = summed(found, members, regression)
-            if lines:
-                show(f"{what}; sets that constants were {group} on", head, lines)
-                tables[f"{group} {'numbers' if regression else 'classes'}"] = head, lines
+            if lines := summed(found, members, regression):
+                mark = f"{group} {'numbers' if regression else 'classes'}"
+                run.table(f"{what}; sets that constants were {group} on", head, lines, mark=mark)
     each = [
         (
             one["set"], f"{one['epsilon']:g}", f"{one['without noise']:.3f}", f"{one['measured']:.3f}",
@@ -157,15 +145,10 @@ def main() -> None:
         for name in (*CHOSEN_ON, *CONFIRMED_ON) for one in found
         if one["set"] == name and one["way"] == WAYS[-1]
     ]  # fmt: skip
-    head_each = ("set", "epsilon", "without noise", "measured", "expected", "range")
-    show("told the score without noise and the labels", head_each, each)
-    if arguments.docs:
+    head = ("set", "epsilon", "without noise", "measured", "expected", "range")
+    run.table("told the score without noise and the labels", head, each, mark="each")
+    if run.docs:
         model = sv.DPLogisticRegression(epsilon=0.5, delta=1e-6, data_norm=1.0, classes=["no", "yes"])
         drawing = sv.forecast(model, 5_000, 20, accuracy_without_noise=0.86).picture()
-        (DOCS / "figures" / "forecast.svg").write_text(drawing + "\n", encoding="utf-8")
-        write_tables(_PAGE, {**tables, "each": (head_each, each)})
-        draw([line for line in each if not is_regression(line[0])])
-
-
-if __name__ == "__main__":
-    main()
+        (FIGURES / "forecast.svg").write_text(drawing + "\n", encoding="utf-8")
+        run.picture(lambda: draw([line for line in each if not is_regression(line[0])]), "forecast_errors.png")

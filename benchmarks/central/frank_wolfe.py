@@ -14,13 +14,14 @@ the step) beside that on the l1 ball, each with the best number of steps of a fe
 
 import time
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, reuters, show, write_tables
+from benchmarks.common import parts_at_hand, reuters
+from benchmarks.driver import benchmark, timed
 from sottovoce.central.coefficient_sets import SETS
 from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.parallel import team
@@ -60,12 +61,12 @@ def risk(X, y, coef):
     return 0.5 * float(np.mean((X @ coef.astype(X.dtype) - y) ** 2))
 
 
-def risk_table(n, d, seeds):
+def risk_table(run, n, d, seeds):
     """Excess risk over the best point of the ball, by adjacency and epsilon."""
     X, y = lasso_problem(n, d)
     public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
     best = risk(X, y, sv.DPLasso(epsilon=np.inf, tol=1e-3, **public).fit(X, y).coef_)
-    rows, results = [], {"risk of zero minus best": risk(X, y, np.zeros(d)) - best, "best": best}
+    rows = []
     for adjacency in ("zero-out", "replace-one"):
         for place, epsilon in enumerate(RISK_EPSILONS):
             found, seconds = [], []
@@ -77,19 +78,17 @@ def risk_table(n, d, seeds):
                 seconds.append(time.perf_counter() - start)
                 found.append(risk(X, y, model.coef_) - best)
             spent = model.guarantee_.epsilon_at(DELTA)
-            results[f"{adjacency} {epsilon:g}"] = {"excess": found, "steps": model.n_iter_, "spent": spent}
             target = f"{TARGETS[n][place]:g}" if n in TARGETS else ""
             rows.append((
                 adjacency, f"{epsilon:g}", f"{spent:.4f}", f"{np.mean(found):.5f}",
                 f"{min(found):.5f} to {max(found):.5f}", target, str(model.n_iter_), f"{np.median(seconds):.1f}",
             ))  # fmt: skip
     head = ("adjacency", "epsilon", "receipt", "mean excess", "range", "target", "steps", "seconds")
-    start = results["risk of zero minus best"]
-    show(f"lasso, n = {n}, d = {d}, delta = {DELTA:g}, {seeds} seeds; zero has {start:.5f}", head, rows)
-    return results
+    start = risk(X, y, np.zeros(d)) - best
+    run.table(f"lasso, n = {n}, d = {d}, delta = {DELTA:g}, {seeds} seeds; zero has {start:.5f}", head, rows)
 
 
-def steps_table(n, d, seeds):
+def steps_table(run, n, d, seeds):
     """Compare forms of the step at equal budget, on the same selections' mechanism."""
     X, y = lasso_problem(n, d)
     public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
@@ -99,7 +98,7 @@ def steps_table(n, d, seeds):
         "shrinking by 1 - 1/T": lambda t, T: (1.0 - 1.0 / T, 1.0 / T),
         "shrinking by 1 - 2/(t+2)": lambda t, T: (1.0 - 2.0 / (t + 2.0), 2.0 / (t + 2.0)),
     }
-    rows, results = [], {}
+    rows = []
     for name, form in forms.items():
         for T in (10, 20, 30, 45, 60):
             cells = []
@@ -119,11 +118,9 @@ def steps_table(n, d, seeds):
                         m = keep_share * m + step * sign * X[:, column]
                     found.append(risk(X, y, w) - best)
                 cells.append(float(np.mean(found)))
-            results[f"{name} {T}"] = cells
             rows.append((name, str(T), *(f"{cell:.5f}" for cell in cells)))
-    show(f"mean excess risk by the form of the step, n = {n}, d = {d}, zero-out, {seeds} seeds",
+    run.table(f"mean excess risk by the form of the step, n = {n}, d = {d}, zero-out, {seeds} seeds",
          ("form", "steps", *(f"epsilon {e:g}" for e in RISK_EPSILONS)), rows)  # fmt: skip
-    return results
 
 
 def mixture_problem(n, d, seed=1):
@@ -142,24 +139,27 @@ def excess(X, y, best, seed, **options):
         return risk(X, y, sv.DPLasso(random_state=seed, **public | options).fit(X, y).coef_) - best
 
 
-def sets_table(n, d, seeds):
+def sets_table(run, n, d, seeds):
     """Median excess risk by what is known of the coefficients."""
     X, y = mixture_problem(n, d)
     public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
     best = min(
         risk(X, y, sv.DPLasso(epsilon=np.inf, tol=1e-3, constraint=kind, **public).fit(X, y).coef_) for kind in SETS
     )
-    rows, results = [], {"zero": risk(X, y, np.zeros(d)) - best}
+    rows = []
     for kind in SETS:
         cells = []
         for epsilon in (0.25, *RISK_EPSILONS):
             found = [excess(X, y, best, seed, epsilon=epsilon, constraint=kind) for seed in range(seeds)]
-            results[f"{kind} {epsilon:g}"] = found
             cells.append(f"{np.median(found):.5f}")
         rows.append((kind, *cells))
     head = ("set", *(f"epsilon {epsilon:g}" for epsilon in (0.25, *RISK_EPSILONS)))
-    show(f"median excess risk, n = {n}, d = {d}, {seeds} seeds; zero has {results['zero']:.5f}", head, rows)
-    return results, {"sets": (head, rows)}
+    run.table(
+        f"median excess risk, n = {n}, d = {d}, {seeds} seeds; zero has {risk(X, y, np.zeros(d)) - best:.5f}",
+        head,
+        rows,
+        mark="sets",
+    )
 
 
 @cache
@@ -193,9 +193,9 @@ def group_fit(X, y, size, radius, epsilon, n_steps, share, seed):
     return w
 
 
-def groups_table(n, d, seeds, size=5):
+def groups_table(run, n, d, seeds, size=5):
     """Median excess risk of both balls, each with the number of steps (and split) that is best at each epsilon."""
-    rows, results = [], {}
+    rows = []
     for even in (True, False):
         rng = np.random.default_rng(2)
         X = rng.choice(np.array([-1.0, 1.0], np.float32), (n, d))
@@ -224,50 +224,39 @@ def groups_table(n, d, seeds, size=5):
                             for seed in range(seeds)
                         ]
                 chosen = min(trials, key=lambda each: np.median(trials[each]))
-                results[f"{kind}, {name} {epsilon:g}"] = {"settings": str(chosen), "excess": trials[chosen]}
                 cells.append(f"{np.median(trials[chosen]):.5f}")
             rows.append((kind, name, *cells))
         rows.append((kind, "model 0", *[f"{risk(X, y, np.zeros(d)) - best:.5f}"] * len(RISK_EPSILONS)))
     head = ("", "", *(f"epsilon {epsilon:g}" for epsilon in RISK_EPSILONS))
-    show(f"median excess risk, n = {n}, d = {d}, groups of {size}, {seeds} seeds", head, rows)
-    return results, {"groups": (head, rows)}
+    run.table(f"median excess risk, n = {n}, d = {d}, groups of {size}, {seeds} seeds", head, rows, mark="groups",
+              page="privacy/frank_wolfe.md")  # fmt: skip
 
 
-def speed(rows_of, y, loss, repeats, radius, n_steps, label):
-    """Return steps a second of both forms on the same rows, from the same start."""
-    results = {}
+def speed(run, rows_of, y, loss, repeats, radius, n_steps, label):
+    """Show steps a second of both forms on the same rows, from the same start."""
+    found = []
     with team() as threads:
         rows = make_bounded_rows(rows_of, data_bound=1.0, constant=0.0, names=None, team=threads)
         mechanism = ExponentialMechanism(bounded_range(1.0, DELTA, n_steps), 2.0 * TICKS)
-        for name, kind in (("every column again", DenseScores), ("changed columns only", SparseScores)):
-            start = time.perf_counter()
-            scores = kind(rows, y, loss, 1.0, TICKS, threads)
-            opened = time.perf_counter() - start
-            noise = Streams(0).generator(Purpose.NOISE)
-            durations, weights = [], set()
-            for _ in range(repeats[name]):
+        for (name, kind), count in zip(FORMS.items(), repeats, strict=True):
+            scores, opened = timed(lambda kind=kind: kind(rows, y, loss, 1.0, TICKS, threads))
+            noise, durations = Streams(0).generator(Purpose.NOISE), []
+            for _ in range(count):
                 start = time.perf_counter()
                 column, sign = scores.select(mechanism, noise)
                 scores.move(column, sign * radius / n_steps)
                 durations.append(time.perf_counter() - start)
-                weights.add(column)
             steady = durations[len(durations) // 10 :]
-            results[name] = {"steps a second": len(steady) / sum(steady), "seconds to open": opened}
-    fast, slow = (results[name]["steps a second"] for name in ("changed columns only", "every column again"))
-    results["ratio"] = fast / slow
-    table = [
-        (name, f"{results[name]['steps a second']:.1f}", f"{results[name]['seconds to open']:.2f}") for name in repeats
-    ]
-    show(
-        f"{label}: steps a second ({threads.n_threads} threads for the full pass)",
-        ("form", "steps/s", "to open, s"),
-        [*table, ("ratio", f"{fast / slow:.0f}", "")],
-    )
-    return results
+            found.append((name, len(steady) / sum(steady), opened))
+    rows = [*found, ("ratio", found[1][1] / found[0][1], None)]
+    title = f"{label}: steps a second ({threads.n_threads} threads for the full pass)"
+    run.table(title, ("form", "steps/s|.1f", "to open, s|.2f"), rows)
 
 
-def speed_tables():
-    results = {}
+FORMS = {"every column again": DenseScores, "changed columns only": SparseScores}
+
+
+def speed_tables(run):
     rng = np.random.default_rng(0)
     n, d, nnz = 20_000, 1_000_000, 100
     X = sp.csr_array(
@@ -275,19 +264,16 @@ def speed_tables():
     )
     X.sum_duplicates()
     y = np.clip(X @ np.where(np.arange(d) < 1000, 1.0, 0.0), -1.0, 1.0)
-    repeats = {"every column again": 30, "changed columns only": 2000}
-    results["synthetic"] = speed(X, y, Squared(), repeats, 100.0, 1000, f"{n} rows, {d} columns, {nnz} a row")
+    speed(run, X, y, Squared(), (30, 2000), 100.0, 1000, f"{n} rows, {d} columns, {nnz} a row")
     X, y, *_ = reuters(0)
-    repeats = {"every column again": 200, "changed columns only": 2000}
-    results["reuters"] = speed(sp.csr_array(X), y, Logistic(), repeats, 100.0, 1000, "Reuters")
-    return results
+    speed(run, sp.csr_array(X), y, Logistic(), (200, 2000), 100.0, 1000, "Reuters")
 
 
-def reuters_table(seeds, radii=(3.0, 10.0, 30.0)):
+def reuters_table(run, seeds, radii=(3.0, 10.0, 30.0)):
     """Test accuracy on Reuters beside DPLogisticRegression; the sparse model is given which words occur, as 0 and 1."""
     X, y, X_test, y_test, public = reuters(0)
     words, words_test = X.sign(), X_test.sign()
-    rows, results = [], {}
+    rows = []
     for epsilon in (1.0, 4.0, np.inf):
         makers = {
             f"DPSparseLogisticRegression, radius {radius:g}": lambda seed, radius=radius, epsilon=epsilon: (
@@ -315,86 +301,57 @@ def reuters_table(seeds, radii=(3.0, 10.0, 30.0)):
                 seconds.append(time.perf_counter() - start)
                 scores.append(float(model.score(words_test if sparse else X_test, y_test)))
                 counts.append(int(np.count_nonzero(model.coef_)))
-            results[f"{name} {epsilon:g}"] = {"accuracy": scores, "nonzero": counts, "steps": model.n_iter_}
             rows.append((
                 f"{epsilon:g}", name, f"{np.mean(scores):.4f}", f"{min(scores):.4f} to {max(scores):.4f}",
                 f"{np.median(counts):.0f}", str(model.n_iter_), f"{np.median(seconds):.2f}",
             ))  # fmt: skip
     head = ("epsilon", "model", "mean accuracy", "range", "nonzero", "steps", "seconds")
-    show(f"Reuters, delta = {DELTA:g}, {seeds} seeds", head, rows)
-    return results
+    run.table(f"Reuters, delta = {DELTA:g}, {seeds} seeds", head, rows)
 
 
-def refit_table(seeds, share=0.7, radius=30.0):
+def refit_table(run, seeds, share=0.7, radius=30.0):
     """Test accuracy on Reuters of two fits: a sparse one chooses the columns, an L2 one refits them."""
     X, y, X_test, y_test, public = reuters(0)
     words, words_test = sp.csr_array(X.sign()), sp.csr_array(X_test.sign())
-    rows, results = [], {}
+    rows = []
     for epsilon in (1.0, 4.0):
         first, second, counts = [], [], []
         for seed in range(seeds):
             chooser = sv.DPSparseLogisticRegression(
-                epsilon=share * epsilon,
-                delta=DELTA / 2,
-                data_bound=1.0,
-                radius=radius,
-                classes=public["classes"],
+                epsilon=share * epsilon, delta=DELTA / 2, data_bound=1.0, radius=radius, classes=public["classes"],
                 random_state=seed,
-            ).fit(words, y)
+            ).fit(words, y)  # fmt: skip
             chosen = np.flatnonzero(chooser.coef_[0])
             refitted = sv.DPLogisticRegression(
-                epsilon=(1.0 - share) * epsilon,
-                delta=DELTA / 2,
-                data_norm=0.5 * len(chosen) ** 0.5,
-                classes=public["classes"],
-                random_state=seed,
-            ).fit(words[:, chosen], y)
+                epsilon=(1.0 - share) * epsilon, delta=DELTA / 2, data_norm=0.5 * len(chosen) ** 0.5,
+                classes=public["classes"], random_state=seed,
+            ).fit(words[:, chosen], y)  # fmt: skip
             first.append(float(chooser.score(words_test, y_test)))
             second.append(float(refitted.score(words_test[:, chosen], y_test)))
             counts.append(len(chosen))
-        results[f"{epsilon:g}"] = {"chosen": first, "refitted": second, "nonzero": counts}
         spread = f"{min(second):.4f} to {max(second):.4f}"
         rows.append((
             f"{epsilon:g}", f"{np.mean(first):.4f}", f"{np.mean(second):.4f}", spread, f"{np.median(counts):.0f}",
         ))  # fmt: skip
     head = ("epsilon of both", "chooser alone", "refitted", "range", "nonzero")
-    show(f"Reuters, two fits, {share:g} of epsilon for the choice, {seeds} seeds", head, rows)
-    return results
+    run.table(f"Reuters, two fits, {share:g} of epsilon for the choice, {seeds} seeds", head, rows)
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("parts", nargs="*")
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--n", type=int, default=None, help="default 10,000; 1,000 with --quick")
-    parser.add_argument("--d", type=int, default=None, help="default 10,000; 1,000 with --quick")
-    arguments = parser.parse_args()
-    seeds = arguments.seeds or (1 if arguments.quick else 5)
-    n, d = (size or (1_000 if arguments.quick else 10_000) for size in (arguments.n, arguments.d))
-    everything = (
-        ["risk", "sets", "groups"]
-        if arguments.quick
+@benchmark(
+    page="measured/sparse_models.md", words=("risk", "steps", "sets", "groups", "speed", "reuters", "refit"),
+    seeds=(5, 1), n=(10_000, 1_000), d=(10_000, 1_000),
+)  # fmt: skip
+def main(run) -> None:
+    parts = run.words or (
+        ["risk", "sets", "groups"] if run.quick
         else parts_at_hand(("risk", "steps", "sets", "groups", "speed"), ("reuters", "refit"))
-    )
-    parts = arguments.parts or everything
-    if "risk" in parts:
-        keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
-    if "steps" in parts:
-        keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
-    pages = {"sets": "measured/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
-    for part, make in (("sets", sets_table), ("groups", groups_table)):
-        if part in parts:
-            results, tables = make(*((1_000, 100) if arguments.quick else (10_000, 1_000)), seeds)
-            keep(f"frank-wolfe-{part}", results)
-            if arguments.docs and not arguments.quick:
-                write_tables(DOCS / pages[part], tables)
-    if "speed" in parts:
-        keep("frank-wolfe-speed", speed_tables())
-    if "reuters" in parts:
-        keep("frank-wolfe-reuters", reuters_table(seeds))
-    if "refit" in parts:
-        keep("frank-wolfe-refit", refit_table(seeds))
-
-
-if __name__ == "__main__":
-    main()
+    )  # fmt: skip
+    small = (1_000, 100) if run.quick else (10_000, 1_000)
+    makers = {
+        "risk": partial(risk_table, run, run.n, run.d, run.seeds), "sets": partial(sets_table, run, *small, run.seeds),
+        "steps": partial(steps_table, run, 10_000, 1_000, run.seeds), "speed": partial(speed_tables, run),
+        "groups": partial(groups_table, run, *small, run.seeds), "reuters": partial(reuters_table, run, run.seeds),
+        "refit": partial(refit_table, run, run.seeds),
+    }  # fmt: skip
+    for part in (part for part in makers if part in parts):
+        makers[part]()

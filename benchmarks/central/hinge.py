@@ -19,7 +19,8 @@ import numpy as np
 
 import sottovoce as sv
 from benchmarks.central.newton import made_up
-from benchmarks.common import EPSILONS, data_folder, keep, make_parser, show
+from benchmarks.common import data_folder
+from benchmarks.driver import EPSILONS, benchmark, option, paired, timed
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, split
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.losses import Loss, SmoothedHinge
@@ -50,55 +51,40 @@ def measure(part: Any, solver: Any, epsilon: float, seed: int, rows: int = 0, de
     X, y, X_test, y_test, public = part
     chosen = np.random.default_rng(seed).permutation(X.shape[0])[:rows] if rows else slice(None)
     model = sv.DPLinearSVC(epsilon=epsilon, delta=delta, solver=solver, random_state=seed, **public)
-    start = time.process_time()
-    model.fit(X[chosen], y[chosen])
-    seconds = time.process_time() - start
+    seconds = timed(lambda: model.fit(X[chosen], y[chosen]), time.process_time)[1]
     return [100.0 * model.score(X_test, y_test), model.n_iter_, seconds]
 
 
-def speed(n: int) -> list[tuple[str, ...]]:
-    """Return lines on made-up rows at epsilon = 1, each fit after one that compiles."""
-    part, lines = made_up(n, 20_000, 100), []
-    for solver in ("scd", "auto"):
-        measure(part, solver, 1.0, 0, 500, 1e-7)
-        accuracy, passes, seconds = measure(part, solver, 1.0, 0, 0, 1e-7)
-        lines.append((f"{n:,} x 100", solver, f"{passes:.0f}", f"{seconds:.2f}", f"{accuracy:.2f}"))
-    return lines
+def speed(sizes):
+    """Yield rows of made-up tables at epsilon = 1, each fit after one that compiles."""
+    for n in sizes:
+        part = made_up(n, 20_000, 100)
+        for solver in ("scd", "auto"):
+            measure(part, solver, 1.0, 0, 500, 1e-7)
+            accuracy, passes, seconds = measure(part, solver, 1.0, 0, 0, 1e-7)
+            yield f"{n:,} x 100", solver, passes, seconds, accuracy
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--half", choices=HALVES, default="confirmed")
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--splits", type=int, default=8)
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")  # many fits on the same table
-    if given.speed:
-        lines = [line for n in ((10**4,) if given.quick else (10**5, 10**6)) for line in speed(n)]
-        show("epsilon = 1", ("rows", "solver", "passes", "CPU seconds", "accuracy"), lines)
-        return
-    data_folder()
-    names, tried = HALVES[given.half]
-    splits, names = (2, ("madelon",)) if given.quick else (given.splits, names)
-    results, lines = {}, []
+def accuracies(names, tried, splits, rows):
     for name in names:
         for epsilon in EPSILONS:
             found = {
-                label: np.array([measure(split(name, k), solver, epsilon, k, given.rows) for k in range(splits)])
+                label: np.array([measure(split(name, k), solver, epsilon, k, rows) for k in range(splits)])
                 for label, solver in {**tried, "scd": "scd"}.items()
             }
-            results[f"{name} {epsilon:g}"] = {label: values.tolist() for label, values in found.items()}
-            gained = (found["auto"] - found["scd"])[:, 0]
-            lines.append((
-                name, f"{epsilon:g}", *(f"{values[:, 0].mean():.1f}" for values in found.values()),
-                f"{gained.mean():+.1f} ± {gained.std(ddof=1) / splits**0.5:.1f}",
-                " / ".join(f"{np.median(values[:, 2]):.2f}" for values in found.values()),
-            ))  # fmt: skip
-            print(*lines[-1], sep="  ", flush=True)
-    show("accuracy", ("data", "epsilon", *tried, "scd", "auto - scd", "CPU seconds"), lines, width=150)
-    keep(f"hinge-{given.half}-{given.rows or 'all'}", results)
+            means = (f"{values[:, 0].mean():.1f}" for values in found.values())
+            seconds = " / ".join(f"{np.median(values[:, 2]):.2f}" for values in found.values())
+            yield name, epsilon, *means, paired((found["auto"] - found["scd"])[:, 0], 1), seconds
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(speed=False, half=option("confirmed", choices=HALVES), rows=1000, splits=(8, 2))
+def main(run) -> None:
+    warnings.simplefilter("ignore")  # many fits on the same table
+    if run.speed:
+        head = ("rows", "solver", "passes|.0f", "CPU seconds|.2f", "accuracy|.2f")
+        run.table("epsilon = 1", head, speed((10**4,) if run.quick else (10**5, 10**6)))
+        return
+    data_folder()
+    names, tried = HALVES[run.half]
+    rows = accuracies(("madelon",) if run.quick else names, tried, run.splits, run.rows)
+    run.table("accuracy", ("data", "epsilon", *tried, "scd", "auto - scd", "CPU seconds"), rows)

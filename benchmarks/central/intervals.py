@@ -11,10 +11,12 @@ width are means over coefficients and over the fits whose intervals are finite; 
 their coverage at that many rows and at half of them.
 """
 
+from itertools import product
+
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark
 from sottovoce.privacy.calibration import gaussian_mu
 
 NORM = 3.0
@@ -33,7 +35,7 @@ def table(seed, n, d, correlation):
 
 
 def row(epsilon, delta, n, d, correlation, fits):
-    """Return coverages, widths and the share of finite intervals."""
+    """Return n, d, epsilon, the share of finite intervals, three coverages and both widths."""
     inside = {"private": [], "ignoring noise": [], "exact": []}
     private_width, exact_width = [], []
     for seed in range(fits):
@@ -52,11 +54,8 @@ def row(epsilon, delta, n, d, correlation, fits):
             inside["private"].append((low <= beta) & (beta <= high))
             inside["ignoring noise"].append(np.abs(model.least_squares_ - beta) <= classical)
             private_width.append(high - low)
-    mean = {name: float(np.mean(values)) if values else None for name, values in inside.items()}
-    return {
-        "epsilon": epsilon, "n": n, "d": d, "finite": len(private_width) / fits, "coverage": mean,
-        "width": float(np.mean(private_width)) if private_width else None, "exact width": float(np.mean(exact_width)),
-    }  # fmt: skip
+    figures = (*inside.values(), private_width, exact_width)
+    return n, d, epsilon, len(private_width) / fits, *(np.mean(each) if each else None for each in figures)
 
 
 def rows_needed(epsilon, delta, d, correlation):
@@ -69,60 +68,26 @@ def rows_needed(epsilon, delta, d, correlation):
 
 
 def needed(delta, correlation, fits, largest):
-    """Return what the formula says, and what is found there."""
-    found = []
+    """Yield what the formula says, and what is found there."""
     for d in (5, 20):
         for epsilon in (0.1, 0.5, 1.0, 2.0):
             n = rows_needed(epsilon, delta, d, correlation)
             tried = [row(epsilon, delta, rows, d, correlation, fits) for rows in (n // 2, n) if n <= largest]
-            found.append({"d": d, "epsilon": epsilon, "rows": n, "half": tried[:1], "all": tried[1:]})
-    return found
+            half, there = (tried[0][3], tried[1][3]) if tried else (None, None)
+            yield d, epsilon, n, half, there, tried[1][4] if tried else None
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--fits", type=int, default=None, help="default 200; 20 with --quick")
-    parser.add_argument("--delta", type=float, default=1e-6)
-    parser.add_argument("--correlation", type=float, default=0.3)
-    parser.add_argument("--largest", type=int, default=None, help="default 100,000; 10,000 with --quick")
-    parser.add_argument("--only", default="coverage,rows")
-    arguments = parser.parse_args()
-    fits = arguments.fits or (20 if arguments.quick else 200)
-    largest = arguments.largest or (10_000 if arguments.quick else 100_000)
-    if "rows" in arguments.only:
-        found = needed(arguments.delta, arguments.correlation, max(5, fits // 5), largest)
-        cells = [
-            (f"{f['d']}", f"{f['epsilon']:g}", f"{f['rows']:,}",
-             *(f"{part[0]['finite']:.0%}" if part else "" for part in (f["half"], f["all"])),
-             f"{f['all'][0]['coverage']['private']:.3f}" if f["all"] and f["all"][0]["width"] else "")
-            for f in found
-        ]  # fmt: skip
-        head = ("d", "epsilon", "rows needed", "finite at half", "finite there", "covered there")
-        show(f"rows for finite intervals, delta = {arguments.delta:g}", head, cells)
-        keep("intervals-rows", found)
-    if "coverage" not in arguments.only:
-        return
-    results = [
-        row(epsilon, arguments.delta, n, d, arguments.correlation, min(fits, 4_000_000 // n))
-        for d in (5, 20)
-        for n in (1_000, 10_000, 100_000)
-        if n <= largest
-        for epsilon in EPSILONS
-    ]
-
-    def text(value, form):
-        return "" if value is None else format(value, form)
-
-    head = ("n", "d", "epsilon", "finite", "covered", "ignoring noise", "exact", "width", "exact width")
-    lines = [
-        (f"{r['n']:,}", f"{r['d']}", f"{r['epsilon']:g}", f"{r['finite']:.0%}", text(r["coverage"]["private"], ".3f"),
-         text(r["coverage"]["ignoring noise"], ".3f"), text(r["coverage"]["exact"], ".3f"), text(r["width"], ".3f"),
-         f"{r['exact width']:.3f}")
-        for r in results
-    ]  # fmt: skip
-    show(f"95 % intervals, delta = {arguments.delta:g}, correlation part {arguments.correlation:g}", head, lines)
-    keep("intervals", results)
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(fits=(200, 20), delta=1e-6, correlation=0.3, largest=(100_000, 10_000), only="coverage,rows")
+def main(run) -> None:
+    if "rows" in run.only:
+        head = ("d", "epsilon", "rows needed|,", "finite at half|.0%", "finite there|.0%", "covered there|.3f")
+        rows = needed(run.delta, run.correlation, max(5, run.fits // 5), run.largest)
+        run.table(f"rows for finite intervals, delta = {run.delta:g}", head, rows)
+    if "coverage" in run.only:
+        sizes = product((5, 20), (n for n in (1_000, 10_000, 100_000) if n <= run.largest), EPSILONS)
+        rows = (
+            row(epsilon, run.delta, n, d, run.correlation, min(run.fits, 4_000_000 // n)) for d, n, epsilon in sizes
+        )
+        figures = ("covered", "ignoring noise", "exact", "width", "exact width")
+        head = ("n|,", "d", "epsilon", "finite|.0%", *(f"{figure}|.3f" for figure in figures))
+        run.table(f"95 % intervals, delta = {run.delta:g}, correlation part {run.correlation:g}", head, rows)

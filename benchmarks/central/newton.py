@@ -15,7 +15,8 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 import sottovoce as sv
-from benchmarks.common import DOCS, EPSILONS, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import parts_at_hand
+from benchmarks.driver import EPSILONS, benchmark, option, paired
 from benchmarks.sets import split
 from sottovoce.exceptions import PrivacyWarning
 
@@ -23,9 +24,7 @@ SETS = ("german", "mushrooms", "phishing", "a9a", "w8a")
 MADE_UP = "400,000 x 90"
 WEAK = "weak, 20,000 x 10"
 SOLVERS = ("scd", "newton")
-HEAD = (
-    "data", "epsilon", "mu n / d", "accuracy", "difference", "log loss", "AUC", "passes", "seconds",
-)  # fmt: skip
+HEAD = ("data", "epsilon", "mu n / d|.3g", "accuracy", "difference", "log loss", "AUC", "passes", "seconds")
 
 
 def made_up(n, n_test, d=90):
@@ -74,51 +73,32 @@ def information(part, epsilon, delta):
     return plan.mu_model * plan.n_samples / plan.n_weights
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", help="names of sets, by commas")
-    parser.add_argument("--splits", type=int, default=5)
-    given = parser.parse_args()
-    count = 1 if given.quick else given.splits
-    names = parts_at_hand((MADE_UP, WEAK), SETS[:2] if given.quick else SETS)
-    names = [name for name in names if given.only is None or any(name.startswith(one) for one in given.only.split(","))]
-    results, rows = {}, []
+def rows(names, splits, quick):
     for name in names:
         big = name == MADE_UP
-        delta, seeds = (1e-6, range(1)) if big else (1e-5, range(count))
+        delta, seeds = (1e-6, range(1)) if big else (1e-5, range(splits))
         if big:
-            parts = [made_up(20_000 if given.quick else 400_000, 60_000)]
+            parts = [made_up(20_000 if quick else 400_000, 60_000)]
         else:
             parts = [made_up_weak(seed) if name == WEAK else split(name, seed) for seed in seeds]
-        for epsilon in EPSILONS[::3] if given.quick else EPSILONS:
-            for solver in SOLVERS:  # compiles
-                if epsilon == EPSILONS[0]:
-                    measure((parts[0][0][:500], parts[0][1][:500], *parts[0][2:]), solver, epsilon, delta, 0)
-            found = {
-                solver: np.array([measure(part, solver, epsilon, delta, seed)
-                                  for part, seed in zip(parts, seeds, strict=True)])
+        for solver in SOLVERS:  # compiles
+            measure((parts[0][0][:500], parts[0][1][:500], *parts[0][2:]), solver, EPSILONS[0], delta, 0)
+        for epsilon in EPSILONS[::3] if quick else EPSILONS:
+            found = [
+                np.array([measure(part, solver, epsilon, delta, k) for part, k in zip(parts, seeds, strict=True)])
                 for solver in SOLVERS
-            }  # fmt: skip
-            mean = {solver: values.mean(axis=0) for solver, values in found.items()}
-            gained = 100.0 * (found["newton"] - found["scd"])[:, 0]
-            error = f" ± {gained.std(ddof=1) / len(gained) ** 0.5:.2f}" if len(gained) > 1 else ""
-            each = information(parts[0], epsilon, delta)
-            results[f"{name} {epsilon:g}"] = {
-                "mu n / d": each, **{solver: values.tolist() for solver, values in found.items()}
-            }  # fmt: skip
+            ]
             pairs = [
-                " / ".join(f"{mean[solver][place]:.{digits}f}" for solver in SOLVERS)
+                " / ".join(f"{values[:, place].mean():.{digits}f}" for values in found)
                 for place, digits in ((0, 4), (1, 3), (2, 4), (3, 0), (4, 2))
             ]
-            rows.append((
-                name, f"{epsilon:g}", f"{each:.3g}", pairs[0], f"{gained.mean():+.2f}{error}", *pairs[1:],
-            ))  # fmt: skip
-            print(*rows[-1], sep="  ", flush=True)
-    show(f"scd / newton, means of {count} splits", HEAD, rows, width=150)
-    keep("newton", results)
-    if given.docs:
-        write_tables(DOCS / "measured" / "solvers.md", {"newton": (HEAD, rows)})
+            gained = paired(100.0 * (found[1] - found[0])[:, 0], 2)
+            yield name, epsilon, information(parts[0], epsilon, delta), pairs[0], gained, *pairs[1:]
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(page="measured/solvers.md", only=option(help="names of sets, by commas"), splits=(5, 1))
+def main(run) -> None:
+    names = parts_at_hand((MADE_UP, WEAK), SETS[:2] if run.quick else SETS)
+    names = [name for name in names if run.only is None or any(name.startswith(one) for one in run.only.split(","))]
+    found = rows(names, run.splits, run.quick)
+    run.table(f"scd / newton, means of {run.splits} splits", HEAD, found, mark="newton")

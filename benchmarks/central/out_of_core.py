@@ -10,7 +10,6 @@ training, not the disk. Then the whole default fit (Newton steps, a few passes),
 ``solver="scd"`` would take: their number is that of a fit on the array.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -26,18 +25,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from benchmarks.driver import HIDDEN, benchmark, option
 
 D = 90
 PIECE = 50_000
 SHORT, LONG = 2, 22  # passes of the two fits: far apart, as a pass over a map takes hundredths of a second
 WAYS = {
-    "array": "array in memory, no limit",
-    "npy": ".npy, memory map",
-    "parquet": "Parquet, row groups of 50,000",
-    "large-groups": "Parquet, one row group",
-    "to_npy": "Parquet, to_npy, memory map",
-}
+    "array": "array in memory, no limit", "npy": ".npy, memory map", "parquet": "Parquet, row groups of 50,000",
+    "large-groups": "Parquet, one row group", "to_npy": "Parquet, to_npy, memory map",
+}  # fmt: skip
 
 
 def write(folder: Path, n: int) -> None:
@@ -126,64 +122,51 @@ def child(way: str, folder: Path, limit: float) -> None:
     }))  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--gigabytes", type=float, default=2.0)
-    parser.add_argument("--only", default=",".join(WAYS), help="ways of reading, by commas; the array always")
-    parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
-    parser.add_argument("--write", type=int, metavar="ROWS", help=argparse.SUPPRESS)
-    parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--limit", type=float, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.write:
-        write(given.folder, given.write)
+@benchmark(
+    page="measured/large_tables.md", gigabytes=2.0,
+    only=option(",".join(WAYS), help="ways of reading, by commas; the array always"),
+    folder=option(type=Path, help="where to write; not a disk in memory"), write=option(type=int, help=HIDDEN),
+    child=option(help=HIDDEN, choices=WAYS), limit=option(type=float, help=HIDDEN),
+)  # fmt: skip
+def main(run) -> None:
+    if run.write:
+        write(run.folder, run.write)
         return
-    if given.child:
-        child(given.child, given.folder, given.limit)
+    if run.child:
+        child(run.child, run.folder, run.limit)
         return
-    n = int((0.4 if given.quick else given.gigabytes) * 1e9 / (4 * D))
+    n = int((0.4 if run.quick else run.gigabytes) * 1e9 / (4 * D))
     size = 4e-6 * n * D
     limit = 0.75 * size
     # a page and a dictionary of each column are decoded at a time: with one row group that is most of a small table
-    only = {"array", *given.only.split(",")}
-    ways = [way for way in WAYS if way in only and not (given.quick and way == "large-groups")]
+    only = {"array", *run.only.split(",")}
+    ways = [way for way in WAYS if way in only and not (run.quick and way == "large-groups")]
     results = {}
-    with tempfile.TemporaryDirectory(dir=given.folder) as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(dir=run.folder) as name:
         # a process of its own: what it allocated would count in the children's limits
-        run_again(__spec__.name, "--write", n, "--folder", name)
+        run.again("--write", n, "--folder", name)
         for way in ways:
-            results[way] = json.loads(run_again(__spec__.name, "--child", way, "--folder", name, "--limit", limit))
+            results[way] = json.loads(run.again("--child", way, "--folder", name, "--limit", limit))
             print(f"{WAYS[way]}: done", file=sys.stderr, flush=True)
-        disk = {path.name: path.stat().st_size / 1e6 for path in folder.iterdir() if "tiny" not in path.name}
     threads = os.environ.get("SOTTOVOCE_NUM_THREADS", "all")
-    show(
+    run.table(
         f"{n:,} x {D} float32, {size:,.0f} MB; limit {limit:,.0f} MB; {threads} thread(s)",
-        ("way", "open, s", "pass, s", "MB/s of the matrix", "peak of own memory, MB", "same model"),
+        ("way", "open, s|.2f", "pass, s|.2f", "MB/s of the matrix|,.0f", "peak of own memory, MB|,.0f", "same model"),
         [
-            (
-                WAYS[way], f"{row['open, s']:.2f}", f"{row['pass, s']:.2f}", f"{size / row['pass, s']:,.0f}",
-                f"{row['peak, MB']:,.0f}", "yes" if row["model"] == results["array"]["model"] else "NO",
-            )
+            (WAYS[way], row["open, s"], row["pass, s"], size / row["pass, s"], row["peak, MB"],
+             "yes" if row["model"] == results["array"]["model"] else "NO")
             for way, row in results.items()
         ],
     )  # fmt: skip
     many = results["array"]["scd, passes"]
-    head = ("way", "a pass of `scd`, s", f"{many} passes of `scd`, s", "`newton`, whole fit, s", "passes", "ratio")
+    head = ("way", "a pass of `scd`, s|.2f", f"{many} passes of `scd`, s|,.0f", "`newton`, whole fit, s|,.1f", "passes",
+            "ratio|.0f")  # fmt: skip
     rows = [
-        (
-            WAYS[way], f"{row['pass, s']:.2f}", f"{many * row['pass, s']:,.0f}", f"{row['newton, s']:,.1f}",
-            f"{row['newton, passes']}", f"{many * row['pass, s'] / row['newton, s']:.0f}",
-        )
+        (WAYS[way], row["pass, s"], many * row["pass, s"], row["newton, s"], row["newton, passes"],
+         many * row["pass, s"] / row["newton, s"])
         for way, row in results.items()
     ]  # fmt: skip
-    show("the default before and after", head, rows)
-    if given.docs:
-        write_tables(DOCS / "measured" / "large_tables.md", {"newton": (head, rows)})
-    keep("out_of_core", {"rows": n, "columns": D, "MB": size, "threads": threads, "files, MB": disk, **results})
+    run.table("the default before and after", head, rows, mark="newton")
+    run.keep("out_of_core", results)
     if any(len({row[kind] for row in results.values()}) > 1 for kind in ("model", "newton, model")):
         sys.exit("the models differ")
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,8 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
-from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import benchmark, option
 from benchmarks.sets import is_regression, split
 from sottovoce.central.solvers import accelerated
 from sottovoce.privacy.accounting import gaussian_epsilon
@@ -99,11 +100,10 @@ def smaller(epsilon):
     return gaussian_epsilon(gaussian_mu(epsilon, DELTA) / OWN, DELTA)
 
 
-def compare(names, kinds, epsilons, seeds):
-    """Compare k = 1, 3, 10 with group privacy and with basic composition."""
-    rows, results = [], {}
+def compare(names, epsilons, seeds):
+    """Yield rows of k = 1, 3, 10 beside group privacy and basic composition."""
     for name in names:
-        for kind in kinds[: 2 if is_regression(name) else 3]:
+        for kind in KINDS[: 2 if is_regression(name) else 3]:
             for epsilon in epsilons:
                 ways = [
                     *({"epsilon": epsilon, "used": used} for used in USED),
@@ -112,24 +112,16 @@ def compare(names, kinds, epsilons, seeds):
                 ]
                 # a fit for rows knows nothing of people
                 kinds_of = [kind if "used" in way or kind == "one label" else "random" for way in ways]
-                found = np.array([
-                    [fitted(name, of, seed, **way) for seed in range(seeds)]
-                    for of, way in zip(kinds_of, ways, strict=True)
-                ])  # fmt: skip
-                results[f"{name} {kind} {epsilon:g}"] = found.tolist()
-                cells = (
+                pairs = zip(kinds_of, ways, strict=True)
+                found = np.array([[fitted(name, of, seed, **way) for seed in range(seeds)] for of, way in pairs])
+                yield name, kind, epsilon, *(
                     f"{first:.3f}" if is_regression(name) else f"{first:.4f} / {second:.3f}"
                     for first, second in found.mean(axis=1)
-                )
-                rows.append((name, kind, f"{epsilon:g}", *cells))
-                print(*rows[-1], sep=" | ", flush=True)
-    show(f"accuracy / log loss, or R^2; means of {seeds} splits", HEAD, rows)
-    return results, rows
+                )  # fmt: skip
 
 
 def rule(names, seeds):
-    """Compare powers of k for the clip of a person's rows together."""
-    rows, results = [], {}
+    """Yield rows by powers of k for the clip of a person's rows together."""
     for name in names:
         for kind in KINDS:
             found = []
@@ -137,30 +129,18 @@ def rule(names, seeds):
                 fitted.cache_clear()
                 with mock.patch.object(accelerated, "_TOGETHER", power):
                     found.append(np.mean([fitted(name, kind, seed, epsilon=1.0, used=OWN) for seed in range(seeds)], 0))
-            results[f"{name} {kind}"] = [list(one) for one in found]
-            rows.append((name, kind, *(f"{first:.4f} / {second:.3f}" for first, second in found)))
-    show("accuracy / log loss, by the power", ("data", "people", *(f"power {power:g}" for power in POWERS)), rows)
-    return results
+            yield name, kind, *(f"{first:.4f} / {second:.3f}" for first, second in found)
 
 
-def main() -> None:
-    """Run what was asked for."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--rule", action="store_true", help="compare clips of a person's rows together, no more")
-    parser.add_argument("--seeds", type=int, default=2)
-    given = parser.parse_args()
+@benchmark(
+    page="measured/persons.md", rule=option(False, help="compare clips of a person's rows together, no more"),
+    seeds=(2, 1),
+)  # fmt: skip
+def main(run) -> None:
     data_folder()
-    if given.rule:
-        keep("persons_rule", rule(CHOSEN, given.seeds))
+    if run.rule:
+        head = ("data", "people", *(f"power {power:g}" for power in POWERS))
+        run.table("accuracy / log loss, by the power", head, rule(CHOSEN, run.seeds))
         return
-    if given.quick:
-        keep("persons", compare(("german",), KINDS, (1.0,), 1)[0])
-        return
-    results, rows = compare(NAMES, KINDS, EPSILONS, given.seeds)
-    keep("persons", results)
-    if given.docs:
-        write_tables(DOCS / "measured" / "persons.md", {"persons": (HEAD, rows)})
-
-
-if __name__ == "__main__":
-    main()
+    rows = compare(("german",) if run.quick else NAMES, EPSILONS, run.seeds)
+    run.table(f"accuracy / log loss, or R^2; means of {run.seeds} splits", HEAD, rows, mark="persons")

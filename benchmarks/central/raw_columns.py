@@ -24,7 +24,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.central import raw_units
-from benchmarks.common import DOCS, data_folder, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import data_folder, parts_at_hand
+from benchmarks.driver import benchmark, option
 from sottovoce import DPLogisticRegression, DPPipeline, DPRidge, DPScaler
 from support.raw_columns import SHAPES, RawTable, ranged, scores_of, table
 
@@ -160,33 +161,22 @@ def of_tables(names: list[str], seeds: int) -> tuple[tuple[str, ...], list[tuple
     return head, rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument(
-        "--half", choices=tuple(HALF), default="", help="shapes and tables that the cut was chosen on, or not"
-    )
-    parser.add_argument("--choose", action="store_true", help="the sum of shortfalls of each cut")
-    given = parser.parse_args()
+@benchmark(
+    page="measured/pipelines.md",
+    half=option("", help="shapes and tables that the cut was chosen on, or not", choices=tuple(HALF)),
+    choose=option(False, help="the sum of shortfalls of each cut"),
+)
+def main(run) -> None:
     warnings.simplefilter("ignore")
     made_up = tuple(name for name in TABLES if name in raw_units.MADE_UP)
     at_hand = parts_at_hand(made_up, tuple(name for name in TABLES if name not in (*made_up, *SECOND)))
     if len(at_hand) > len(made_up) and (data_folder() / "second").is_dir():
         at_hand += tuple(SECOND)
-    real = [name for name in list(TABLES)[HALF[given.half]] if name in at_hand]
-    shapes, seeds = list(SHAPES)[HALF[given.half]], SEEDS
-    if given.quick:
+    real = [name for name in list(TABLES)[HALF[run.half]] if name in at_hand]
+    shapes, seeds = list(SHAPES)[HALF[run.half]], SEEDS
+    if run.quick:
         shapes, real, seeds = shapes[::15], ["wine"], 1
-    if given.choose:
+    if run.choose:
         choose(shapes + real, seeds)
         return
-    tables = {"shapes of columns": of_shapes(shapes, seeds), "raw tables": of_tables(real, seeds)}
-    for title, (head, rows) in tables.items():
-        show(title, head, rows, width=170)
-    if not given.quick:
-        keep("raw_columns", tables)
-    if given.docs:
-        write_tables(DOCS / "measured" / "pipelines.md", tables)
-
-
-if __name__ == "__main__":
-    main()
+    run.tables({"shapes of columns": of_shapes(shapes, seeds), "raw tables": of_tables(real, seeds)}, width=170)

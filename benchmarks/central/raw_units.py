@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import parts_at_hand
+from benchmarks.driver import DOCS, benchmark, option
+from benchmarks.sets import RAW
 from sottovoce import DPLogisticRegression, DPPipeline, DPRidge, DPScaler
 
 DELTA = 1e-5
@@ -39,66 +40,13 @@ def of_scikit_learn(load: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any]]
     return X, y, {"classes": sorted(set(y.tolist()))}
 
 
-def cal_housing() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "cal_housing.data.bz2", delimiter=",")
-    return D[:, :8], D[:, 8] / 1e5, {"label_bounds": (0.0, 5.1)}
-
-
-def blogfeedback() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "blogfeedback_train.csv.bz2", delimiter=",")
-    return D[:, :-1], np.clip(np.log1p(D[:, -1]), 0.0, 8.0), {"label_bounds": (0.0, 8.0)}
-
-
-def skin() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "skin_nonskin.txt.bz2")
-    return D[:, :3], D[:, 3], {"classes": [1.0, 2.0]}
-
-
-def credit() -> tuple[Any, Any, dict[str, Any]]:
-    table = pd.read_csv(data_folder() / "credit_default.csv.bz2")
-    return table[[f"X{k}" for k in range(1, 24)]].to_numpy(float), table["Y"].to_numpy(), {"classes": [0, 1]}
-
-
-def bank() -> tuple[Any, Any, dict[str, Any]]:
-    table = pd.read_csv(data_folder() / "bank-full.csv.bz2", sep=";")
-    numeric = ["age", "balance", "day", "duration", "campaign", "pdays", "previous"]
-    return table[numeric].to_numpy(float), table["y"].to_numpy(str), {"classes": ["no", "yes"]}
-
-
-def adult() -> tuple[Any, Any, dict[str, Any]]:
-    path = next(p for p in (data_folder() / "adult.data", data_folder() / "adult.data.bz2") if p.exists())
-    table = pd.read_csv(path, header=None, skipinitialspace=True)
-    return table[[0, 2, 4, 10, 11, 12]].to_numpy(float), table[14].to_numpy(str), {"classes": ["<=50K", ">50K"]}
-
-
-def casp() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "casp.csv.bz2", delimiter=",", skiprows=1)
-    return D[:, 1:], D[:, 0], {"label_bounds": (0.0, 21.0)}
-
-
-def msd_sample() -> tuple[Any, Any, dict[str, Any]]:
-    D = np.loadtxt(data_folder() / "msd_sample.csv.bz2", delimiter=",")
-    return D[:, 1:], D[:, 0], {"label_bounds": (1920.0, 2012.0)}
-
-
 CHOSEN = {
-    "uniform": lambda: uniform(0.0),
-    "uniform + 5": lambda: uniform(5.0),
-    "uniform + 2000": lambda: uniform(2000.0),
-    "breast cancer": lambda: of_scikit_learn(load_breast_cancer),
-    "digits": lambda: of_scikit_learn(load_digits),
-    "wine": lambda: of_scikit_learn(load_wine),
-    "cal_housing": cal_housing,
-    "blogfeedback": blogfeedback,
-}
-CONFIRMED = {
-    "skin": skin,
-    "credit": credit,
-    "bank": bank,
-    "adult (numbers)": adult,
-    "casp": casp,
-    "msd_sample": msd_sample,
-}
+    "uniform": lambda: uniform(0.0), "uniform + 5": lambda: uniform(5.0), "uniform + 2000": lambda: uniform(2000.0),
+    "breast cancer": lambda: of_scikit_learn(load_breast_cancer), "digits": lambda: of_scikit_learn(load_digits),
+    "wine": lambda: of_scikit_learn(load_wine), "cal_housing": RAW["cal_housing"],
+    "blogfeedback": RAW["blogfeedback"],
+}  # fmt: skip
+CONFIRMED = {name: RAW[name] for name in ("skin", "credit", "bank", "adult (numbers)", "casp", "msd_sample")}
 MADE_UP = ("uniform", "uniform + 5", "uniform + 2000", "breast cancer", "digits", "wine")
 
 
@@ -125,12 +73,9 @@ def measure(name: str, epsilon: float, seeds: int) -> dict[str, Any]:
     return {"rows": len(A), "columns": A.shape[1], **{key: float(np.median(one)) for key, one in scores.items()}}
 
 
-def draw(page: Path) -> None:
+def draw(page: Path) -> Any:
     """Draw both halves as the page has them: the pipeline, the best bound by hand, and a bound of one median norm."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     lines = [line.strip("| ").split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if " x " in line]
     lines = [line for line in lines if line[0] in {**CHOSEN, **CONFIRMED}]
@@ -151,52 +96,31 @@ def draw(page: Path) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("test accuracy, or R$^2$, at epsilon = 1")
     axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize=9)
-    keep_picture(figure, DOCS / "figures" / "raw_units.png")
+    return figure
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--confirm", action="store_true", help="the tables that no rule was chosen on")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--only", default="", help="names of tables, separated by commas")
-    given = parser.parse_args()
+@benchmark(
+    page="measured/pipelines.md", confirm=option(False, help="the tables that no rule was chosen on"), epsilon=1.0,
+    only=option("", help="names of tables, separated by commas"),
+)  # fmt: skip
+def main(run) -> None:
     warnings.simplefilter("ignore")
-    tables = CONFIRMED if given.confirm else CHOSEN
-    if given.quick:
+    tables = CONFIRMED if run.confirm else CHOSEN
+    if run.quick:
         tables = {name: tables[name] for name in ("breast cancer", "wine") if name in tables}
     made_up = tuple(name for name in tables if name in MADE_UP)
     names = parts_at_hand(made_up, tuple(name for name in tables if name not in MADE_UP))
-    wanted = [name for name in names if not given.only or name in given.only.split(",")]
-    head = (
-        "table",
-        "rows x columns",
-        *(f"{m:g}" for m in MULTIPLES),
-        "DPPipeline",
-        "against the best",
-        "standardised",
-        "one class",
-    )
-    found: dict[str, Any] = {}
-    rows = []
-    for name in wanted:
-        one = found[name] = measure(name, given.epsilon, 1 if given.quick else SEEDS)
-        by_hand = [one[f"{multiple:g}"] for multiple in MULTIPLES]
-        lead = one["pipeline"] - max(by_hand)
-        rows.append(
-            (name, f"{one['rows']:,} x {one['columns']}", *(f"{v:.3f}" for v in by_hand), f"{one['pipeline']:.3f}",
-             f"{lead:+.3f}", f"{one['standardised']:.3f}", f"{one['one class']:.3f}")
-        )  # fmt: skip
-        print(rows[-1], flush=True)
-    title = f"accuracy, or R^2, at epsilon {given.epsilon:g}, delta {DELTA:g}; data_norm over the median norm by hand"
-    show(title, head, rows, width=150)
-    part = "confirmed" if given.confirm else "chosen"
-    if not given.quick:
-        keep(f"raw_units_{part}_{given.epsilon:g}", found)
-    if given.docs:
-        page = DOCS / "measured" / "pipelines.md"
-        write_tables(page, {f"raw units, {part}": (head, rows)})
-        draw(page)
 
+    def rows():
+        for name in names:
+            if not run.only or name in run.only.split(","):
+                one = measure(name, run.epsilon, 1 if run.quick else SEEDS)
+                by_hand = [one[f"{multiple:g}"] for multiple in MULTIPLES]
+                lead, size = one["pipeline"] - max(by_hand), f"{one['rows']:,} x {one['columns']}"
+                yield name, size, *by_hand, one["pipeline"], lead, one["standardised"], one["one class"]
 
-if __name__ == "__main__":
-    main()
+    head = ("table", "rows x columns", *(f"{m:g}|.3f" for m in MULTIPLES), "DPPipeline|.3f", "against the best|+.3f",
+            "standardised|.3f", "one class|.3f")  # fmt: skip
+    title = f"accuracy, or R^2, at epsilon {run.epsilon:g}, delta {DELTA:g}; data_norm over the median norm by hand"
+    run.table(title, head, rows(), mark=f"raw units, {'confirmed' if run.confirm else 'chosen'}")
+    run.picture(lambda: draw(DOCS / run.page), "raw_units.png")

@@ -11,11 +11,14 @@ at ``--delta``. "no noise" is least squares without a penalty; predictions of al
 """
 
 import math
+from functools import partial
+from itertools import product
 
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import EPSILONS, blogfeedback, keep, make_parser, parts_at_hand, show
+from benchmarks.common import blogfeedback, parts_at_hand
+from benchmarks.driver import EPSILONS, benchmark
 from benchmarks.sets import split
 from sottovoce.privacy.calibration import gaussian_mu
 
@@ -63,71 +66,42 @@ def error(solver, epsilon, delta, X, y, X_test, y_test, public):
 
 
 def row(name, n, d, epsilon, delta, load, seeds):
-    """Return the means of the solvers and of no noise."""
-    scores = {solver: [] for solver in (*SOLVERS, "none")}
+    """Return what is public, and the mean errors of no noise and of the solvers."""
+    scores = []
     for seed in range(seeds):
-        table = load(seed)
-        for solver in SOLVERS:
-            scores[solver].append(error(solver, epsilon, delta, *table))
-        X, y, X_test, y_test, public = table
+        X, y, X_test, y_test, public = table = load(seed)
         U, V = (np.column_stack([part, np.ones(len(part))]) for part in (X, X_test))
         exact = np.clip(V @ np.linalg.lstsq(U, y, rcond=1e-7)[0], *public["label_bounds"])
-        scores["none"].append(float(np.mean((exact - y_test) ** 2)))
-    means = {solver: float(np.mean(values)) for solver, values in scores.items()}
-    return {
-        "data": name,
-        "n": n,
-        "d": d,
-        "epsilon": epsilon,
-        "ratio": gaussian_mu(epsilon, delta) * n / (d + 1) ** 1.5,
-        **means,
-    }
+        own = [error(solver, epsilon, delta, *table) for solver in SOLVERS]
+        scores.append([np.mean((exact - y_test) ** 2), *own])
+    return name, n, d, epsilon, gaussian_mu(epsilon, delta) * n / (d + 1) ** 1.5, *np.mean(scores, axis=0)
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--only", default=None, help="default both; synthetic with --quick")
-    parser.add_argument("--delta", type=float, default=1e-3)
-    parser.add_argument("--sizes", default=None, help="default 1000,10000,100000; 1000 with --quick")
-    arguments = parser.parse_args()
-    seeds = arguments.seeds or (1 if arguments.quick else 5)
-    sizes = arguments.sizes or ("1000" if arguments.quick else "1000,10000,100000")
-    parts = arguments.only or (
-        "synthetic" if arguments.quick else parts_at_hand(("skewed", "synthetic"), ("housing", "blogfeedback"))
-    )
-    results = []
+def cases(parts, sizes, delta):
+    """Yield name, size and the table by a seed."""
     if "housing" in parts:
         for rows in (3_000, 15_480):
-            for epsilon in EPSILONS:
-                load = lambda seed, rows=rows: housing(rows, seed)  # noqa: E731
-                results.append(row("cal_housing", rows, 8, epsilon, DELTA, load, seeds))
+            yield "cal_housing", rows, 8, DELTA, partial(housing, rows)
     if "skewed" in parts:
         for n, d in ((1_000, 10), (4_000, 10), (10_000, 50), (40_000, 26)):
-            for epsilon in EPSILONS:
-                load = lambda seed, n=n, d=d: skewed(n, d, seed)  # noqa: E731
-                results.append(row("skewed", n, d, epsilon, DELTA, load, seeds))
+            yield "skewed", n, d, DELTA, partial(skewed, n, d)
     if "blogfeedback" in parts:
         table = blogfeedback(0)
-        n, d = table[0].shape
-        for epsilon in EPSILONS:
-            results.append(row("blogfeedback", n, d, epsilon, arguments.delta, lambda _: table, seeds))
+        yield "blogfeedback", *table[0].shape, delta, lambda _: table
     if "synthetic" in parts:
-        for kind in ("isotropic", "decaying", "low rank"):
-            for d in (5, 20, 90):
-                for n in map(int, sizes.split(",")):
-                    for epsilon in EPSILONS:
-                        load = lambda seed, n=n, d=d, kind=kind: synthetic(kind, n, d, seed)  # noqa: E731
-                        results.append(row(kind, n, d, epsilon, DELTA, load, seeds))
-    lines = [
-        (r["data"], f"{r['n']:,}", f"{r['d']}", f"{r['epsilon']:g}", f"{r['ratio']:.3g}", f"{r['none']:.4f}",
-         *(f"{r[solver]:.4f}" for solver in SOLVERS))
-        for r in results
-    ]  # fmt: skip
-    head = ("data", "n", "d", "epsilon", "mu n / d^1.5", "no noise", *SOLVERS)
-    show(f"mean squared test error, means of {seeds} seeds", head, lines)
-    keep("ridge-solvers", results)
+        for kind, d, n in product(("isotropic", "decaying", "low rank"), (5, 20, 90), map(int, sizes.split(","))):
+            yield kind, n, d, DELTA, partial(synthetic, kind, n, d)
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(seeds=(5, 1), only=None, delta=1e-3, sizes=("1000,10000,100000", "1000"))
+def main(run) -> None:
+    parts = run.only or (
+        "synthetic" if run.quick else parts_at_hand(("skewed", "synthetic"), ("housing", "blogfeedback"))
+    )
+    rows = (
+        row(name, n, d, epsilon, delta, load, run.seeds)
+        for name, n, d, delta, load in cases(parts, run.sizes, run.delta) for epsilon in EPSILONS
+    )  # fmt: skip
+    errors = (f"{name}|.4f" for name in ("no noise", *SOLVERS))
+    head = ("data", "n|,", "d", "epsilon", "mu n / d^1.5|.3g", *errors)
+    run.table(f"mean squared test error, means of {run.seeds} seeds", head, rows)

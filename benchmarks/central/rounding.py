@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # both ways on one thread
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark, best_of
 from sottovoce._numerics import Vector
 from sottovoce.central.data.holder import LocalHolder, hold
 from sottovoce.central.data.rows import make_rows
@@ -111,52 +111,25 @@ def in_doubles(holder: LocalHolder) -> Vector:
     return total
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the least processor time of five calls, after one that compiles."""
-    work()
-    times = []
-    for _ in range(5):
-        begun = time.process_time()
-        work()
-        times.append(time.process_time() - begun)
-    return min(times)
-
-
-def speed(n: int) -> list[dict[str, Any]]:
-    """Time both ways on each table."""
-    team, found = Team(1, None), []
+def speed(n: int) -> Iterator[tuple[Any, ...]]:
+    """Time both ways on each table: the least processor time of five calls."""
+    team = Team(1, None)
     for name, raw in tables(n):
         holder = hold(make_rows(raw, data_norm=1.0, constant=0.2, names=None, team=team), [], team)
-        doubles, whole = seconds(lambda h=holder: in_doubles(h)), seconds(lambda h=holder: h.ask(Gram()).matrix)
-        found.append({"table": name, "rows": raw.shape[0], "ratio": whole / doubles})
-    return found
+        doubles = best_of(lambda h=holder: in_doubles(h), 5, time.process_time)  # type: ignore[misc]
+        whole = best_of(lambda h=holder: h.ask(Gram()).matrix, 5, time.process_time)  # type: ignore[misc]
+        yield name, raw.shape[0], whole / doubles
 
 
-def main() -> None:
-    """Calculate, time, show, and write the tables into the proof."""
-    args = make_parser(__doc__, docs=True).parse_args()
-    rows = ROWS[:2] if args.quick else ROWS
-    columns = ("release", "weights", *(f"n = 10^{round(math.log10(n))}" for n in rows))
-    cells, noise = [], []
-    for name, (widths, before, now) in RELEASES.items():
-        for width in widths:
-            each = [(before(width, n), now(width, n)) for n in rows]
-            cells.append((name, f"{width:,}", *(f"{digits(old)} → {digits(new)}" for old, new in each)))
-            noise += [
-                {"release": name, "weights": width, "n": n, "before": old, "now": new}
-                for n, (old, new) in zip(rows, each, strict=True)
-            ]
-    show("Noise with rounding over noise without: before → now", columns, cells)
-    times = speed(400_000 if args.quick else 20_000_000)
-    head = ("table", "rows", "time over that in doubles")
-    ratios = [(each["table"], f"{each['rows']:,}", f"{each['ratio']:.2f}") for each in times]
-    show("X'X in whole numbers", head, ratios)
-    keep("rounding", {"noise": noise, "time": times})
-    if args.docs:
-        write_tables(
-            DOCS / "privacy" / "dp_scd.md", {"rounding": (columns, cells), "time of whole sums": (head, ratios)}
-        )
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(page="privacy/dp_scd.md")
+def main(run) -> None:
+    rows = ROWS[:2] if run.quick else ROWS
+    columns = ("release", "weights|,", *(f"n = 10^{round(math.log10(n))}" for n in rows))
+    cells = [
+        (name, width, *(f"{digits(before(width, n))} → {digits(now(width, n))}" for n in rows))
+        for name, (widths, before, now) in RELEASES.items() for width in widths
+    ]  # fmt: skip
+    run.table("Noise with rounding over noise without: before → now", columns, cells, mark="rounding")
+    head = ("table", "rows|,", "time over that in doubles|.2f")
+    times = speed(400_000 if run.quick else 20_000_000)
+    run.table("X'X in whole numbers", head, times, mark="time of whole sums")

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.stats import loguniform
 
 import sottovoce as sv
-from benchmarks.common import a9a, keep, make_parser, phishing, show
+from benchmarks.common import a9a, phishing
+from benchmarks.driver import benchmark
 
 DATA = {"a9a": a9a, "phishing": phishing}
 ALPHA = {"alpha": loguniform(1e-6, 1e-2)}
@@ -34,36 +35,20 @@ def methods(public, epsilon, delta, trials):
     yield "search data_norm", search(wide, NORM)
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=None, help="default 10; 1 with --quick")
-    parser.add_argument("--only", default=None, help="default all; phishing with --quick")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--trials", type=float, default=None, help="default 10; 2 with --quick")
-    arguments = parser.parse_args()
-    seeds = arguments.seeds or (1 if arguments.quick else 10)
-    trials = arguments.trials or (2.0 if arguments.quick else 10.0)
-    names = arguments.only.split(",") if arguments.only else ["phishing"] if arguments.quick else list(DATA)
-    rows, results = [], {}
+def rows(names, epsilon, delta, trials, seeds):
     for data in names:
-        scores: dict[str, list[float]] = {}
-        of_trial: dict[str, float] = {}
+        scores, of_trial = {}, {}
         for seed in range(seeds):
             X, y, X_test, y_test, public = DATA[data](seed)
-            for name, model in methods(public, arguments.epsilon, arguments.delta, trials):
-                scores.setdefault(name, []).append(float(model.fit(X, y).score(X_test, y_test)))
-                plan = sv.plan(model, *X.shape)
-                of_trial[name] = getattr(plan, "trial_epsilon", arguments.epsilon)
+            for name, model in methods(public, epsilon, delta, trials):
+                scores.setdefault(name, []).append(model.fit(X, y).score(X_test, y_test))
+                of_trial[name] = getattr(sv.plan(model, *X.shape), "trial_epsilon", epsilon)
         for name, found in scores.items():
-            results[f"{data}, {name}"] = {"scores": found, "epsilon of a trial": of_trial[name]}
-            rows.append((
-                data, name, f"{of_trial[name]:.3f}", f"{np.median(found):.4f}", f"{min(found):.4f} to {max(found):.4f}",
-            ))  # fmt: skip
-    head = ("data", "method", "epsilon of a trial", "median accuracy", "range")
-    show(f"epsilon = {arguments.epsilon:g}, delta = {arguments.delta:g}, {seeds} seeds", head, rows)
-    keep(f"search-{arguments.epsilon:g}", results)
+            yield data, name, of_trial[name], np.median(found), f"{min(found):.4f} to {max(found):.4f}"
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(seeds=(10, 1), only=("a9a,phishing", "phishing"), epsilon=1.0, delta=1e-5, trials=(10.0, 2.0))
+def main(run) -> None:
+    head = ("data", "method", "epsilon of a trial|.3f", "median accuracy|.4f", "range")
+    found = rows(run.only.split(","), run.epsilon, run.delta, run.trials, run.seeds)
+    run.table(f"epsilon = {run.epsilon:g}, delta = {run.delta:g}, {run.seeds} seeds", head, found)

@@ -21,7 +21,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import sottovoce as sv
-from benchmarks.common import a9a, keep, make_parser, show
+from benchmarks.common import a9a
+from benchmarks.driver import benchmark, best_of, option, timed
 from benchmarks.peers import libraries as peers
 from benchmarks.peers.timing import write_split
 from sottovoce.central.data.rows import make_rows
@@ -43,19 +44,7 @@ def read(X, lo, hi):
     return total.sum()
 
 
-def best(task, repeats):
-    """Return the shortest of several runs, after one that compiles."""
-    task()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def seconds_of_passes(X, y, threads, repeats, losses=LOSSES):
-    """Return seconds of a pass for each loss."""
     found = {}
     with team(threads) as crew:
         table = make_rows(X, data_norm=1.0, constant=0.2, names=None, team=crew)
@@ -71,15 +60,14 @@ def seconds_of_passes(X, y, threads, repeats, losses=LOSSES):
                     table.kernel, y, a, before, 0.3, w, 1e4, damping, 1e-4, 2.0**36, loss, lo, hi, sums[part],
                 )  # fmt: skip
 
-            found[loss.name] = best(lambda one=one: crew.run(one, ranges), repeats)
+            found[loss.name] = best_of(lambda one=one: crew.run(one, ranges), repeats)
     return found
 
 
 def seconds_of_reading(X, threads, repeats):
-    """Return seconds of a plain read of a dense matrix."""
     with team(threads) as crew:
         ranges = crew.split(X.shape[0], X.size)
-        return best(lambda: crew.run(lambda part, lo, hi: read(X, lo, hi), ranges), repeats)
+        return best_of(lambda: crew.run(lambda part, lo, hi: read(X, lo, hi), ranges), repeats)
 
 
 def dense_matrix(n, d):
@@ -147,14 +135,39 @@ def other_libraries(X, y, few, many, with_snap):
     return found
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--no-peers", action="store_true", help="leave Snap ML out")
-    options = parser.parse_args()
-    with_snap = not options.no_peers and ("snapml" in peers.at_hand() or not options.quick)
+def bars(tables, stream, repeats):
+    """Yield rows of passes over sparse tables; ``stream`` is the pace of memory."""
+    for name, (S, labels) in tables.items():
+        for threads in (1, 2):
+            for loss, seconds in seconds_of_passes(S, labels, threads, repeats).items():
+                pace = touched(S) / seconds
+                yield name, loss, threads, 1e3 * seconds, 1e9 * seconds / S.nnz, pace / 1e9, stream / pace
+
+
+def epochs_elsewhere(compared, few, many, repeats, with_snap):
+    for name, (M, labels) in compared.items():
+        own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
+        scale = 1 if name != "a9a" else 10  # a9a's epochs are short
+        for other, seconds in other_libraries(M, labels, few * scale, many * scale, with_snap).items():
+            mine = own["hinge" if "hinge" in other else "logistic"]
+            yield name, other, 1e3 * seconds, 1e3 * mine, seconds / mine
+
+
+def growth(n, d, repeats):
+    shapes = [("dense", n // 4, d), ("dense", n // 2, d), ("dense", n, d // 9), ("dense", n, d // 3), ("dense", n, d)]
+    shapes += [("csr, of 1,000", n, 5), ("csr, of 1,000", n, 20), ("csr, of 100,000", n, 20)]
+    for kind, height, width in shapes:
+        columns = 100_000 if "100,000" in kind else 1000
+        M, labels = dense_matrix(height, width) if kind == "dense" else sparse_matrix(height, columns, width)
+        times = [seconds_of_passes(M, labels, threads, repeats, (Logistic(),))["logistic"] for threads in (1, 2)]
+        yield kind, height, width, *(1e3 * s for s in times), *(1e9 * s / (height * width) for s in times)
+
+
+@benchmark(no_peers=option(False, help="leave Snap ML out"))
+def main(run) -> None:
+    with_snap = not run.no_peers and ("snapml" in peers.at_hand() or not run.quick)
     peers.FOLDER.mkdir(parents=True, exist_ok=True)
-    n, d, repeats = (100_000 if options.quick else 400_000), 90, (5 if options.quick else 15)
-    results = {}
+    n, d, repeats = (100_000 if run.quick else 400_000), 90, (5 if run.quick else 15)
     X, y = dense_matrix(n, d)
 
     rows, stream = [], 0.0
@@ -162,15 +175,10 @@ def main() -> None:
         reading = seconds_of_reading(X, threads, repeats)
         stream = X.nbytes / reading
         for name, seconds in seconds_of_passes(X, y, threads, repeats).items():
-            results[f"dense, {name}, {threads} threads"] = {"pass": seconds, "read": reading}
-            rows.append((
-                name, f"{threads}", f"{1e3 * seconds:.1f}", f"{1e3 * reading:.1f}", f"{stream / 1e9:.1f}",
-                f"{seconds / reading:.2f}",
-            ))  # fmt: skip
-    head = ("loss", "threads", "pass, ms", "plain read, ms", "read, GB/s", "pass / read")
-    show(f"one pass, dense {n:,} x {d} float32", head, rows)
+            rows.append((name, threads, 1e3 * seconds, 1e3 * reading, stream / 1e9, seconds / reading))
+    head = ("loss", "threads", "pass, ms|.1f", "plain read, ms|.1f", "read, GB/s|.1f", "pass / read|.2f")
+    run.table(f"one pass, dense {n:,} x {d} float32", head, rows)
 
-    rows = []
     tables = {f"random {n:,} x 1,000, 20 a row": sparse_matrix(n, 1000, 20)}
     without = why_without("a9a.bz2", "a9a.t.bz2")
     if without is None:
@@ -180,60 +188,24 @@ def main() -> None:
         tables["a9a"] = A, b
     else:
         print(f"{without}: a9a is left out")
-    for name, (S, labels) in tables.items():
-        for threads in (1, 2):
-            for loss, seconds in seconds_of_passes(S, labels, threads, repeats).items():
-                speed = touched(S) / seconds
-                results[f"{name}, {loss}, {threads} threads"] = {"pass": seconds, "bytes": touched(S)}
-                rows.append((
-                    name, loss, f"{threads}", f"{1e3 * seconds:.2f}", f"{1e9 * seconds / S.nnz:.2f}",
-                    f"{speed / 1e9:.1f}", f"{stream / speed:.2f}",
-                ))  # fmt: skip
-    head = ("table", "loss", "threads", "pass, ms", "ns an entry", "GB/s touched", "stream of 2 threads / that")
-    show("one pass, CSR float32", head, rows)
+    head = ("table", "loss", "threads", "pass, ms|.2f", "ns an entry|.2f", "GB/s touched|.1f",
+            "stream of 2 threads / that|.2f")  # fmt: skip
+    run.table("one pass, CSR float32", head, bars(tables, stream, repeats))
 
-    rows = []
-    few, many = (2, 4) if options.quick else (3, 9)
+    few, many = (2, 4) if run.quick else (3, 9)
     compared = {f"dense {n:,} x {d}": (X, y), **{name: tables[name] for name in tables if name == "a9a"}}
-    for name, (M, labels) in compared.items():
-        own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
-        scale = 1 if name != "a9a" else 10  # a9a's epochs are short
-        for other, seconds in other_libraries(M, labels, few * scale, many * scale, with_snap).items():
-            mine = own["hinge" if "hinge" in other else "logistic"]
-            results[f"{name}, {other}"] = {"epoch": seconds, "pass": mine}
-            rows.append((name, other, f"{1e3 * seconds:.2f}", f"{1e3 * mine:.2f}", f"{seconds / mine:.1f}"))
-    head = ("table", "library, no privacy", "epoch, ms", "our pass, 2 threads, ms", "ratio")
-    show("an epoch elsewhere against a pass", head, rows)
+    head = ("table", "library, no privacy", "epoch, ms|.2f", "our pass, 2 threads, ms|.2f", "ratio|.1f")
+    run.table("an epoch elsewhere against a pass", head, epochs_elsewhere(compared, few, many, repeats, with_snap))
 
-    rows = []
-    shapes = [("dense", n // 4, d), ("dense", n // 2, d), ("dense", n, d // 9), ("dense", n, d // 3), ("dense", n, d)]
-    shapes += [("csr, of 1,000", n, 5), ("csr, of 1,000", n, 20), ("csr, of 100,000", n, 20)]
-    for kind, height, width in shapes:
-        columns = 100_000 if "100,000" in kind else 1000
-        M, labels = dense_matrix(height, width) if kind == "dense" else sparse_matrix(height, columns, width)
-        times = [seconds_of_passes(M, labels, threads, repeats, (Logistic(),))["logistic"] for threads in (1, 2)]
-        results[f"growth, {kind} {height} x {width}"] = times
-        each = [1e9 * seconds / (height * width) for seconds in times]
-        rows.append((
-            kind, f"{height:,}", f"{width}", f"{1e3 * times[0]:.2f}", f"{1e3 * times[1]:.2f}", f"{each[0]:.2f}",
-            f"{each[1]:.2f}",
-        ))  # fmt: skip
-    head = ("table", "rows", "entries a row", "1 thread, ms", "2 threads, ms", "ns an entry", "2 threads")
-    show("how a logistic pass grows", head, rows)
+    head = ("table", "rows|,", "entries a row", *(f"{each}|.2f" for each in (
+        "1 thread, ms", "2 threads, ms", "ns an entry", "2 threads")))  # fmt: skip
+    run.table("how a logistic pass grows", head, growth(n, d, repeats))
 
     model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[-1.0, 1.0])
     model.fit(X[:1000], y[:1000])
-    start = time.perf_counter()
-    model.fit(X, y)
-    seconds = time.perf_counter() - start
+    seconds = timed(lambda: model.fit(X, y))[1]
     tracemalloc.start()
     model.fit(X, y)
     more = tracemalloc.get_traced_memory()[1] / X.nbytes
     tracemalloc.stop()
     print(f"a whole fit: {model.n_iter_} passes in {seconds:.2f} s; at its peak it holds {more:.2f} of the matrix more")
-    results["fit"] = {"passes": model.n_iter_, "seconds": seconds, "memory over matrix": more}
-    keep("speed", results)
-
-
-if __name__ == "__main__":
-    main()

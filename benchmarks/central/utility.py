@@ -16,7 +16,8 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import NullFormatter
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import parts_at_hand
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.sets import split
 from sottovoce.central.utility import excess_risk_bound
 from sottovoce.exceptions import PrivacyWarning
@@ -32,7 +33,6 @@ from support.proved_passes import (
     released_weights,
 )
 
-PAGE = DOCS / "privacy" / "dp_scd_utility.md"
 ROWS = tuple(round(10 ** (3 + half / 2)) for half in range(7))
 LEAST = {"n_samples": 100_000, "n_weights": 5, "alpha": 0.01, "epsilon": 1.0}
 WIDTHS, ALPHAS, EPSILONS = (2, 5, 20, 80), (0.1, 0.03, 0.01, 0.003, 0.001), (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -77,7 +77,6 @@ def exponent(lines, name, key, smallest=0.0):
 
 
 def sweeps(quick):
-    """Return the lines of each sweep."""
     rows = ROWS[:3] if quick else ROWS
     seeds = 2 if quick else SEEDS_OF_SHORT
     base = dict(LEAST, n_samples=rows[-1] if quick else LEAST["n_samples"])
@@ -146,7 +145,6 @@ def table_of_predictions(found):
 
 
 def tables(found):
-    """Return the tables of the page."""
     head = ("sweep", "passes", "bound", "measured, median", "standard error of the mean", "bound / measured",
             'by the rules of "scd"')  # fmt: skip
     long, slopes = [], []
@@ -177,7 +175,6 @@ def tables(found):
 
 
 def picture(found):
-    """Draw bound and measurement, log against log."""
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharey=True)
     panels = (("rows, alpha 0.01", "rows n"), ("columns", "columns d"), ("mu", "mu"), ("alpha", "alpha"))
     for axis, (name, label) in zip(axes, panels, strict=True):
@@ -201,24 +198,15 @@ def picture(found):
     return figure
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    arguments = parser.parse_args()
+@benchmark(page="privacy/dp_scd_utility.md")
+def main(run) -> None:
     parts = parts_at_hand(("made up",), ("real",))
-    found = sweeps(arguments.quick)
+    found = sweeps(run.quick)
     shown = tables(found)
     if "real" in parts:
-        real = predictions(arguments.quick)
-        shown["real rows"] = table_of_predictions(real)
-        keep("utility_real", real)
-    for name, (head, rows) in shown.items():
-        show(name, head, rows, width=150)
-    keep("utility", found)
-    if arguments.docs:
-        keep_picture(picture(found), DOCS / "figures" / "dp_scd_utility.png")
-        keep("dp_scd_utility", found, DOCS / "figures")
-        write_tables(PAGE, shown)
-
-
-if __name__ == "__main__":
-    main()
+        shown["real rows"] = table_of_predictions(predictions(run.quick))
+    run.tables(shown)
+    run.keep("utility", found)
+    run.picture(lambda: picture(found), "dp_scd_utility.png")
+    if run.docs:
+        keep("dp_scd_utility", found, FIGURES)

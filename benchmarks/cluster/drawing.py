@@ -9,7 +9,6 @@ PUBLIC: Final = "#dde8f4"
 
 
 def drawing() -> Any:
-    """Return the figure."""
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyBboxPatch
 

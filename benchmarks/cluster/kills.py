@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum
 from sottovoce.central.data.part import Part
@@ -42,8 +42,9 @@ ENDS = (400, 800, 1300, 1900, 2400)
 WORKERS = 3
 RATES = Rates(killed=0.08, deaf=0.02, hung=0.03, twice=0.1, late=0.1)
 DRIVER_LIVES = 2.0  # seconds, on average, where drivers are killed
-HEAD = ("fits", "operations", "workers killed", "drivers killed", "hung", "answers lost", "delivered twice or late",
-        "double counts", "models")  # fmt: skip
+HEAD = ("fits|,", "operations|,", "workers killed|,", "drivers killed|,", "hung|,", "answers lost|,",
+        "delivered twice or late|,", "double counts|,", "models")  # fmt: skip
+HOW = ("killed", "driver killed", "hung", "deaf")
 
 
 def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,11 +69,9 @@ class CountPasses(RowSum):
         return super().on(part)
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
-        """Rows, and their counts."""
         return (2,)
 
     def add(self, rows: Any, views: Sequence[Any], lo: int, hi: int, total: Any) -> None:
-        """Count."""
         views[0][lo:hi] += 1.0
         total += np.array([hi - lo, views[0][lo:hi].sum()], np.int64)
 
@@ -93,11 +92,9 @@ class Counted(Holder):
 
     @property
     def constant(self) -> float:  # type: ignore[override]
-        """That of the holder."""
         return self.holder.constant
 
     def ask(self, operation: Operation[Any]) -> Any:
-        """Ask."""
         self.n_asked += 1
         return self.holder.ask(operation)
 
@@ -207,24 +204,12 @@ def until_killed(n_kills: int, rates: Rates = RATES, told: Callable[[str], None]
     return {"fits": len(models), "same": sum(models), "operations": asked, "double counts": double, **total}
 
 
-def main() -> None:
-    """Kill as many as asked for, and print what came of it."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--kills", type=int, default=1000)
-    given = parser.parse_args()
-    found = until_killed(30 if given.quick else given.kills)
+@benchmark(page="privacy/cluster.md", kills=(1000, 30))
+def main(run) -> None:
+    found = until_killed(run.kills)
     row = (
-        f"{found['fits']:,}", f"{found['operations']:,}", f"{found.get('killed', 0):,}",
-        f"{found.get('driver killed', 0):,}", f"{found.get('hung', 0):,}", f"{found.get('deaf', 0):,}",
-        f"{found.get('twice', 0) + found.get('late', 0):,}", f"{found['double counts']:,}",
+        found["fits"], found["operations"], *(found.get(how, 0) for how in HOW),
+        found.get("twice", 0) + found.get("late", 0), found["double counts"],
         f"{found['same']} of {found['fits']} the same",
     )  # fmt: skip
-    show("processes killed at random moments", HEAD, [row])
-    if not given.quick:
-        keep("cluster_kills", found)
-    if given.docs and not given.quick:
-        write_tables(DOCS / "privacy" / "cluster.md", {"kills": (HEAD, [row])})
-
-
-if __name__ == "__main__":
-    main()
+    run.table("processes killed at random moments", HEAD, [row], mark="" if run.quick else "kills")

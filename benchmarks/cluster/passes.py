@@ -30,10 +30,9 @@ from benchmarks.cluster.tables import (
     timed_pass,
     write_parquet,
 )
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import benchmark
 from sottovoce.cluster import DaskTable
 
-PAGE = DOCS / "measured" / "cluster.md"
 KINDS = {
     "logistic, `newton`": (sv.DPLogisticRegression, {"solver": "newton"}),
     "logistic, `scd`": (sv.DPLogisticRegression, {"solver": "scd"}),
@@ -149,34 +148,23 @@ def cuts(folder: Path, n: int, d: int, quick: bool) -> tuple[tuple[str, ...], Ro
     return head, rows, found
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default="passes,scaling,cuts")
-    parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
+@benchmark(page="measured/cluster.md", only="passes,scaling,cuts", rounds=(7, 1))
+def main(run) -> None:
     os.environ["SOTTOVOCE_NUM_THREADS"] = "2"
-    n, d = (20_000, 10) if given.quick else (1_000_000, 100)
-    rounds, long = (1, 6) if given.quick else (given.rounds, 32)
+    n, d, long = (20_000, 10, 6) if run.quick else (1_000_000, 100, 32)
     parts = {
-        "passes": ("time of a pass", lambda folder: passes(folder, n, d, rounds, long)),
-        "scaling": ("scaling", lambda folder: scaling(folder, n, d, rounds, long)),
-        "cuts": ("one model", lambda folder: cuts(folder, 3_000 if given.quick else 20_000, 20, given.quick)),
+        "passes": ("time of a pass", lambda folder: passes(folder, n, d, run.rounds, long)),
+        "scaling": ("scaling", lambda folder: scaling(folder, n, d, run.rounds, long)),
+        "cuts": ("one model", lambda folder: cuts(folder, 3_000 if run.quick else 20_000, 20, run.quick)),
     }
-    tables, kept = {}, {}
-    for name in given.only.split(","):
+    differ = False
+    for name in run.only.split(","):
         title, measure = parts[name]
         with tempfile.TemporaryDirectory() as folder:
-            head, rows, kept[name] = measure(Path(folder))
-        show(title, head, rows)
-        tables[name] = (head, rows)
-    if given.docs:
-        write_tables(PAGE, tables)
-        keep_picture(drawing(), DOCS / "figures" / "cluster.png")
-    if not given.quick:
-        keep("cluster_passes", kept)
-    if "cuts" in tables and any("NOT" in row[-1] for row in tables["cuts"][1]):
+            head, rows, kept = measure(Path(folder))
+        run.table(title, head, rows, mark=name)
+        run.keep(f"cluster_{name}", kept)
+        differ = differ or (name == "cuts" and any("NOT" in row[-1] for row in rows))
+    run.picture(drawing, "cluster.png")
+    if differ:
         sys.exit("the models differ")
-
-
-if __name__ == "__main__":
-    main()

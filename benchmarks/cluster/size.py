@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, timed_pass, write_parquet
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark
 from sottovoce import DPLogisticRegression
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.parquet import bytes_a_row
@@ -50,17 +50,14 @@ def measured(folder: Path, quick: bool) -> dict[str, float]:
                     busy = median(timed_pass(table, None, SHORT + 10).seconds for _ in range(rounds))
     slope, start = np.polyfit(list(empty), list(empty.values()), 1)
     return {
-        "row and column, ns": 1e9 * (busy - empty[1]) / (n * d),
-        "asking, ms": 1e3 * max(0.0, float(start)),
-        "asking one worker, ms": 1e3 * max(0.0, float(slope)),
-        "sent, bytes": (said[50].sent - said[0].sent) / 50,
+        "row and column, ns": 1e9 * (busy - empty[1]) / (n * d), "asking, ms": 1e3 * max(0.0, float(start)),
+        "asking one worker, ms": 1e3 * max(0.0, float(slope)), "sent, bytes": (said[50].sent - said[0].sent) / 50,
         "received, bytes": (said[50].received - said[0].received) / 50,
         **{f"empty pass on {n_workers}, ms": 1e3 * seconds for n_workers, seconds in empty.items()},
-    }
+    }  # fmt: skip
 
 
 def calculated(found: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the table of the page."""
     head = (
         f"workers of {THREADS} threads", "rows a worker", "matrix a worker", "row memory a worker", "a pass",
         '15 passes (`"newton"`)', '350 passes (`"scd"`)', "to and from all workers, a pass",
@@ -79,28 +76,14 @@ def calculated(found: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str
 
 
 def _time(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 7200:
+        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
-def main() -> None:
-    given = make_parser(__doc__, docs=True).parse_args()
+@benchmark(page="measured/cluster.md")
+def main(run) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = measured(Path(folder), given.quick)
-    constants = (("what", "measured"), [(name, f"{value:,.3g}") for name, value in found.items()])
-    show("constants", *constants)
-    table = calculated(found)
-    show(f"{ROWS:,} rows of {COLUMNS} columns, float32", *table)
-    if given.docs:
-        write_tables(DOCS / "measured" / "cluster.md", {"constants": constants, "size": table})
-    if not given.quick:
-        keep("cluster_size", found)
-
-
-if __name__ == "__main__":
-    main()
+        found = measured(Path(folder), run.quick)
+    run.table("constants", ("what", "measured|,.3g"), found.items(), mark="constants")
+    run.table(f"{ROWS:,} rows of {COLUMNS} columns, float32", *calculated(found), mark="size")

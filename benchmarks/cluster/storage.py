@@ -9,7 +9,6 @@ A pass is timed as the difference of two fits that differ in their number of pas
 system where it has room: then the figure is decoding and copying, not the disk.
 """
 
-import argparse
 import hashlib
 import json
 import statistics
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sottovoce as sv
-from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from benchmarks.driver import HIDDEN, benchmark, option
 from sottovoce.cluster.parquet import STORAGES, parquet_sources
 from sottovoce.exceptions import PrivacyWarning
 
@@ -100,7 +99,6 @@ def child(path: Path, storage: str, folder: Path) -> None:
 
 
 def passes(path: Path, folder: Path, repeats: int) -> dict[str, float]:
-    """Return the seconds of a pass in each way: medians of turns."""
     ways = {storage: loaded(path, storage, folder)[0] for storage in STORAGES}
     for rows in ways.values():
         fit(rows, SHORT)
@@ -111,59 +109,42 @@ def passes(path: Path, folder: Path, repeats: int) -> dict[str, float]:
     return {storage: statistics.median(measured) for storage, measured in times.items()}
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
-    parser.add_argument("--child", choices=STORAGES, help=argparse.SUPPRESS)
-    parser.add_argument("--file", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+@benchmark(
+    page="measured/cluster_data.md", rows=(1_000_000, 20_000),
+    folder=option(type=Path, help="where to write; not a disk in memory"), child=option(help=HIDDEN, choices=STORAGES),
+    file=option(help=HIDDEN),
+)  # fmt: skip
+def main(run) -> None:
     warnings.simplefilter("ignore", PrivacyWarning)  # many fits on one table: that is what is measured
-    if given.child:
-        child(given.folder / given.file, given.child, given.folder)
+    if run.child:
+        child(run.folder / run.file, run.child, run.folder)
         return
-    n = 20_000 if given.quick else given.rows
-    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+    n = run.rows
+    with tempfile.TemporaryDirectory(dir=run.folder) as name:
         folder = Path(name)
-        write(folder / "t.parquet", n)
-        write(folder / "half.parquet", n // 2)
-        write(folder / "tiny.parquet", 2_000)
+        for file, rows in (("t.parquet", n), ("half.parquet", n // 2), ("tiny.parquet", 2_000)):
+            write(folder / file, rows)
         files = (folder / "t.parquet").stat().st_size
         taken, half = (
-            {
-                storage: json.loads(run_again(__spec__.name, "--child", storage, "--folder", name, "--file", file))
-                for storage in STORAGES
-            }
+            {kind: json.loads(run.again("--child", kind, "--folder", name, "--file", file)) for kind in STORAGES}
             for file in ("t.parquet", "half.parquet")
         )
-        seconds = passes(folder / "t.parquet", folder, 1 if given.quick else 3)
+        seconds = passes(folder / "t.parquet", folder, 1 if run.quick else 3)
     head = (
-        "rows are kept in", "memory a row, in a fit", "and fixed", "matrix on scratch disk", "read once, s",
-        "a pass, s", "ratio", "same model",
+        "rows are kept in", "memory a row, in a fit", "and fixed", "matrix on scratch disk", "read once, s|.1f",
+        "a pass, s|.2f", "ratio|.1f", "same model",
     )  # fmt: skip
-
-    def a_row(storage: str) -> float:
-        more = taken[storage]["peak, bytes"] - half[storage]["peak, bytes"]
-        return max(0.0, more / (n - n // 2))  # peaks of two processes differ by some MB anyhow
-
-    rows = [
-        (
-            WORDS[storage], f"{a_row(storage):,.0f} bytes",
-            f"{(row['peak, bytes'] - n * a_row(storage)) / 1e6:,.0f} MB", f"{row['scratch, bytes'] / n:,.0f} bytes",
-            f"{row['read, s']:.1f}", f"{seconds[storage]:.2f}",
-            f"{seconds[storage] / seconds['memory']:.1f}", "yes" if row["model"] == taken["memory"]["model"] else "NO",
-        )
-        for storage, row in taken.items()
-    ]  # fmt: skip
-    show(f"{n:,} rows x {D} float32, {4 * D} bytes a row; Parquet {files / n:,.0f} bytes a row", head, rows)
-    if given.docs:
-        write_tables(DOCS / "measured" / "cluster_data.md", {"storage": (head, rows)})
-    keep(
-        "cluster_storage", {"rows": n, "columns": D, "files, bytes": files, "a pass, s": seconds, **taken, "half": half}
-    )
+    rows = []
+    for kind, row in taken.items():
+        # peaks of two processes differ by some MB anyhow
+        each = max(0.0, (row["peak, bytes"] - half[kind]["peak, bytes"]) / (n - n // 2))
+        rows.append((
+            WORDS[kind], f"{each:,.0f} bytes", f"{(row['peak, bytes'] - n * each) / 1e6:,.0f} MB",
+            f"{row['scratch, bytes'] / n:,.0f} bytes", row["read, s"], seconds[kind],
+            seconds[kind] / seconds["memory"], "yes" if row["model"] == taken["memory"]["model"] else "NO",
+        ))  # fmt: skip
+    title = f"{n:,} rows x {D} float32, {4 * D} bytes a row; Parquet {files / n:,.0f} bytes a row"
+    run.table(title, head, rows, mark="storage")
+    run.keep("cluster_storage", {"files, bytes": files, "a pass, s": seconds, **taken, "half": half})
     if len({row["model"] for row in taken.values()}) > 1 or len({row["digest"] for row in taken.values()}) > 1:
         sys.exit("the rows or the models differ")
-
-
-if __name__ == "__main__":
-    main()

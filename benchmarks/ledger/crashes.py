@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark, option
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from support.ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
@@ -48,7 +48,6 @@ def most_that_fit() -> int:
 
 
 def kills(ledger: Ledger, folder: Path, count: int, longest: float) -> dict[str, object]:
-    """Kill processes at random moments."""
     ledger.create("kills", epsilon=1e5, delta=1e-6, composition="gaussian")
     moments = random.Random(0)
     journals = [folder / f"kill{trial}" for trial in range(count)]
@@ -58,13 +57,9 @@ def kills(ledger: Ledger, folder: Path, count: int, longest: float) -> dict[str,
     seconds = time.perf_counter() - begun
     lost, overspent, history = faults(ledger, "kills", journals)
     return {
-        "kills": count,
-        "charges": len(history),
-        "left reserved": sum(record.state == "reserved" for record in history),
-        "lost": lost,
-        "overspends": overspent,
-        "seconds": seconds,
-    }
+        "kills": count, "charges": len(history), "left reserved": sum(record.state == "reserved" for record in history),
+        "lost": lost, "overspends": overspent, "seconds": seconds,
+    }  # fmt: skip
 
 
 def crowd(ledger: Ledger, folder: Path, count: int) -> dict[str, object]:
@@ -81,46 +76,29 @@ def crowd(ledger: Ledger, folder: Path, count: int) -> dict[str, object]:
     assert codes == [0] * count
     lost, overspent, history = faults(ledger, "crowd", journals)
     return {
-        "processes": count,
-        "charges": len(history),
-        "charges that fit": most_that_fit(),
-        "processes that were served": len({record.who for record in history}),
-        "lost": lost,
-        "overspends": overspent + max(0, len(history) - most_that_fit()),
-        "charges per second": len(history) / seconds,
-    }
+        "processes": count, "charges": len(history), "charges that fit": most_that_fit(),
+        "processes that were served": len({record.who for record in history}), "lost": lost,
+        "overspends": overspent + max(0, len(history) - most_that_fit()), "charges per second": len(history) / seconds,
+    }  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--kills", type=int)
-    parser.add_argument("--processes", type=int)
-    parser.add_argument("--longest", type=float, default=0.3, help="seconds that a process lives at most")
-    parser.add_argument("--only", choices=["sqlite", "postgresql"])
-    arguments = parser.parse_args()
-    n_kills = arguments.kills or (20 if arguments.quick else 1000)
-    n_processes = arguments.processes or (8 if arguments.quick else 50)
-    rows, results = [], {}
-    for kind in [arguments.only] if arguments.only else ["sqlite", "postgresql"]:
+@benchmark(
+    kills=(1000, 20), processes=(50, 8), longest=option(0.3, help="seconds that a process lives at most"),
+    only=option(choices=["sqlite", "postgresql"]),
+)  # fmt: skip
+def main(run) -> None:
+    rows = []
+    for kind in [run.only] if run.only else ["sqlite", "postgresql"]:
         if kind == "postgresql" and why_not() is not None:
             print(f"PostgreSQL left out: {why_not()}")
             continue
         with tempfile.TemporaryDirectory() as name, database(kind, Path(name)) as url:
             ledger = Ledger(url, timeout=300.0)
             for trial, found in (
-                ("kills", kills(ledger, Path(name), n_kills, arguments.longest)),
-                ("crowd", crowd(ledger, Path(name), n_processes)),
+                ("kills", kills(ledger, Path(name), run.kills, run.longest)),
+                ("crowd", crowd(ledger, Path(name), run.processes)),
             ):
-                results[f"{kind}, {trial}"] = found
-                rest = ", ".join(
-                    f"{key} {value:.1f}" if isinstance(value, float) else f"{key} {value}"
-                    for key, value in found.items()
-                    if key not in ("lost", "overspends")
-                )
-                rows.append((kind, trial, str(found["overspends"]), str(found["lost"]), rest))
-    show("Ledger under crashes and crowds", ("database", "trial", "overspends", "lost", "figures"), rows)
-    keep("ledger_crashes", results)
-
-
-if __name__ == "__main__":
-    main()
+                overspends, lost = found.pop("overspends"), found.pop("lost")
+                words = (f"{key} {one:.1f}" if isinstance(one, float) else f"{key} {one}" for key, one in found.items())
+                rows.append((kind, trial, overspends, lost, ", ".join(words)))
+    run.table("Ledger under crashes and crowds", ("database", "trial", "overspends", "lost", "figures"), rows)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark
 from sottovoce.local.collector.storage import ReportStore
 from support.collector import PROTOCOL, entry, new_token, octets, report, running_collector
 from support.fuzz import strange_request
@@ -207,12 +207,9 @@ def fuzz(kind: str, database: str, folder: Path, n_requests: int) -> dict[str, o
     }  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--only", default="throughput,crashes,fuzz")
-    parser.add_argument("--databases", default="sqlite,postgresql")
-    given = parser.parse_args()
-    parts = given.only.split(",")
+@benchmark(only="throughput,crashes,fuzz", databases="sqlite,postgresql")
+def main(run) -> None:
+    parts = run.only.split(",")
     with contextlib.ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = None
@@ -223,35 +220,26 @@ def main() -> None:
 
         def places(part: str):
             folder = base / part
-            if "sqlite" in given.databases:
+            if "sqlite" in run.databases:
                 (folder / "sqlite").mkdir(parents=True)
                 yield "SQLite", f"sqlite:///{folder / 'sqlite' / 'reports.db'}", folder / "sqlite"
-            if server is not None and "postgresql" in given.databases:
+            if server is not None and "postgresql" in run.databases:
                 (folder / "postgresql").mkdir(parents=True)
                 yield "PostgreSQL", server.make_database(part), folder / "postgresql"
 
-        load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
         if "throughput" in parts:
-            rows = [row for place in places("throughput") for row in throughput(*place, 500 if given.quick else 5_000)]
+            rows = [row for place in places("throughput") for row in throughput(*place, 500 if run.quick else 5_000)]
             columns = (
                 "database", "reports a request", "connections", "reports", "reports a second",
                 "processor seconds of the collector", "milliseconds, median", "milliseconds, 99 %",
             )  # fmt: skip
-            show(f"throughput over loopback; {load}", columns, [
-                tuple(f"{row[name]:,.1f}" if isinstance(row[name], float) else str(row[name]) for name in columns)
+            run.table("throughput over loopback", columns, [
+                tuple(f"{row[name]:,.1f}" if isinstance(row[name], float) else row[name] for name in columns)
                 for row in rows
             ])  # fmt: skip
-            keep("local_collector_throughput", {"load": load, "rows": rows})
-        for part, run, size in (
-            ("crashes", crashes, 2 if given.quick else 20), ("fuzz", fuzz, 2_000 if given.quick else 100_000)
+        for part, tried, size in (
+            ("crashes", crashes, 2 if run.quick else 20), ("fuzz", fuzz, 2_000 if run.quick else 100_000)
         ):  # fmt: skip
             if part in parts:
-                found = []
-                for place in places(part):
-                    found.append(run(*place, size))
-                    show(f"{part}; {load}", tuple(found[-1]), [tuple(map(str, found[-1].values()))])
-                    keep(f"local_collector_{part}", found)
-
-
-if __name__ == "__main__":
-    main()
+                found = [tried(*place, size) for place in places(part)]
+                run.table(part, tuple(found[0]), [tuple(map(str, one.values())) for one in found])

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import sottovoce.local
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark
 from sottovoce.local import Protocol, Randomizer
 
 WEB = Path(sottovoce.local.__file__).parent / "web"
@@ -110,30 +110,23 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def main() -> None:
-    """Measure and show."""
-    parser = make_parser(__doc__)
-    seconds = 0.2 if parser.parse_args().quick else 1.5
-    rows, results = [], []
+def rows(seconds: float, measures: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each size: the best of some turns."""
+    for n, K, m, b in SIZES:
+        protocol = Protocol(n_features=n, epsilon=2.0, K=K, m=m, b=b)
+        record = (0.5 * np.random.default_rng(0).standard_normal(n)).tolist()
+        task = {"text": protocol.to_json(), "record": record, "seconds": seconds}
+        best = dict.fromkeys(measures, 0.0)
+        for _ in range(TURNS):
+            for name, measure in measures.items():
+                if measure is not None:
+                    best[name] = max(best[name], measure(task))
+        yield protocol.d, K, *(rate or "-" for rate in best.values()), best["Chromium"] / best["Python"]
+
+
+@benchmark(seconds=(1.5, 0.2))
+def main(run) -> None:
     with node() as in_node, chromium() as in_chromium:
         measures = {"Python": python_rate, "node": in_node, "Chromium": in_chromium}
-        for n, K, m, b in SIZES:
-            protocol = Protocol(n_features=n, epsilon=2.0, K=K, m=m, b=b)
-            record = (0.5 * np.random.default_rng(0).standard_normal(n)).tolist()
-            task = {"text": protocol.to_json(), "record": record, "seconds": seconds}
-            best = dict.fromkeys(measures, 0.0)
-            for _ in range(TURNS):
-                for name, measure in measures.items():
-                    if measure is not None:
-                        best[name] = max(best[name], measure(task))
-            ratio = best["Chromium"] / best["Python"]
-            rows.append(
-                (f"{protocol.d}", f"{K}", *(f"{rate:.0f}" if rate else "-" for rate in best.values()), f"{ratio:.2f}")
-            )
-            results.append({"d": protocol.d, "K": K, "reports a second": best, "Chromium / Python": ratio})
-    show("Reports a second", ("d", "K", *measures, "Chromium / Python"), rows)
-    keep("local_javascript", results)
-
-
-if __name__ == "__main__":
-    main()
+        head = ("d", "K", *(f"{name}|.0f" for name in measures), "Chromium / Python|.2f")
+        run.table("Reports a second", head, rows(run.seconds, measures))

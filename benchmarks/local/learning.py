@@ -10,22 +10,21 @@ appendix.
 """
 
 import math
-import sys
-import time
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.common import DOCS, a9a, blogfeedback, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import a9a, blogfeedback, parts_at_hand
+from benchmarks.driver import benchmark, option
 from sottovoce.local import Aggregator, Protocol, Randomizer, fit_ladder, label_ladder
 from sottovoce.local.planning.simulate import simulate
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_reports
 
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-PAGE = DOCS / "measured" / "local_learning.md"
+Rows = Iterator[tuple[Any, ...]]
 
 
 def synthetic(n: int, d: int, seed: int) -> tuple[Any, Any]:
@@ -63,8 +62,7 @@ def best_in_ball(X: Any, y: Any) -> Any:
     return total / 300
 
 
-def synthetic_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
-    rows, results = [], []
+def synthetic_table(seeds: int, quick: bool) -> Rows:
     for n, d in ((10_000, 5), (100_000, 10)) if quick else ((10_000, 5), (100_000, 10), (1_000_000, 20), (100_000, 50)):
         X, y = synthetic(n, d, 1)
         X_test, y_test = synthetic(100_000, d, 2)
@@ -81,23 +79,15 @@ def synthetic_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]
                 accuracy.append(aggregator.fit().score(X_test, y_test))
                 direction.append(aggregator.fit(degree=0).score(X_test, y_test))
                 excess.append(hinge_risk(aggregator.fit("hinge").weights[:d], X_test, y_test) - least)
-            found = {"accuracy": accuracy, "degree 0": direction, "hinge excess": excess}
-            results.append({"data": "synthetic", "n": n, "d": d, "epsilon": epsilon, "plain": plain, **found})
-            rows.append(
-                (
-                    f"{n:,}", f"{d}", f"{epsilon:g}", f"{np.mean(accuracy):.3f} ± {np.std(accuracy):.3f}",
-                    f"{np.mean(direction):.3f}", f"{plain:.3f}", f"{np.mean(excess):.5f}", f"{trivial - least:.4f}",
-                )
+            yield (
+                n, d, epsilon, f"{np.mean(accuracy):.3f} ± {np.std(accuracy):.3f}", np.mean(direction), plain,
+                np.mean(excess), trivial - least,
             )  # fmt: skip
-            print(rows[-1], file=sys.stderr, flush=True)
-    head = ("n", "d", "epsilon", "accuracy", "degree 0", "not private", "hinge excess", "trivial excess")
-    return (head, rows), results
 
 
-def a9a_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+def a9a_table(seeds: int, quick: bool) -> Rows:
     X, y, X_test, y_test, _ = a9a(0)
     X, X_test = (X > 0).toarray().astype(float), (X_test > 0).toarray().astype(float)
-    rows, results = [], []
     majority = float(np.mean(y_test < 0))
     for epsilon in (2.0, 8.0) if quick else (1.0, 2.0, 4.0, 8.0):
         protocol = Protocol(epsilon=epsilon, n_features=123, scale=math.sqrt(14.0), completion="normalise")
@@ -118,24 +108,19 @@ def a9a_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
                 if name == "default":
                     errors = model.quality_.squared_error.value, float(np.mean((y_test[1000:] - scores) ** 2))
                     found.setdefault("squared error: held-out, test", []).append(errors)
-        results.append({"data": "a9a", "n": len(X), "epsilon": epsilon, **found})
         cells = [
             f"{np.mean([a for a, _ in found[name]]):.3f} / {np.mean([b for _, b in found[name]]):.3f}" for name in fits
         ]
         held = np.mean(found["squared error: held-out, test"], axis=0)
-        rows.append((f"{epsilon:g}", *cells, f"{majority:.3f} / 0.500", f"{held[0]:.3f} / {held[1]:.3f}"))
-        print(rows[-1], file=sys.stderr, flush=True)
-    head = ("epsilon", *fits, "majority", "squared error: held-out / test")
-    return (head, rows), results
+        yield epsilon, *cells, f"{majority:.3f} / 0.500", f"{held[0]:.3f} / {held[1]:.3f}"
 
 
-def blogfeedback_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+def blogfeedback_table(seeds: int, quick: bool) -> Rows:
     X, y, X_test, y_test, facts = blogfeedback(0)
     bounds = facts["label_bounds"]
     trivial = float(np.mean((y_test - y.mean()) ** 2))
     one, one_test = (np.hstack([part, np.ones((len(part), 1))]) for part in (X, X_test))
     plain = float(np.mean((y_test - np.clip(one_test @ np.linalg.lstsq(one, y, rcond=None)[0], *bounds)) ** 2))
-    rows, results = [], []
     for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
         protocol = Protocol(epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds)
         Z = protocol.encode_many(X)
@@ -145,13 +130,10 @@ def blogfeedback_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, A
             signs = np.where(rng.random(len(y)) < (y - bounds[0]) / (bounds[1] - bounds[0]), 1.0, -1.0)
             model = collect(protocol, Z * signs[:, None], rng).fit()
             found.append(float(np.mean((model.predict(X_test) - y_test) ** 2)))
-        results.append({"data": "blogfeedback", "epsilon": epsilon, "trivial": trivial, "plain": plain, "mse": found})
-        rows.append((f"{epsilon:g}", f"{np.mean(found):.3f} ± {np.std(found):.3f}", f"{trivial:.3f}", f"{plain:.3f}"))
-        print(rows[-1], file=sys.stderr, flush=True)
-    return (("epsilon", "mean squared error", "mean of the labels", "not private"), rows), results
+        yield epsilon, f"{np.mean(found):.3f} ± {np.std(found):.3f}", trivial, plain
 
 
-def regression_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+def regression_table(seeds: int, quick: bool) -> Rows:
     """Numbers in [0, 1] whose mean is a quarter: squared errors as shares of that of the mean of the labels."""
 
     def people(n: int, d: int, seed: int) -> tuple[Any, Any]:
@@ -162,7 +144,6 @@ def regression_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any
         noise = 0.1 * np.random.default_rng(seed + 50).standard_normal(n)
         return X, np.clip(0.25 + steepness * (X @ u) + noise, 0.0, 1.0)
 
-    rows, results = [], []
     for n, d in ((20_000, 20),) if quick else ((20_000, 20), (20_000, 100), (100_000, 20)):
         X, y = people(n, d, 1)
         X_test, y_test = people(20_000, d, 2)
@@ -178,11 +159,8 @@ def regression_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any
                 signs = np.where(rng.random(n) < y, 1.0, -1.0)
                 model = collect(protocol, Z * signs[:, None], rng).fit()
                 found.append(float(np.mean((model.predict(X_test) - y_test) ** 2)) / trivial)
-            results.append({"data": "regression", "n": n, "d": d, "epsilon": epsilon, "share": found, "plain": plain})
             cells.append(f"{np.mean(found):.2f} (max {max(found):.2f})")
-        rows.append((f"{n:,}", f"{d}", *cells, f"{plain:.2f}"))
-        print(rows[-1], file=sys.stderr, flush=True)
-    return (("n", "d", "epsilon 1", "epsilon 2", "epsilon 4", "epsilon 8", "not private"), rows), results
+        yield n, d, *cells, plain
 
 
 def ladder_of(edges: Any, epsilon: float, X: Any, y: Any, rng: np.random.Generator) -> Any:
@@ -222,7 +200,7 @@ def huber(X: Any, y: Any, width: float) -> Any:
     return w
 
 
-def outliers_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+def outliers_table(seeds: int, quick: bool) -> Rows:
     """Labels in [0, 1] of which some are anywhere in [5, 10]: absolute errors of people without outliers."""
     n, d, high = (5000 if quick else 100_000), 10, 10.0
 
@@ -243,7 +221,6 @@ def outliers_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]
     def error(found: Any) -> float:
         return float(np.abs(found - y_test).mean()) / trivial
 
-    rows, results = [], []
     for share in (0.1,) if quick else (0.0, 0.02, 0.1):
         X, y = people(n, 1, share)
         one = np.column_stack([X, np.ones(n)])
@@ -258,25 +235,17 @@ def outliers_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]
                 found["ladder"].append(error(ladder_of(edges, epsilon, X, y, rng).predict(X_test)))
                 if seed < 2 and epsilon == 8.0:
                     found["bernstein"].append(error(bernstein_huber(epsilon, X, y, high, seed)(X_test)))
-            results.append({"data": "outliers", "share": share, "epsilon": epsilon, "exact": exact, **found})
             cells = (f"{np.mean(values):.2f} (max {max(values):.2f})" if values else "-" for values in found.values())
-            rows.append((f"{share:.0%}", f"{epsilon:g}", *cells, f"{exact[0]:.2f}", f"{exact[1]:.2f}"))
-            print(rows[-1], file=sys.stderr, flush=True)
-    head = (
-        "outliers", "epsilon", "bounds 0 to 10", "bounds 0 to 1, known before", "ladder of 10 steps",
-        "Bernstein, Huber", "least squares, not private", "Huber, not private",
-    )  # fmt: skip
-    return (head, rows), results
+            yield share, epsilon, *cells, *exact
 
 
-def blog_outliers_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+def blog_outliers_table(seeds: int, quick: bool) -> Rows:
     """Confirm the ladder once: BlogFeedback with one label in twenty replaced by a number between 40 and 80."""
     X, y, X_test, y_test, _ = blogfeedback(0)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(len(y)) < 0.05, rng.uniform(40.0, 80.0, len(y)), y)
     trivial = float(np.abs(y_test - np.median(y_test)).mean())
     edges = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 80.0)
-    rows, results = [], []
     for epsilon in (8.0,) if quick else (2.0, 4.0, 8.0):
         found: dict[str, list[float]] = {"wide": [], "known": [], "ladder": []}
         for seed in range(seeds):
@@ -287,26 +256,20 @@ def blog_outliers_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, 
                     float(np.abs(regression_of(protocol, X, y, rng).fit().predict(X_test) - y_test).mean())
                 )
             found["ladder"].append(float(np.abs(ladder_of(edges, epsilon, X, y, rng).predict(X_test) - y_test).mean()))
-        results.append({"data": "blogfeedback, outliers", "epsilon": epsilon, "trivial": trivial, **found})
         cells = (f"{np.mean(values):.3f} (max {max(values):.3f})" for values in found.values())
-        rows.append((f"{epsilon:g}", *cells, f"{trivial:.3f}"))
-        print(rows[-1], file=sys.stderr, flush=True)
-    return (("epsilon", "bounds 0 to 80", "bounds 0 to 8, known before", "ladder of 9 steps", "median"), rows), results
+        yield epsilon, *cells, trivial
 
 
-def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+def wire_table(_: int, quick: bool) -> Rows:
     """Compare moments from real reports, and from simulated ones, with those of the people."""
     n, d = (2000, 5) if quick else (100_000, 10)
     X, y = synthetic(n, d, 3)
-    rows, results = [], []
     for epsilon in (2.0,) if quick else (1.0, 4.0):
         protocol = Protocol(epsilon=epsilon, n_features=d, intercept=0.0, completion="slack")
         device = Randomizer(protocol)
-        started = time.perf_counter()
         reports = b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True))
         wire = Aggregator(protocol)
         wire.add(reports)
-        seconds = time.perf_counter() - started
         Z = protocol.encode_many(X) * y[:, None]
         simulated, G = Aggregator(protocol), simulate(protocol, Z, np.random.default_rng(0))
         simulated.moments.add(G)
@@ -323,50 +286,40 @@ def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
             found += [float(np.abs(second).max()), health.trace_z, health.index_p]
             count = len(first) + len(second)
             found.append(-math.expm1(count * math.log1p(-2.0 * float(ndtr(-max(found[2], found[3]))))))
-            results.append({"data": "wire", "way": name, "epsilon": epsilon, "n": n, "d": protocol.d, "figures": found})
             cells = (f"{found[0]:.2f} / {found[2]:.2f}", f"{found[1]:.2f} / {found[3]:.2f}", f"{found[6]:.2f}")
             cells = (*cells, f"{health.trace_z:.2f}")
             p_value = f"{health.index_p:.2f}" if name == "wire" else "-"
-            rows.append((name, f"{n:,}", f"{epsilon:g}", *cells, p_value))
-            print(rows[-1], f"{seconds:.0f} s", file=sys.stderr, flush=True)
-    head = (
-        "reports",
-        "n",
-        "epsilon",
-        "first: rms / max z",
-        "second: rms / max z",
-        "p of the largest",
-        "trace z",
-        "index p",
-    )
-    return (head, rows), results
+            yield name, n, epsilon, *cells, p_value
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default=None, help="some of the tables, separated by commas; default all")
-    given = parser.parse_args()
-    seeds = 1 if given.quick else given.seeds
-    made = {
-        "synthetic": lambda: synthetic_table(seeds, given.quick),
-        "regression": lambda: regression_table(seeds, given.quick),
-        "outliers": lambda: outliers_table(seeds, given.quick),
-        "wire": lambda: wire_table(given.quick),
-        "a9a": lambda: a9a_table(seeds, given.quick),
-        "blogfeedback": lambda: blogfeedback_table(seeds, given.quick),
-        "blogfeedback with outliers": lambda: blog_outliers_table(seeds, given.quick),
-    }
-    chosen = given.only.split(",") if given.only else parts_at_hand(tuple(made)[:-3], tuple(made)[-3:])
-    results, tables = [], {}
-    for name in chosen:
-        tables[name], found = made[name]()
-        results += found
-        show(f"{name}, means of {seeds} seeds", *tables[name], width=150)
-        keep(f"local_learning_{name}", found)
-    if given.docs:
-        write_tables(PAGE, tables)
+FITS = ("default", "degree 0", "held-out penalty", "1,000 public rows")
+TABLES: dict[str, tuple[tuple[str, ...], Callable[[int, bool], Rows]]] = {
+    "synthetic": (
+        ("n|,", "d", "epsilon", "accuracy", "degree 0|.3f", "not private|.3f", "hinge excess|.5f",
+         "trivial excess|.4f"), synthetic_table,
+    ),
+    "regression": (("n|,", "d", *(f"epsilon {e}" for e in (1, 2, 4, 8)), "not private|.2f"), regression_table),
+    "outliers": (
+        ("outliers|.0%", "epsilon", "bounds 0 to 10", "bounds 0 to 1, known before", "ladder of 10 steps",
+         "Bernstein, Huber", "least squares, not private|.2f", "Huber, not private|.2f"), outliers_table,
+    ),
+    "wire": (
+        ("reports", "n|,", "epsilon", "first: rms / max z", "second: rms / max z", "p of the largest", "trace z",
+         "index p"), wire_table,
+    ),
+    "a9a": (("epsilon", *FITS, "majority", "squared error: held-out / test"), a9a_table),
+    "blogfeedback": (
+        ("epsilon", "mean squared error", "mean of the labels|.3f", "not private|.3f"), blogfeedback_table,
+    ),
+    "blogfeedback with outliers": (
+        ("epsilon", "bounds 0 to 80", "bounds 0 to 8, known before", "ladder of 9 steps", "median|.3f"),
+        blog_outliers_table,
+    ),
+}  # fmt: skip
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(page="measured/local_learning.md", seeds=(5, 1), only=option(help="tables, by commas; default all"))
+def main(run) -> None:
+    for name in run.only.split(",") if run.only else parts_at_hand(tuple(TABLES)[:-3], tuple(TABLES)[-3:]):
+        head, rows = TABLES[name]
+        run.table(f"{name}, means of {run.seeds} seeds", head, rows(run.seeds, run.quick), mark=name)

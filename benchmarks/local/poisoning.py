@@ -22,12 +22,12 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.common import DOCS, a9a, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import a9a, parts_at_hand
+from benchmarks.driver import benchmark, option
 from benchmarks.local.learning import collect, synthetic
 from sottovoce.local import Protocol
 from sottovoce.local.planning.simulate import simulate
 
-PAGE = DOCS / "measured" / "local.md"
 SHARES = (0.001, 0.01, 0.05)
 TRIED = 1_000_000
 KINDS = ("false answers", "chosen index", "free seed")
@@ -53,10 +53,9 @@ def forged(kind: str, protocol: Protocol, t: Any, count: int, rng: np.random.Gen
     return g + (best - g @ t)[:, None] * t
 
 
-def one_table(name: str, seeds: int, quick: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def one_table(name: str, seeds: int, quick: bool) -> dict[str, Any]:
     X, y, X_test, y_test, options = people(name)
     rows: dict[str, list[tuple[str, ...]]] = {"AUC": [], "accuracy": [], "noticed": []}
-    results = []
     for epsilon in (2.0,) if quick else (1.0, 2.0, 4.0, 8.0):
         protocol = Protocol(epsilon=epsilon, **options)
         Z = protocol.encode_many(X) * y[:, None]
@@ -82,31 +81,12 @@ def one_table(name: str, seeds: int, quick: bool) -> tuple[dict[str, Any], list[
             form = "{:.2f}" if what == "noticed" else "{:.3f}"
             cells = [" / ".join(form.format(means[kind, share][place]) for share in SHARES) for kind in KINDS]
             rows[what].append((f"{epsilon:g}", form.format(means["none", 0.0][place]), *cells))
-        results += [
-            {"data": name, "epsilon": epsilon, "kind": kind, "share": share, "auc, accuracy, noticed": value}
-            for (kind, share), value in found.items()
-        ]
         print(name, rows["AUC"][-1], rows["accuracy"][-1], file=sys.stderr, flush=True)
     head = ("epsilon", "no attackers", *(f"{kind}: 0.1 / 1 / 5 %" for kind in KINDS))
-    return {f"poisoning {name} {what}": (head, lines) for what, lines in rows.items()}, results
+    return {f"poisoning {name} {what}": (head, lines) for what, lines in rows.items()}
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default=None, help="synthetic, a9a or both (default)")
-    given = parser.parse_args()
-    seeds = 1 if given.quick else given.seeds
-    tables: dict[str, Any] = {}
-    for name in given.only.split(",") if given.only else parts_at_hand(("synthetic",), ("a9a",)):
-        made, results = one_table(name, seeds, given.quick)
-        keep(f"local_poisoning_{name}", results)
-        for title, table in made.items():
-            show(f"{title}, means of {seeds} seeds", *table, width=150)
-        tables |= made
-    if given.docs:
-        write_tables(PAGE, tables)
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(page="measured/local.md", seeds=(3, 1), only=option(help="synthetic, a9a or both (default)"))
+def main(run) -> None:
+    for name in run.only.split(",") if run.only else parts_at_hand(("synthetic",), ("a9a",)):
+        run.tables(one_table(name, run.seeds, run.quick))

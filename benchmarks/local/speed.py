@@ -6,19 +6,13 @@ The reports are random seeds and indices in the real format: adding them is the 
 the largest resident size of a fresh process that adds n reports, which it makes as it goes.
 """
 
-import argparse
 import resource
 import time
-from typing import Any
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from benchmarks.driver import HIDDEN, benchmark, option
 from sottovoce.local import Aggregator, Protocol
-
-PAGE = DOCS / "measured" / "local_learning.md"
-HEAD = ("d", "threads", "reports a second")
-MEMORY_HEAD = ("reports", "peak memory, MB")
 
 
 def protocol_of(d: int) -> Protocol:
@@ -59,32 +53,13 @@ def add_and_tell(n: int, d: int) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--add", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.add is not None:
-        add_and_tell(given.add, 20)
+@benchmark(page="measured/local_learning.md", seconds=(3.0, 0.5), add=option(type=int, help=HIDDEN))
+def main(run) -> None:
+    if run.add is not None:
+        add_and_tell(run.add, 20)
         return
-    seconds = 0.5 if given.quick else given.seconds
-    results: list[dict[str, Any]] = []
-    rows, memory = [], []
-    for d in (20, 100):
-        for threads in (1, 2):
-            found = rate(d, threads, seconds)
-            rows.append((f"{d}", f"{threads}", f"{found:,.0f}"))
-            results.append({"d": d, "threads": threads, "reports a second": found})
-    for n in (1000, 100_000) if given.quick else (1000, 100_000, 1_000_000, 5_000_000):
-        peak = int(run_again(__spec__.name, "--add", n)) / 1024
-        memory.append((f"{n:,}", f"{peak:.0f}"))
-        results.append({"reports": n, "peak MB": peak})
-    show("reports a second", HEAD, rows)
-    show("memory of the process, d = 20", MEMORY_HEAD, memory)
-    keep("local_speed", results)
-    if given.docs:
-        write_tables(PAGE, {"speed": (HEAD, rows), "memory": (MEMORY_HEAD, memory)})
-
-
-if __name__ == "__main__":
-    main()
+    rows = ((d, threads, rate(d, threads, run.seconds)) for d in (20, 100) for threads in (1, 2))
+    run.table("reports a second", ("d", "threads", "reports a second|,.0f"), rows, mark="speed")
+    sizes = (1000, 100_000) if run.quick else (1000, 100_000, 1_000_000, 5_000_000)
+    memory = ((n, int(run.again("--add", n)) / 1024) for n in sizes)
+    run.table("memory of the process, d = 20", ("reports|,", "peak memory, MB|.0f"), memory, mark="memory")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from benchmarks.common import make_parser
+from benchmarks.driver import benchmark
 
 SHOWN = 4.0  # MB; smaller packages are added up
 
@@ -39,9 +39,8 @@ def megabytes(package: Distribution) -> float:
     return sum(file.stat().st_size for file in files if file.is_file()) / 2**20
 
 
-def main() -> None:
-    """Print both tables."""
-    make_parser(__doc__).parse_args()
+@benchmark()
+def main(_) -> None:
     core = needed("sottovoce")
     sizes = {name: megabytes(package) for name, package in core.items() if name != "sottovoce"}
     large = sorted((name for name in sizes if sizes[name] >= SHOWN), key=sizes.__getitem__, reverse=True)
@@ -58,7 +57,3 @@ def main() -> None:
             print(f"| {extra} | {missing} is not installed here | |")
             continue
         print(f"| {extra} | {len(added)} packages | {sum(map(megabytes, added.values())):.0f} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -23,7 +23,6 @@ A cell is a set, an epsilon and a metric. It is won or lost against the best pee
 splits is more than its standard error (paired: both have the same splits), and tied otherwise.
 """
 
-import argparse
 import itertools
 import json
 import time
@@ -37,7 +36,7 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, EPSILONS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import EPSILONS, FIGURES, Run, benchmark, keep_picture, option
 from benchmarks.peers import timing
 from benchmarks.peers.job import METRICS, classification_scores, regression_scores
 from benchmarks.peers.libraries import FOLDER, PEERS, at_hand, work
@@ -50,7 +49,6 @@ STARTS = 24  # settings of other cells at which a search begins
 
 
 def task_of(name: str) -> str:
-    """Return what is learned from a set."""
     public = sets.whole(name).public
     if "label_bounds" in public:
         return "regression"
@@ -107,7 +105,7 @@ def tuning_split(name: str) -> str:
     return str(path)
 
 
-def cell_path(name: str, data: str, epsilon: float, options: argparse.Namespace) -> Path:
+def cell_path(name: str, data: str, epsilon: float, options: Run) -> Path:
     """Return where a result is kept: for our own fits or those of a peer."""
     quick = "-quick" if options.quick else ""
     if name == "ours" and options.solver != "auto":
@@ -116,11 +114,10 @@ def cell_path(name: str, data: str, epsilon: float, options: argparse.Namespace)
 
 
 def cached(path: Path) -> dict[str, Any] | None:
-    """Return a kept result."""
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def ours(data: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
+def ours(data: str, epsilon: float, options: Run) -> dict[str, Any]:
     """Fit the defaults: all scores come from the same models."""
     task = task_of(data)
     kind = sv.DPRidge if task == "regression" else sv.DPLogisticRegression
@@ -157,7 +154,7 @@ def ours(data: str, epsilon: float, options: argparse.Namespace) -> dict[str, An
     }
 
 
-def peer_cell(peer: str, data: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any] | None:
+def peer_cell(peer: str, data: str, epsilon: float, options: Run) -> dict[str, Any] | None:
     """Tune (or take the settings of the fast implementation) and fit; scores are in the unit of [-1, 1] labels."""
     task = task_of(data)
     job: dict[str, Any] = {
@@ -191,7 +188,7 @@ def better(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def starts(peer: str, data: str, epsilon: float, options: argparse.Namespace) -> list[dict[str, Any]]:
+def starts(peer: str, data: str, epsilon: float, options: Run) -> list[dict[str, Any]]:
     """Return the best settings of this set at other epsilons, then of other sets at this epsilon."""
     others = [name for name in sets.SETS if name != data and task_of(name) == task_of(data)] if peer == "dpsgd" else []
     places = [(data, other) for other in EPSILONS] + [(name, epsilon) for name in others]
@@ -210,7 +207,7 @@ def verdict(mine: list[float], other: list[float]) -> str:
     return "tied" if abs(float(np.mean(gaps))) <= error else "won" if np.mean(gaps) > 0.0 else "lost"
 
 
-def compared(names: list[str], epsilons: list[float], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def compared(names: list[str], epsilons: list[float], options: Run) -> Iterator[dict[str, Any]]:
     """Yield every cell of which something is known."""
     for data, epsilon in itertools.product(names, epsilons):
         entries = {name: cached(cell_path(name, data, epsilon, options)) for name in (*options.peers, "ours")}
@@ -237,7 +234,6 @@ def unit_of(data: str, metric: str) -> float:
 
 
 def words(row: dict[str, Any] | None, unit: float) -> str:
-    """Return the mean of a result's scores as people read it."""
     if row is None:
         return ""
     value = unit * float(np.mean(row["scores"]))
@@ -268,10 +264,7 @@ def tables(cells: list[dict[str, Any]], epsilons: list[float]) -> dict[str, Any]
 
 def draw(cells: list[tuple[str, float, str]]) -> None:
     """Draw how many cells were won, tied and lost: by metric, and by epsilon."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     metrics = [metric for metric in ("accuracy", "log loss", "AUC", "MSE") if any(metric == cell[0] for cell in cells)]
     budgets = sorted({epsilon for _, epsilon, _ in cells})
@@ -289,17 +282,16 @@ def draw(cells: list[tuple[str, float, str]]) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle("Untuned defaults against DP-SGD tuned for each cell, twenty tables", fontsize=11)
-    keep_picture(figure, DOCS / "figures" / "comparison.png")
+    keep_picture(figure, FIGURES / "comparison.png")
 
 
-def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespace) -> None:
-    """Make the results that are missing."""
+def run_cells(names: list[str], epsilons: list[float], options: Run) -> None:
     people = (*(() if options.ours_only else options.peers), *(() if options.no_ours else ("ours",)))
     # epsilons from the middle, so that each search has a near one to begin at
     nearest = sorted(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
     for data, epsilon, name in itertools.product(in_order(names), nearest, people):
         path = cell_path(name, data, epsilon, options)
-        again = options.again if name == "ours" else options.polish and not is_settled(cached(path))
+        again = options.again_ if name == "ours" else options.polish and not is_settled(cached(path))
         if (path.exists() and not again) or (name != "ours" and task_of(data) not in PEERS[name].tasks):
             continue
         start = time.perf_counter()
@@ -318,26 +310,16 @@ def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespa
         print(f"{data} {epsilon:g} {name}: {'; '.join(texts)}; {time.perf_counter() - start:.0f} s", flush=True)
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument(
-        "--half", choices=("chosen", "confirmed", "both"), default="both", help="see benchmarks/sets.py"
-    )
-    parser.add_argument("--only", default=None, help="default all sets; german with --quick")
-    parser.add_argument("--peers", default=None, help="default all; with --quick those that have an environment")
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--seeds", type=int, default=5, help="splits")
-    parser.add_argument("--budget", type=float, default=None, help="seconds, roughly, of the search in a cell")
-    parser.add_argument("--ours-only", action="store_true")
-    parser.add_argument("--solver", default="auto", help="of our own models")
-    parser.add_argument("--again", action="store_true", help="make our own fits that are kept again")
-    parser.add_argument("--polish", action="store_true", help="search on where the budget ended a search")
-    parser.add_argument("--no-ours", action="store_true", help="leave our own fits for later")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--time-to-accuracy", action="store_true")
-    options = parser.parse_args()
+@benchmark(
+    page="measured/comparison.md",
+    half=option("both", help="see benchmarks/sets.py", choices=("chosen", "confirmed", "both")), only=None, peers=None,
+    epsilons=",".join(f"{epsilon:g}" for epsilon in EPSILONS), delta=1e-5, seeds=option(5, help="splits"),
+    budget=option(type=float, help="seconds, roughly, of the search in a cell"), ours_only=False,
+    solver=option("auto", help="of our own models"), again=option(False, help="make our own fits that are kept again"),
+    polish=option(False, help="search on where the budget ended a search"),
+    no_ours=option(False, help="leave our own fits for later"), table=False, speed=False, time_to_accuracy=False,
+)  # fmt: skip
+def main(options) -> None:
     if options.quick:
         options.seeds = min(options.seeds, 2)
     options.peers = options.peers.split(",") if options.peers else at_hand() if options.quick else list(PEERS)
@@ -349,18 +331,11 @@ def main() -> None:
     if options.quick and not options.only:
         names = [name for name in ("german",) if name in half]
     epsilons = [float(text) for text in options.epsilons.split(",")][: 1 if options.quick else None]
-    if not options.table:
+    if not options.table_:
         run_cells(names, epsilons, options)
     cells = list(compared(names, epsilons, options))
-    written = tables(cells, epsilons)
-    for title, (head, rows) in written.items():
-        show(title, head, rows, width=200)
+    options.tables(tables(cells, epsilons), width=200)
     solver = "" if options.solver == "auto" else f"-{options.solver}"
-    keep("peers" + solver + ("-quick" if options.quick else ""), cells)
+    options.keep("peers" + solver + ("-quick" if options.quick else ""), cells)
     if options.docs:
-        write_tables(DOCS / "measured" / "comparison.md", written)
         draw([(cell["metric"], cell["epsilon"], cell["verdict"]) for cell in cells if cell["verdict"]])
-
-
-if __name__ == "__main__":
-    main()

@@ -34,15 +34,11 @@ from benchmarks.peers.job import AVERAGES, Models, average_starts, centred, entr
 from benchmarks.peers.tuning import Setting
 
 SPACE: dict[str, tuple[Any, ...]] = {
-    "batches": (1, 2, 5, 10, 20, 50, 100),
-    "epochs": (1, 2, 5, 10, 20, 40, 80, 160, 320, 640),
+    "batches": (1, 2, 5, 10, 20, 50, 100), "epochs": (1, 2, 5, 10, 20, 40, 80, 160, 320, 640),
     "clip": (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
-    "step": tuple(0.00625 * 2.0**k for k in range(18)),
-    "constant": (0.03, 0.1, 0.3, 1.0),
-    "momentum": (0.0, 0.5, 0.9),
-    "l2": (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
-    "centre": (0.0,),
-}
+    "step": tuple(0.00625 * 2.0**k for k in range(18)), "constant": (0.03, 0.1, 0.3, 1.0), "momentum": (0.0, 0.5, 0.9),
+    "l2": (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1), "centre": (0.0,),
+}  # fmt: skip
 CENTRES = (-0.9, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 0.9)
 DEFAULT = {
     "batches": 10, "epochs": 40, "clip": 0.25, "step": 0.1, "constant": 0.3, "momentum": 0.0, "l2": 0.0, "centre": 0.0,
@@ -257,7 +253,6 @@ def likely(job: dict[str, Any], n: int) -> list[Setting]:
 
 
 def space(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what is searched."""
     split = load(job["tuning"])
     n, d = split.X.shape
     regression, classes = job["task"] == "regression", 1
@@ -279,9 +274,7 @@ def space(job: dict[str, Any]) -> dict[str, Any]:
     return {
         "space": {**SPACE, "centre": CENTRES} if regression else SPACE,
         "coarse": {
-            "batches": (1, 10, 50),
-            "epochs": (5, 20, 80),
-            "clip": (0.05, 0.5) if regression else (0.1, 1.0),
+            "batches": (1, 10, 50), "epochs": (5, 20, 80), "clip": (0.05, 0.5) if regression else (0.1, 1.0),
             "step": (0.025, 0.1, 0.4, 1.6, 6.4) if regression else (0.1, 0.4, 1.6, 6.4, 25.6),
         },
         "frugal": {"batches": (5, 10, 20, 50), "epochs": (1, 2, 5, 10, 20, 40, 80), "step": (1.6, 6.4, 25.6)},

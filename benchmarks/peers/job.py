@@ -33,10 +33,8 @@ __all__ = [
 ]  # fmt: skip
 
 METRICS = {
-    "binary": ("accuracy", "log loss", "AUC"),
-    "multiclass": ("accuracy", "log loss"),
-    "regression": ("MSE",),
-}
+    "binary": ("accuracy", "log loss", "AUC"), "multiclass": ("accuracy", "log loss"), "regression": ("MSE",),
+}  # fmt: skip
 AVERAGES = (0.0, 0.25, 0.5)  # variants of DP-SGD: the last iterate, and the shares of the run that are averaged
 LEAST = 1e-15  # probability in a log loss
 TUNING_SEED = 1000  # the seeds of the search; the reported fits have seeds 0, 1, 2, ...
@@ -55,7 +53,6 @@ class Split(NamedTuple):
 
 @lru_cache(maxsize=8)
 def load(path: str) -> Split:
-    """Read one split."""
     with np.load(path) as file:
         rows = {}
         for part in ("train", "test"):
@@ -80,7 +77,6 @@ def with_constant(path: str, constant: float, dense: bool | None = None) -> Any:
 
 
 def entries(X: Any) -> int:
-    """Return the number of stored entries."""
     return int(X.nnz if sp.issparse(X) else X.size)
 
 

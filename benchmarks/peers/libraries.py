@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import RESULTS, ROOT
+from benchmarks.driver import RESULTS, ROOT
 
 FOLDER = RESULTS / "peers"
 
@@ -92,11 +92,8 @@ def work(name: str, job: dict[str, Any], threads: int = 1) -> dict[str, Any] | N
         with log.open("a", encoding="utf-8") as output:
             done = subprocess.run(
                 [interpreter(name), "-m", f"benchmarks.peers.{PEERS[name].script}", str(question), str(answer)],
-                cwd=ROOT,
-                env={**kept, **alone},
-                stdout=subprocess.DEVNULL,
-                stderr=output,
-            )
+                cwd=ROOT, env={**kept, **alone}, stdout=subprocess.DEVNULL, stderr=output,
+            )  # fmt: skip
         if done.returncode or not answer.exists():
             print(f"{name} failed, see {log}", flush=True)
             return None

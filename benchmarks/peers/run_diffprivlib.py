@@ -39,25 +39,18 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models
 
 
 def space(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what is searched."""
     if job["task"] == "regression":  # a fit draws a mechanism for each pair of features: seconds, so few are tried
         return {
             "space": {"bound": (0.1, 0.3, 1.0), "intercept": (False, True)},
-            "coarse": {"bound": (0.1, 1.0), "intercept": (False,)},
-            "default": {},
-            "cost": lambda setting: 1.0,
-            "rounds": 1,
-            "seeds": (1, 2, 2),
-        }
+            "coarse": {"bound": (0.1, 1.0), "intercept": (False,)}, "default": {}, "cost": lambda setting: 1.0,
+            "rounds": 1, "seeds": (1, 2, 2),
+        }  # fmt: skip
     if load(job["tuning"]).X.shape[1] > 5000:  # a dense copy, and seconds a fit
         return {
             "space": {"C": (1e-6, 1e-4, 1e-2, 1.0, 100.0), "intercept": (False,)},
-            "coarse": {"C": (1e-6, 1e-4, 1e-2, 1.0, 100.0), "intercept": (False,)},
-            "default": {},
-            "cost": lambda setting: 1.0,
-            "seeds": (1, 2, 2),
-            "rounds": 0,
-        }
+            "coarse": {"C": (1e-6, 1e-4, 1e-2, 1.0, 100.0), "intercept": (False,)}, "default": {},
+            "cost": lambda setting: 1.0, "seeds": (1, 2, 2), "rounds": 0,
+        }  # fmt: skip
     return {
         "space": {"C": tuple(10.0 ** (k / 2) for k in range(-12, 9)), "intercept": (False, True)},
         "coarse": {"C": tuple(10.0 ** (k / 2) for k in range(-12, 9, 2)), "intercept": (False, True)},

@@ -31,14 +31,10 @@ from benchmarks.peers.job import load, run, with_constant
 from benchmarks.peers.tuning import Setting
 
 SPACE: dict[str, tuple[Any, ...]] = {
-    "steps": (1, 2, 3, 4, 6, 9, 14, 20, 30),
-    "floor": tuple(10.0 ** (k / 4) for k in range(-22, 1)),
-    "modify": ("add", "clip"),
-    "upper": (False, True),
-    "share": (0.25, 0.5, 0.75, 0.9),
-    "constant": (0.03, 0.1, 0.3, 1.0),
-    "l2": (0.0, 1e-5, 1e-4, 1e-3, 1e-2),
-}
+    "steps": (1, 2, 3, 4, 6, 9, 14, 20, 30), "floor": tuple(10.0 ** (k / 4) for k in range(-22, 1)),
+    "modify": ("add", "clip"), "upper": (False, True), "share": (0.25, 0.5, 0.75, 0.9),
+    "constant": (0.03, 0.1, 0.3, 1.0), "l2": (0.0, 1e-5, 1e-4, 1e-3, 1e-2),
+}  # fmt: skip
 DEFAULT = {"steps": 6, "floor": 1e-2, "modify": "add", "upper": True, "share": 0.75, "constant": 0.3, "l2": 0.0}
 
 
@@ -90,7 +86,6 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> dict[A
 
 
 def space(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what is searched."""
     n, d = load(job["tuning"]).X.shape
 
     def cost(setting: Setting) -> float:
@@ -101,13 +96,9 @@ def space(job: dict[str, Any]) -> dict[str, Any]:
         "space": SPACE,
         "coarse": {"steps": (3, 9), "floor": tuple(10.0 ** (k / 2) for k in range(-10, 0)), "upper": (False, True)},
         "frugal": {"steps": (1, 2, 3, 4, 6, 9), "floor": tuple(10.0 ** (k / 2) for k in range(-8, 0))},
-        "default": DEFAULT,
-        "probe": None,
-        "together": (("steps", "floor"), ("floor", "share"), ("modify", "floor")),
-        "cost": cost,
-        "price": cost,
-        "budget": 15.0,
-    }
+        "default": DEFAULT, "probe": None, "together": (("steps", "floor"), ("floor", "share"), ("modify", "floor")),
+        "cost": cost, "price": cost, "budget": 15.0,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from benchmarks.peers.tuning import Setting
 
 @lru_cache(maxsize=2)
 def rows(path: str, constant: float) -> jax.Array:
-    """Return rows on the device."""
     return jnp.asarray(with_constant(path, constant, True))
 
 
@@ -57,7 +56,6 @@ def compiled(regression: bool, n: int, d: int, steps: int, batches: int, clip: f
 
 
 def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
-    """Train one model."""
     X, y = rows(path, setting["constant"]), jnp.asarray(centred(path, setting), jnp.float32)
     n, d = X.shape
     batches, momentum, clip = setting["batches"], setting["momentum"], setting["clip"]

@@ -39,7 +39,6 @@ class Table(Dataset):
 
 
 def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
-    """Train one model."""
     torch.manual_seed(seed)
     X = torch.from_numpy(with_constant(path, setting["constant"], True))
     y = torch.from_numpy(centred(path, setting).astype(np.float32))

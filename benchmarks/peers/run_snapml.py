@@ -38,11 +38,9 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models
 
 
 def space(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what is searched."""
     X = load(job["tuning"]).X
 
     def cost(setting: Setting) -> float:
-        """Return rough seconds of a fit."""
         return 0.01 + setting["epochs"] * (10e-9 * entries(X) + 25e-9 * X.shape[1] * setting["batches"])
 
     return {

@@ -4,7 +4,6 @@
 setting that is as accurate as our default but for one standard error, or its most accurate one where none is.
 """
 
-import argparse
 import os
 import tempfile
 import time
@@ -18,7 +17,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, keep, show, write_tables
+from benchmarks.driver import Run
 from benchmarks.peers.libraries import PEERS, work
 from sottovoce.exceptions import PrivacyWarning
 
@@ -99,7 +98,7 @@ def _job(folder: str, table: Table, repeats: int, quick: bool) -> dict[str, Any]
     }  # fmt: skip
 
 
-def speed(options: argparse.Namespace) -> None:
+def speed(options: Run) -> None:
     """Time whole trainings, one thread each, one after the other."""
     repeats = 1 if options.quick else SEEDS
     rows, kept = [], {}
@@ -116,8 +115,9 @@ def speed(options: argparse.Namespace) -> None:
                 seconds = times * answer["accuracy"]["seconds"]
                 kept[f"{table.name}, {title}"] = {"seconds": seconds, "setting": setting, "note": note}
                 rows.append((table.name, title, f"{seconds:.3f}", f"{seconds / mine['seconds']:.1f}", note))
-    show("seconds of a whole training, epsilon = 1, one thread", ("data", "library", "seconds", "ratio", "what"), rows)
-    keep("peers-speed", kept)
+    head = ("data", "library", "seconds", "ratio", "what")
+    options.table("seconds of a whole training, epsilon = 1, one thread", head, rows)
+    options.keep("peers-speed", kept)
 
 
 def _cases(table: Table, passes: int) -> list[tuple[str, str, dict[str, Any], int, str]]:
@@ -140,7 +140,7 @@ def _cases(table: Table, passes: int) -> list[tuple[str, str, dict[str, Any], in
     ]
 
 
-def time_to_accuracy(options: argparse.Namespace) -> None:
+def time_to_accuracy(options: Run) -> None:
     """Time the cheapest setting of each library that reaches our default's accuracy but for one standard error."""
     repeats = 2 if options.quick else SEEDS
     rows, kept = [], {}
@@ -158,10 +158,9 @@ def time_to_accuracy(options: argparse.Namespace) -> None:
                     kept[table.name][peer] = {"setting": setting, "by threads": answers}
                     rows.append(_line(table.name, peer, answers, mine, _in_words(setting)))
     head = ("data", "library", "accuracy", "1 thread: seconds", "ratio", "2 threads: seconds", "ratio", "setting")
-    show("seconds of a whole training that is as accurate, epsilon = 1", head, rows, width=180)
-    keep("peers-time-to-accuracy", kept)
-    if options.docs:
-        write_tables(DOCS / "measured" / "comparison.md", {"peers time": (head, rows)})
+    title = "seconds of a whole training that is as accurate, epsilon = 1"
+    options.table(title, head, rows, mark="peers time", width=180)
+    options.keep("peers-time-to-accuracy", kept)
 
 
 def _cheapest(peer: str, job: dict[str, Any], known: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -183,7 +182,6 @@ def _cheapest(peer: str, job: dict[str, Any], known: dict[str, Any]) -> tuple[li
 def _line(
     name: str, library: str, answers: list[dict[str, Any]], mine: dict[int, dict[str, Any]], note: str
 ) -> tuple[str, ...]:
-    """Return a row of the table."""
     times = []
     for threads, answer in enumerate(answers, start=1):
         times += [f"{answer['seconds']:.3f}", f"{answer['seconds'] / mine[threads]['seconds']:.2f}"]

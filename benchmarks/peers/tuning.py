@@ -210,12 +210,9 @@ def _chosen(
             break
     return {
         "setting": {**tried.named(champion), "variant": variant},
-        "cheap": {**tried.named(cheap), "variant": _variant(tried, cheap, metric)[1]},
-        "held out": best,
-        "error": error,
-        "tried": len(tried.scores),
-        "share of the dearest allowed": tried.cost(tried.named(champion)) / tried.dearest,
-    }
+        "cheap": {**tried.named(cheap), "variant": _variant(tried, cheap, metric)[1]}, "held out": best, "error": error,
+        "tried": len(tried.scores), "share of the dearest allowed": tried.cost(tried.named(champion)) / tried.dearest,
+    }  # fmt: skip
 
 
 def _variant(tried: _Tried, key: Key, metric: str) -> tuple[float, Any]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from benchmarks.common import DOCS, RESULTS, keep, make_parser, show, write_tables
+from benchmarks.driver import RESULTS, benchmark, keep, option
 
 COMMANDS = ("schema", "predict", "fit")
 FORMATS = ("csv", "parquet")
@@ -73,12 +73,10 @@ def piece(rng: np.random.Generator, first: int, n_rows: int) -> pa.Table:
     """Return some rows of the table."""
     age = rng.integers(0, 100, n_rows)
     return pa.table({
-        "visit": [f"v{number:010d}" for number in range(first, first + n_rows)],
-        "age": age,
+        "visit": [f"v{number:010d}" for number in range(first, first + n_rows)], "age": age,
         "cost": np.round(rng.lognormal(4, 1, n_rows), 2),
         "reason": np.array(["check", "injury", "pain", "vaccination"])[rng.integers(0, 4, n_rows)],
-        "clinic": rng.integers(0, 50, n_rows),
-        "weight": np.round(rng.normal(75, 10, n_rows), 4),
+        "clinic": rng.integers(0, 50, n_rows), "weight": np.round(rng.normal(75, 10, n_rows), 4),
         "again": np.where(rng.random(n_rows) < age / 100, "yes", "no"),
     })  # fmt: skip
 
@@ -141,13 +139,14 @@ def known(sizes: list[float], commands: list[str], sources: dict[str, Path]) -> 
     ]
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--megabytes", default="50,200", help="sizes of the CSV file, by commas")
-    parser.add_argument("--only", default=",".join(COMMANDS), help="commands, by commas")
-    parser.add_argument("--before", type=Path, help="the src of an older checkout, to put beside")
-    parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
-    given = parser.parse_args()
+@benchmark(
+    page="measured/command_line.md",
+    megabytes=option("50,200", help="sizes of the CSV file, by commas"),
+    only=option(",".join(COMMANDS), help="commands, by commas"),
+    before=option(type=Path, help="the src of an older checkout, to put beside"),
+    folder=option(type=Path, help="where to write; not a disk in memory"),
+)
+def main(given) -> None:
     commands = list(filter(None, given.only.split(",")))
     sizes = [4.0] if given.quick else [float(size) for size in given.megabytes.split(",")]
     sources = {"now": Path(__file__).parents[2] / "src"}
@@ -182,19 +181,15 @@ def main() -> None:
                     keep("tables_memory", found)
             for kind in FORMATS:
                 (folder / f"{size:g}.{kind}").unlink()
-    head = ("command", "format", "rows", "file, MB", "at rest, MB", "above it, MB", "s")
+    head = (
+        "command", "format", "rows|,", *(f"{name}|,.0f" for name in ("file, MB", "at rest, MB", "above it, MB", "s")),
+    )  # fmt: skip
     found.sort(key=lambda one: [COMMANDS.index(one["command"]), *map(one.get, ("format", "rows", "when"))])
     rows = [
         (
-            f"`{one['command']}`" + (", before" if one["when"] == "before" else ""), str(one["format"]),
-            f"{one['rows']:,}", *(f"{one[name]:,.0f}" for name in list(one)[5:]),
+            f"`{one['command']}`" + (", before" if one["when"] == "before" else ""), one["format"], one["rows"],
+            *(one[name] for name in list(one)[5:]),
         )
         for one in found
     ]  # fmt: skip
-    show("Memory of the command line", head, rows)
-    if given.docs:
-        write_tables(DOCS / "measured" / "command_line.md", {"memory": (head, rows)})
-
-
-if __name__ == "__main__":
-    main()
+    given.table("Memory of the command line", head, rows, mark="memory")

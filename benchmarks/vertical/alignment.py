@@ -9,12 +9,12 @@ timed one by one. Wall seconds count what else the machine does, processor secon
 """
 
 import importlib.util
-import os
 import time
+from typing import Any
 
 import numpy as np
 
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment.matching import common_rows
 from sottovoce.vertical.alignment.sites import align_over
@@ -55,7 +55,6 @@ def row(method: str, n_parties: int, n: int) -> dict[str, object]:
 
 
 def steps(n: int) -> dict[str, dict[str, float]]:
-    """Time each message of two parties."""
     mine, theirs = (ids.tolist() for ids in identifiers(2, n).values())
     client, server = PsiClient(mine), PsiServer(theirs)
     out = {}
@@ -76,38 +75,23 @@ def steps(n: int) -> dict[str, dict[str, float]]:
     return out
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    quick = parser.parse_args().quick
-    small = 2_000
+@benchmark()
+def main(run) -> None:
+    n = 2_000 if run.quick else 20_000
     jobs = [("exact", *size) for size in EXACT_SIZES] + [("messages", *size) for size in MESSAGE_SIZES]
-    if quick:
-        jobs = [("exact", 2, small), ("messages", 2, small), ("messages", 3, small)]
-    n = small if quick else 20_000
+    if run.quick:
+        jobs = [("exact", 2, n), ("messages", 2, n), ("messages", 3, n)]
+    parts: dict[str, Any] = {}
     if importlib.util.find_spec("private_set_intersection") is None:
         print("openmined-psi is not installed (extra [vertical]): the exact method only")
-        jobs, parts = [job for job in jobs if job[0] == "exact"], {}
+        jobs = [job for job in jobs if job[0] == "exact"]
     else:
         parts = steps(n)
-    rows = [row(*job) for job in jobs]
-    show(
-        f"alignment, half of the identifiers in common; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors",
-        ("method", "parties", "identifiers each", "in common", "seconds", "processor, s", "bytes, all messages"),
-        [
-            (
-                row["method"], str(row["parties"]), f"{row['identifiers']:,}", f"{row['common']:,}",
-                f"{row['seconds']:.2f}", f"{row['processor seconds']:.2f}", f"{row['bytes']:,}",
-            )
-            for row in rows
-        ],
-    )  # fmt: skip
-    show(
-        f"steps of private set intersection, {n:,} x {n:,}",
-        ("step", "processor, s", "bytes"),
-        [(step, f"{part['processor seconds']:.3f}", f"{part['bytes']:,}") for step, part in parts.items()],
-    )
-    keep("alignment", {"alignments": rows, "steps": parts})
-
-
-if __name__ == "__main__":
-    main()
+    head = ("method", "parties", "identifiers each|,", "in common|,", "seconds|.2f", "processor, s|.2f",
+            "bytes, all messages|,")  # fmt: skip
+    names = ("method", "parties", "identifiers", "common", "seconds", "processor seconds", "bytes")
+    rows = ([found[name] for name in names] for found in (row(*job) for job in jobs))
+    run.table("alignment, half of the identifiers in common", head, rows)
+    rows = [(step, part["processor seconds"], part["bytes"]) for step, part in parts.items()]
+    title = f"steps of private set intersection, {n:,} x {n:,}"
+    run.table(title, ("step", "processor, s|.3f", "bytes|,"), rows)

@@ -52,7 +52,6 @@ class Divided(NamedTuple):
 
     @property
     def is_regression(self) -> bool:
-        """Whether labels are numbers."""
         return "label_bounds" in self.public
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, FIGURES, benchmark, keep, keep_picture, option, write_tables
 from sottovoce import DPLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 
@@ -25,7 +25,7 @@ SIZES = ((10_000, 10_000), (100_000, 1_000))
 QUICK = ((3_000, 400),)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
-FIGURES = DOCS / "figures" / "vertical_frank_wolfe.json"
+FILE = FIGURES / "vertical_frank_wolfe.json"
 NAMES = ("a", "b", "c", "d")
 VARIANTS: dict[str, dict[str, Any]] = {
     "local": {"aggregation": "local", "labels_public": True},
@@ -38,7 +38,6 @@ DELETED = ("product", "global, sparse sign sketch")  # forms that are no more; t
 
 
 def table(n: int, d: int, seed: int = 1) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the entries and the labels."""
     rng = np.random.default_rng(seed)
     entries = (rng.integers(0, 2, (n, d), dtype=np.int8) * 2 - 1).astype(np.float32)
     width, weights = d // 4, np.zeros(d, np.float32)
@@ -81,85 +80,22 @@ def on_ball(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return (np.sign(x) * np.maximum(sizes - over[last] / (last + 1), 0.0)).astype(np.float32)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="", help="rows,columns of one size")
-    parser.add_argument("--variants", default="", help="some of them, separated by semicolons; all by default")
-    arguments = parser.parse_args()
-    if arguments.docs:
-        docs()
-        return
-    chosen = arguments.variants.split(";") if arguments.variants else ["central", *VARIANTS]
-    sizes = QUICK if arguments.quick else SIZES
-    if arguments.only:
-        sizes = (tuple(int(number) for number in arguments.only.split(",")),)
-    found: list[dict[str, Any]] = []
-    for n, d in sizes:
-        entries, y = table(n, d)
-        best = least_risk(entries, y)
-        print(f"n = {n:,}, d = {d:,}: least risk {best:.5f}, of the model 0 {risk(entries, y, np.zeros(d)):.5f}")
-        rows = []
-        parties = InProcessParties(
-            [
-                Party(part, name=name, data_bound=1.0)
-                for name, part in zip(NAMES, np.split(entries, 4, axis=1), strict=True)
-            ]
-        )
-        for variant in chosen:
-            cells = [variant]
-            for epsilon in EPSILONS:
-                risks, uplink, steps = [], 0, 0
-                for seed in range(arguments.seeds):
-                    common: dict[str, Any] = {
-                        "epsilon": epsilon, "delta": DELTA, "radius": 1.0, "label_bounds": (-1.0, 1.0),
-                        "random_state": seed,
-                    }  # fmt: skip
-                    if variant == "central":
-                        central = DPLasso(**common, data_bound=1.0, adjacency="replace-one").fit(entries, y)
-                        risks.append(risk(entries, y, central.coef_, central.intercept_) - best)
-                        steps = central.n_iter_
-                        continue
-                    model = VerticalLasso(**common, **VARIANTS[variant]).fit(parties, y)
-                    assert model.guarantee_.epsilon <= epsilon
-                    risks.append(risk(entries, y, model.coef_, model.intercept_) - best)
-                    uplink, steps = model.uplink_bytes_, model.plan_.n_steps
-                found.append({
-                    "rows": n, "columns": d, "variant": variant, "epsilon": epsilon, "excess": risks, "steps": steps,
-                    "uplink bytes": uplink,
-                })  # fmt: skip
-                cells.append(f"{np.mean(risks):.4f}")
-                print(variant, epsilon, cells[-1], f"steps {steps}", f"{uplink:,} bytes", flush=True)
-            rows.append((*cells, "" if variant == "central" else f"{uplink:,}"))
-        show(
-            f"Excess risk, n = {n:,}, d = {d:,}, mean of {arguments.seeds} seeds",
-            ("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 8"),
-            rows,
-        )
-    if not arguments.quick:
-        add(found, arguments.seeds)
-
-
 def add(found: list[dict[str, Any]], seeds: int) -> None:
     """Put new figures in the place of old ones of the same runs."""
-    rows = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else []
+    rows = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
     kept = {(row["rows"], row["columns"], row["variant"], row["epsilon"]): row for row in rows}
     for row in found:
         new = {name: row[name] for name in ("rows", "columns", "variant", "epsilon", "steps", "uplink bytes")}
         new |= {"mean excess": round(float(np.mean(row["excess"])), 5), "seeds": seeds}
         kept[(row["rows"], row["columns"], row["variant"], row["epsilon"])] = new
-    keep(FIGURES.stem, list(kept.values()), FIGURES.parent)
+    keep(FILE.stem, list(kept.values()), FILE.parent)
 
 
 def docs() -> None:
     """Write the table and the picture of the appendix."""
-    import matplotlib
+    from matplotlib import pyplot as plt
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    rows = json.loads(FIGURES.read_text(encoding="utf-8"))
+    rows = json.loads(FILE.read_text(encoding="utf-8"))
     lines = []
     figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.4), sharey=True, layout="constrained")
     for axis, (n, d) in zip(axes, SIZES, strict=True):
@@ -187,10 +123,55 @@ def docs() -> None:
     axes[0].set_ylabel("excess risk (mean of 3 seeds)")
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=8)
-    keep_picture(figure, FIGURES.with_suffix(".png"))
+    keep_picture(figure, FILE.with_suffix(".png"))
     head = ("people x columns", "", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 1 / 8")
     write_tables(DOCS / "measured" / "vertical_sparse.md", {"risk": (head, lines)})
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(
+    page="measured/vertical_sparse.md", seeds=3, only=option("", help="rows,columns of one size"),
+    variants=option("", help="some of them, separated by semicolons; all by default"),
+)  # fmt: skip
+def main(run) -> None:
+    if run.docs:
+        docs()
+        return
+    chosen = run.variants.split(";") if run.variants else ["central", *VARIANTS]
+    sizes = (tuple(map(int, run.only.split(","))),) if run.only else QUICK if run.quick else SIZES
+    found: list[dict[str, Any]] = []
+    for n, d in sizes:
+        entries, y = table(n, d)
+        best = least_risk(entries, y)
+        print(f"n = {n:,}, d = {d:,}: least risk {best:.5f}, of the model 0 {risk(entries, y, np.zeros(d)):.5f}")
+        rows = []
+        parts = zip(NAMES, np.split(entries, 4, axis=1), strict=True)
+        parties = InProcessParties([Party(part, name=name, data_bound=1.0) for name, part in parts])
+        for variant in chosen:
+            cells = [variant]
+            for epsilon in EPSILONS:
+                risks, uplink, steps = [], 0, 0
+                for seed in range(run.seeds):
+                    common: dict[str, Any] = {
+                        "epsilon": epsilon, "delta": DELTA, "radius": 1.0, "label_bounds": (-1.0, 1.0),
+                        "random_state": seed,
+                    }  # fmt: skip
+                    model: Any
+                    if variant == "central":
+                        model = DPLasso(**common, data_bound=1.0, adjacency="replace-one").fit(entries, y)
+                        steps = model.n_iter_
+                    else:
+                        model = VerticalLasso(**common, **VARIANTS[variant]).fit(parties, y)
+                        uplink, steps = model.uplink_bytes_, model.plan_.n_steps
+                    assert model.guarantee_.epsilon <= epsilon
+                    risks.append(risk(entries, y, model.coef_, model.intercept_) - best)
+                found.append({
+                    "rows": n, "columns": d, "variant": variant, "epsilon": epsilon, "excess": risks, "steps": steps,
+                    "uplink bytes": uplink,
+                })  # fmt: skip
+                cells.append(f"{np.mean(risks):.4f}")
+                print(variant, epsilon, cells[-1], f"steps {steps}", f"{uplink:,} bytes", flush=True)
+            rows.append((*cells, "" if variant == "central" else f"{uplink:,}"))
+        head = ("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 8")
+        run.table(f"Excess risk, n = {n:,}, d = {d:,}, mean of {run.seeds} seeds", head, rows)
+    if not run.quick:
+        add(found, run.seeds)

@@ -17,11 +17,11 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.sets import split
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, split_columns
 
-PAGE: Final = DOCS / "measured" / "vertical_solvers.md"
 SETS: Final = ("phishing", "mushrooms", "a9a")
 ALPHA: Final = 1e-4
 MODELS: Final = {
@@ -30,12 +30,8 @@ MODELS: Final = {
     "sigmoid": lambda: VerticalLinearSVC(epsilon=math.inf, loss="sigmoid", alpha=ALPHA),
 }
 CASES: Final = (
-    "as they are",
-    "20 % flipped",
-    "30 % flipped",
-    "the surest 10 % flipped",
-    "the surest 10 % of one class",
-)
+    "as they are", "20 % flipped", "30 % flipped", "the surest 10 % flipped", "the surest 10 % of one class",
+)  # fmt: skip
 
 Table = NDArray[np.float64]
 
@@ -118,22 +114,14 @@ def draw(found: dict[str, Any]) -> Any:
     return figure
 
 
-def main() -> None:
-    options = make_parser(__doc__, docs=True).parse_args()
+@benchmark(page="measured/vertical_solvers.md")
+def main(run) -> None:
     data_folder()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    names, seeds = (SETS[:1], 1) if options.quick else (SETS, 5)
+    names, seeds = (SETS[:1], 1) if run.quick else (SETS, 5)
     found = {"seeds": seeds, "labels": labels(names, seeds)}
-    made = tables(found)
-    for title, (head, rows) in made.items():
-        show(title, head, rows)
-    if not options.quick:
-        keep("vertical_losses", found)
-    if options.docs:
-        write_tables(PAGE, made)
-        keep("vertical_losses", found, DOCS / "figures")
-        keep_picture(draw(found), DOCS / "figures" / "vertical_losses.png")
-
-
-if __name__ == "__main__":
-    main()
+    run.tables(tables(found))
+    run.picture(lambda: draw(found), "vertical_losses.png")
+    run.keep("vertical_losses", found)
+    if run.docs:
+        keep("vertical_losses", found, FIGURES)

@@ -10,11 +10,9 @@ bytes too. ``memory``: what every process holds resident during 1,000 rounds. ``
 from the command to its end, beside the same training in this process; models are compared bit by bit.
 """
 
-import argparse
 import contextlib
 import json
 import math
-import os
 import signal
 import socket
 import statistics
@@ -32,13 +30,13 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.common import DOCS, ROOT, data_folder, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import data_folder, parts_at_hand
+from benchmarks.driver import ROOT, benchmark, option
 from benchmarks.vertical.echo import echoing, seconds
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalSparseLogisticRegression
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site import Site
 
-PAGE = DOCS / "measured" / "vertical_deployment.md"
 PARTS = ("rounds", "memory", "runs")
 COORDINATOR = "party0"
 
@@ -98,7 +96,6 @@ class Federation:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def kit(self, name: str) -> Path:
-        """Return the folder of a site."""
         return self.folder / "kits" / name
 
     def fill(self, tables: Sequence[Table]) -> None:
@@ -181,8 +178,7 @@ def rounds(people: Sequence[int], parties: Sequence[int], n_rounds: int) -> list
                 found.append({
                     "people": n, "parties": n_parties, "bytes each way": 8 * n, "rounds": told["training_rounds"],
                     "round, ms": round_ms, "in one process, ms": here_ms, "echo, ms": echo_ms,
-                    "ratio": round_ms / echo_ms,
-                    "echo before, ms": 1e3 * statistics.median(before),
+                    "ratio": round_ms / echo_ms, "echo before, ms": 1e3 * statistics.median(before),
                     "echo after, ms": 1e3 * statistics.median(after),
                 })  # fmt: skip
                 print(found[-1], flush=True)
@@ -295,55 +291,32 @@ def same_part(sites: Federation, name: str, run_model: str, here: Any) -> bool:
 
 # ------------------------------------------------------------------ all of it
 
-ROUND_HEAD = (
-    "people",
-    "bytes each way and party",
-    "parties beside the coordinator",
-    "median round, ms",
-    "in one process, ms",
-    "echo, ms",
-    "ratio",
-)
-RUN_HEAD = (
-    "a9a", "people", "rounds", "bytes up", "bytes down", "command to end, s", "in one process, s", "same bits",
-)  # fmt: skip
+ROUNDS = {
+    "people": "people|,", "bytes each way": "bytes each way and party|,", "parties": "parties beside the coordinator",
+    "round, ms": "median round, ms|.1f", "in one process, ms": "in one process, ms|.1f", "echo, ms": "echo, ms|.1f",
+    "ratio": "ratio|.1f",
+}  # fmt: skip
+RUNS = {
+    "mechanism": "a9a", "people": "people|,", "rounds": "rounds", "bytes up": "bytes up|,",
+    "bytes down": "bytes down|,", "seconds": "command to end, s|.1f", "seconds in process": "in one process, s|.1f",
+    "same": "same bits",
+}  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None, help=f"some of {','.join(PARTS)}")
-    arguments: argparse.Namespace = parser.parse_args()
-    quick, asked = arguments.quick, (arguments.only or ",".join(PARTS)).split(",")
-    parts = [part for part in parts_at_hand(("rounds", "memory"), ("runs",)) if part in asked]
-    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors before"
-    results: dict[str, Any] = {"load": load}
+def picked(columns: dict[str, str], found: list[dict[str, Any]]) -> tuple[Any, Any]:
+    return tuple(columns.values()), [tuple(one[name] for name in columns) for one in found]
+
+
+@benchmark(page="measured/vertical_deployment.md", only=option(",".join(PARTS), help="some of the parts"))
+def main(run) -> None:
+    parts = [part for part in parts_at_hand(("rounds", "memory"), ("runs",)) if part in run.only.split(",")]
     tables: dict[str, Any] = {}
     if "rounds" in parts:
-        found = rounds((10, 1_000) if quick else (10, 100_000), (2,) if quick else (2, 3), 10 if quick else 100)
-        results["rounds"] = found
-        tables["network rounds"] = ROUND_HEAD, [
-            (f"{one['people']:,}", f"{one['bytes each way']:,}", str(one["parties"]), f"{one['round, ms']:.1f}",
-             f"{one['in one process, ms']:.1f}",
-             f"{one['echo, ms']:.1f}", f"{one['ratio']:.1f}")
-            for one in found
-        ]  # fmt: skip
+        sizes = ((10, 1_000), (2,), 10) if run.quick else ((10, 100_000), (2, 3), 100)
+        tables["network rounds"] = picked(ROUNDS, rounds(*sizes))
     if "memory" in parts:
-        results["memory"] = memory(1_000 if quick else 100_000, 50 if quick else 1_000, 0.5)
-        tables["network memory"] = memory_rows(results["memory"])
+        tables["network memory"] = memory_rows(memory(*((1_000, 50) if run.quick else (100_000, 1_000)), 0.5))
     if "runs" in parts:
-        results["runs"] = runs(1_000 if quick else None)
-        tables["network runs"] = RUN_HEAD, [
-            (one["mechanism"], f"{one['people']:,}", str(one["rounds"]), f"{one['bytes up']:,}",
-             f"{one['bytes down']:,}", f"{one['seconds']:.1f}", f"{one['seconds in process']:.1f}",
-             "yes" if one["same model"] else "no")
-            for one in results["runs"]
-        ]  # fmt: skip
-    for name, (head, rows) in tables.items():
-        show(f"{name}; {load}", head, rows, width=150)
-    keep("vertical_network", results)
-    if arguments.docs:
-        write_tables(PAGE, tables)
-
-
-if __name__ == "__main__":
-    main()
+        found = runs(1_000 if run.quick else None)
+        tables["network runs"] = picked(RUNS, [{**one, "same": "yes" if one["same model"] else "no"} for one in found])
+    run.tables(tables)

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.common import DOCS, blogfeedback, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import blogfeedback, data_folder
+from benchmarks.driver import benchmark
 from benchmarks.vertical.data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.mechanisms import MECHANISMS
 
-PAGE = DOCS / "measured" / "vertical_private.md"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 
@@ -123,7 +123,6 @@ def measured(name: str, epsilons: tuple[float, ...], seeds: int) -> dict[str, An
 
 
 def table(name: str, result: dict[str, Any], epsilons: tuple[float, ...]) -> Any:
-    """Return head and rows: each cell has all measures of the task."""
     measures = list(result["party 1 alone"])
 
     def cell(values: Mapping[str, float]) -> str:
@@ -138,20 +137,11 @@ def table(name: str, result: dict[str, Any], epsilons: tuple[float, ...]) -> Any
     return (f"{name}: test {' / '.join(measures)}", *(f"{epsilon:g}" for epsilon in epsilons)), rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
-    epsilons, seeds = ((1.0,), 2) if arguments.quick else (EPSILONS, arguments.seeds)
-    for name in (arguments.only or ("a9a" if arguments.quick else ",".join(TASKS))).split(","):
-        result = measured(name, epsilons, seeds)
-        head, rows = table(name, result, epsilons)
-        show(f"{name}, by epsilon, delta = {DELTA:g}, medians of {seeds} seeds", head, rows, width=150)
-        keep(f"vertical_private_{name}", result)
-        if arguments.docs:
-            write_tables(PAGE, {name: (head, rows)})
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(page="measured/vertical_private.md", only=(",".join(TASKS), "a9a"), seeds=(5, 2))
+def main(run) -> None:
+    epsilons = (1.0,) if run.quick else EPSILONS
+    for name in run.only.split(","):
+        result = measured(name, epsilons, run.seeds)
+        title = f"{name}, by epsilon, delta = {DELTA:g}, medians of {run.seeds} seeds"
+        run.table(title, *table(name, result, epsilons), mark=name)
+        run.keep(f"vertical_private_{name}", result)

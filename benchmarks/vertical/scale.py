@@ -8,26 +8,23 @@ whose peak memory (tables included) is shown. ``--one M,n`` runs one size and pr
 """
 
 import json
-import os
 import resource
 import time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from benchmarks.driver import HIDDEN, benchmark, option
 from sottovoce.losses import Logistic
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.plan import prepare
 
-PAGE = DOCS / "measured" / "vertical_solvers.md"
 COLUMNS = 200
 ROUNDS = 10
 
 
 def one(n_parties: int, n: int) -> dict[str, Any]:
-    """Return the measures of one size."""
     rng = np.random.default_rng(0)
     tables = [rng.standard_normal((n, COLUMNS), dtype=np.float32) for _ in range(n_parties)]
     scores = np.zeros(n)
@@ -77,28 +74,15 @@ HEAD = (
 )  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--rows", default=None)
-    parser.add_argument("--parties", default="2,5")
-    parser.add_argument("--one", default=None)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(one(*map(int, arguments.one.split(",")))))
+@benchmark(
+    page="measured/vertical_solvers.md", rows=("10000,100000,300000,1000000", "3000,10000"), parties="2,5",
+    one=option(help=HIDDEN),
+)  # fmt: skip
+def main(run) -> None:
+    if run.one:
+        print(json.dumps(one(*map(int, run.one.split(",")))))
         return
-    sizes = arguments.rows or ("3000,10000" if arguments.quick else "10000,100000,300000,1000000")
-    results = []
-    for n in sizes.split(","):
-        for n_parties in arguments.parties.split(","):
-            results.append(json.loads(run_again(__spec__.name, "--one", f"{n_parties},{n}")))
-            print(" ".join(row(results[-1])), flush=True)
-    title = f"{COLUMNS} float32 columns a party; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-    rows = [row(found) for found in results]
-    show(title, HEAD, rows, width=150)
-    keep("vertical_scale", results)
-    if arguments.docs:
-        write_tables(PAGE, {"scale": (HEAD, rows)})
-
-
-if __name__ == "__main__":
-    main()
+    sizes = ((n, n_parties) for n in run.rows.split(",") for n_parties in run.parties.split(","))
+    found = (json.loads(run.again("--one", f"{n_parties},{n}")) for n, n_parties in sizes)
+    title = f"{COLUMNS} float32 columns a party"
+    run.table(title, HEAD, (row(each) for each in found), mark="scale")

@@ -18,14 +18,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.vertical.divided import SHOWN, Divided, divided
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce.vertical import Helper, InProcessParties, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.estimators.computing import choose_mechanism
 
-FIGURES = DOCS / "figures"
-PAGE = DOCS / "measured" / "vertical_secure.md"
 NAME = "vertical_secure"
 EPSILONS: Final = (0.5, 1.0, 2.0, 4.0)
 DELTA: Final = 1e-5
@@ -36,7 +34,6 @@ MEASURES: Final = {"accuracy": "accuracy %", "log loss": "log loss", "mean squar
 
 
 def parties_of(data: Divided, blocks: tuple[Any, ...], helpers: int = 0) -> InProcessParties:
-    """Return the parties with these rows."""
     parties = split_columns(np.hstack(blocks), data.sizes, **data.facts)
     if not helpers:
         return parties
@@ -50,7 +47,6 @@ def estimator_of(data: Divided, epsilon: float, seed: int, **options: Any) -> An
 
 
 def measured(data: Divided, method: str, helpers: int, epsilon: float, seed: int) -> dict[str, Any]:
-    """Return the measures of one model on the test part."""
     if method == TABLE:
         return one_table(data, epsilon, seed)
     joint = {"mechanism": SECURE, "engine": "in-process"}
@@ -125,7 +121,6 @@ def run(names: list[str], epsilons: tuple[float, ...], seeds: int, results: dict
 
 
 def median(cells: dict[str, Any], method: str, epsilon: float, measure: str) -> float:
-    """Return the median over seeds."""
     found = cells[method]["inf" if method in (ALONE, EXACT) else f"{epsilon:g}"]
     return float(np.median([one[measure] for one in found.values()]))
 
@@ -150,14 +145,12 @@ def judged(results: dict[str, Any]) -> list[tuple[str, str, float, str, bool]]:
 
 
 def text_of(measure: str, value: float) -> str:
-    """Return a figure as tables show it."""
     return (
         f"{100 * value:.2f}" if measure == "accuracy" else f"{value:.4f}" if measure == "log loss" else f"{value:.4g}"
     )
 
 
 def table(name: str, results: dict[str, Any], epsilons: tuple[float, ...]) -> Any:
-    """Return head and rows of one set."""
     cells = results[name]
     measures = [measure for measure in MEASURES if measure in next(iter(cells["2"][LOCAL]["1"].values()))]
     rows = []
@@ -181,12 +174,8 @@ def table(name: str, results: dict[str, Any], epsilons: tuple[float, ...]) -> An
     return (f"{name}: {' / '.join(MEASURES[measure] for measure in measures)}", *(f"{e:g}" for e in epsilons)), rows
 
 
-def plot(results: dict[str, Any]) -> None:
-    """Draw one panel for each set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def plot(results: dict[str, Any]) -> Any:
+    from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, 3, figsize=(12.5, 7.2), layout="constrained", sharex=True)
     for axis, name in zip(axes.flat, SHOWN, strict=True):
@@ -215,33 +204,22 @@ def plot(results: dict[str, Any]) -> None:
         axis.set_xlabel("epsilon for one person (delta = 1e-5)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    keep_picture(figure, FIGURES / f"{NAME}.png")
+    return figure
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
+@benchmark(page="measured/vertical_secure.md", only=(",".join(SHOWN), "cal_housing"), seeds=(5, 1))
+def main(asked) -> None:
     warnings.simplefilter("ignore")
     path = FIGURES / f"{NAME}.json"
-    quick = arguments.quick
-    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not quick else {}
-    names = (arguments.only or ("cal_housing" if quick else ",".join(SHOWN))).split(",")
-    epsilons, seeds = ((1.0,), 1) if quick else (EPSILONS, arguments.seeds)
-    run(names, epsilons, seeds, results, save=not quick)
-    tables = {name: table(name, results, epsilons) for name in names}
-    for name, (head, rows) in tables.items():
-        show(f"{name}, by epsilon, delta = {DELTA:g}, medians of {seeds} seeds", head, rows, width=150)
-    choices = judged(results) if not quick else []
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not asked.quick else {}
+    names, epsilons = asked.only.split(","), (1.0,) if asked.quick else EPSILONS
+    run(names, epsilons, asked.seeds, results, save=not asked.quick)
+    for name in names:
+        title = f"{name}, by epsilon, delta = {DELTA:g}, medians of {asked.seeds} seeds"
+        asked.table(title, *table(name, results, epsilons), mark=name)
+    choices = judged(results) if not asked.quick else []
     for name, layout, epsilon, taken, right in choices:
         if not right:
             print(f"auto takes {taken} for {name}, {layout}, epsilon {epsilon:g}: the other is better")
     print(f"auto: {sum(right for *_, right in choices)} of {len(choices)} are right")
-    if arguments.docs:
-        write_tables(PAGE, tables)
-        plot(results)
-
-
-if __name__ == "__main__":
-    main()
+    asked.picture(lambda: plot(results), f"{NAME}.png")

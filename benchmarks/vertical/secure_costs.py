@@ -33,11 +33,10 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from benchmarks.common import DOCS, ROOT, make_parser, show, write_tables
+from benchmarks.driver import FIGURES, HIDDEN, ROOT, benchmark, option
 from support.slow_link import SlowLink
 
-PAGE = DOCS / "measured" / "vertical_secure_costs.md"
-FIGURES = DOCS / "figures" / "vertical_secure_costs.json"
+FILE = FIGURES / "vertical_secure_costs.json"
 PARTS = ("start", "spu", "slow", "two", "mpyc")
 LIMIT = 540.0
 LINKS = {"loopback": None, "counted": (0.0, 1e12), "20 ms, 100 Mbit/s": (0.01, 12.5e6)}
@@ -119,7 +118,6 @@ def cells(part: str, quick: bool) -> list[Cell]:
 
 
 def make_plan(cell: Cell) -> Any:
-    """Return the plan of a cell."""
     from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 
     widths = [len(part) for part in np.array_split(np.arange(cell.d), cell.holders)]
@@ -193,20 +191,20 @@ class Watch:
         return {"own MiB": own, "engine MiB": of_engine}
 
 
-def party(words: list[str]) -> None:
+def party(path: str, place: str) -> None:
     """Be one party of a cell, and write what was measured into a file."""
     from sottovoce.vertical.engines.process import EngineProcess
 
-    task = json.loads(Path(words[0]).read_text(encoding="ascii"))
-    rank, cell = int(words[1]), Cell(*task["cell"])
-    report = Path(words[0]).parent / f"{rank}.json"
+    task = json.loads(Path(path).read_text(encoding="ascii"))
+    rank, cell = int(place), Cell(*task["cell"])
+    report = Path(path).parent / f"{rank}.json"
     X = y = None
     if cell.loss != "start":
         make_plan(cell)  # imports what is needed
     if cell.loss != "start" and rank < cell.holders:
         X = table(cell, rank)
         y = labels(cell, X) if rank == 0 else None
-    _wait_for_all(Path(words[0]).parent, rank, cell.holders + cell.helpers)
+    _wait_for_all(Path(path).parent, rank, cell.holders + cell.helpers)
     watch = Watch()
     engine = EngineProcess(cell.engine, rank, task["addresses"][rank], listen=task["listen"][rank], timeout=LIMIT)
     said: dict[str, Any] = {}
@@ -309,17 +307,16 @@ def wired(cell: Cell) -> Iterator[tuple[list[list[str]], list[str], dict[tuple[i
 
 
 def measure(cell: Cell) -> dict[str, Any]:
-    """Run a cell and return what is kept of it."""
     count = cell.holders + cell.helpers
     found: dict[str, Any] = {**cell._asdict(), "protocol": cell.protocol, "ended": False}
     with tempfile.TemporaryDirectory() as folder, wired(cell) as (addresses, listen, links):
         task = Path(folder) / "task.json"
         task.write_text(json.dumps({"cell": cell, "addresses": addresses, "listen": listen}), encoding="ascii")
-        command = [sys.executable, "-m", "benchmarks.vertical.secure_costs", "--party", str(task)]
+        command = [sys.executable, "-m", "benchmarks.vertical.secure_costs", "--party"]
         started = time.perf_counter()
         with (Path(folder) / "errors").open("wb") as errors:
             parties = [
-                subprocess.Popen([*command, str(rank)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+                subprocess.Popen([*command, f"{task},{rank}"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
                 for rank in range(count)
             ]
             try:
@@ -406,7 +403,6 @@ def who(row: dict[str, Any]) -> str:
 
 
 def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return the tables of the appendix: a part each."""
     made: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {}
     for part in PARTS:
         rows = [kept[cell.key] for cell in cells(part, quick=False) if cell.key in kept]
@@ -445,43 +441,33 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """Return the figures kept."""
-    return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
-def main() -> None:
-    """Run the cells that are missing, and print."""
-    if sys.argv[1:2] == ["--party"]:
-        party(sys.argv[2:])
+@benchmark(
+    page="measured/vertical_secure_costs.md", only=",".join(PARTS),
+    again=option(False, help="run cells that are kept already"),
+    list=option(False, help="print the cells and whether they are kept"),
+    match=option("", help="cells whose key has these words: 'spu logistic 10000'"), party=option(help=HIDDEN),
+)  # fmt: skip
+def main(run) -> None:
+    if run.party:
+        party(*run.party.split(","))
         return
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
-    parser.add_argument("--again", action="store_true", help="run cells that are kept already")
-    parser.add_argument("--list", action="store_true", help="print the cells and whether they are kept")
-    parser.add_argument("--match", default="", help="cells whose key has these words: 'spu logistic 10000'")
-    given = parser.parse_args()
-    kept = {} if given.quick else read()
-    for part in [] if given.docs else given.only.split(","):
-        for cell in cells(part, given.quick):
-            if given.list:
+    kept = {} if run.quick else read()
+    for part in [] if run.docs else run.only.split(","):
+        for cell in cells(part, run.quick):
+            if run.list:
                 print(part, cell.key, "kept" if kept.get(cell.key, {}).get("ended") else "")
                 continue
-            if given.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not given.again):
+            if run.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not run.again_):
                 continue
             found = measure(cell)
             print(part, cell.key, json.dumps(found), flush=True)
             # read again: somebody may run other cells at the same time
-            kept = ({} if given.quick else read()) | {cell.key: found}
-            if not given.quick:
-                FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    if given.list:
+            kept = ({} if run.quick else read()) | {cell.key: found}
+            if not run.quick:
+                FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    if run.list:
         return
-    made = tables(kept)
-    for name, (head, rows) in made.items():
-        show(name, head, rows, width=160)
-    if given.docs:
-        write_tables(PAGE, made)
-
-
-if __name__ == "__main__":
-    main()
+    run.tables(tables(kept), width=160)

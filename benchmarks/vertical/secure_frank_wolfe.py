@@ -12,26 +12,25 @@ docs/measured/vertical_sparse.md with --docs.
 import json
 import resource
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.vertical.frank_wolfe import DELTA, least_risk, risk, table
 from sottovoce import DPLasso
 from sottovoce.vertical import ComputeSite, Party, VerticalLasso
 
-FIGURES = DOCS / "figures" / "secure_frank_wolfe.json"
+FILE = FIGURES / "secure_frank_wolfe.json"
 SIZE, QUICK = (10_000, 1_000), (500, 40)
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 NAMES = ("a", "b", "c")
 VARIANTS: dict[str, dict[str, Any]] = {
-    "central": {},
-    "secure": {"aggregation": "secure"},
-    "local, public labels": {"aggregation": "local", "labels_public": True},
-    "local": {"aggregation": "local"},
+    "central": {}, "secure": {"aggregation": "secure"},
+    "local, public labels": {"aggregation": "local", "labels_public": True}, "local": {"aggregation": "local"},
     "global": {"aggregation": "global"},
-}
+}  # fmt: skip
 FEW, MANY = 2, 8
 
 
@@ -42,7 +41,6 @@ def parties(entries: Any, **more: Any) -> list[Party]:
 
 
 def risks(size: tuple[int, int], seeds: int) -> list[dict[str, Any]]:
-    """Train every variant."""
     entries, y = table(*size)
     best, found = least_risk(entries, y), []
     given = parties(entries)
@@ -88,36 +86,22 @@ def costs(size: tuple[int, int]) -> list[dict[str, Any]]:
     return found
 
 
-def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return the tables of the appendix."""
-    lines = []
+def rows(found: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
     for variant in VARIANTS:
-        runs = [row for row in kept["risk"] if row["variant"] == variant]
-        lines.append((variant, *(f"{np.mean(row['excess']):.4f}" for row in runs)))
-    return {"secure risk": (("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)), lines)}
+        yield variant, *(np.mean(one["excess"]) for one in found if one["variant"] == variant)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="risk,costs")
-    arguments = parser.parse_args()
-    kept = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
-    if arguments.docs:
-        write_tables(DOCS / "measured" / "vertical_sparse.md", tables(kept))
-        return
-    size = QUICK if arguments.quick else SIZE
-    found: dict[str, Any] = {}
-    if "risk" in arguments.only:
-        found["risk"] = risks(size, arguments.seeds)
-        head, lines = tables(found)["secure risk"]
-        show(f"Excess risk, n = {size[0]:,}, d = {size[1]:,}, mean of {arguments.seeds} seeds", head, lines)
-    if "costs" in arguments.only:
+@benchmark(page="measured/vertical_sparse.md", seeds=3, only="risk,costs")
+def main(run) -> None:
+    found = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() and not run.quick else {}
+    size = QUICK if run.quick else SIZE
+    if "risk" in run.only:
+        if not run.docs:
+            found["risk"] = risks(size, run.seeds)
+        head = ("", *(f"epsilon {epsilon:g}|.4f" for epsilon in EPSILONS))
+        title = f"Excess risk, n = {size[0]:,}, d = {size[1]:,}, mean of {run.seeds} seeds"
+        run.table(title, head, rows(found["risk"]), mark="secure risk")
+    if "costs" in run.only and not run.docs:
         found["costs"] = costs(size)
-    if not arguments.quick:
-        keep(FIGURES.stem, {**kept, **found}, FIGURES.parent)
-
-
-if __name__ == "__main__":
-    main()
+    if not run.quick and not run.docs:
+        keep(FILE.stem, found, FILE.parent)

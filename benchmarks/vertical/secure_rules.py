@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import keep, make_parser, show
+from benchmarks.driver import benchmark
 from benchmarks.vertical.divided import Divided, divided, made_up
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.privacy.calibration import gaussian_mu
@@ -222,7 +222,6 @@ def measures(p: Problem, w: Array, *, hinge: bool = False) -> tuple[float, ...]:
 def medians(
     p: Problem, solve: Callable[..., Array], factor: float, seeds: int, *, hinge: bool = False, **options: Any
 ) -> list[tuple[float, ...]]:
-    """Return the median measures for each epsilon."""
     found = []
     for epsilon in EPSILONS:
         runs = [
@@ -297,7 +296,6 @@ def lines(part: str, names: Sequence[str], seeds: int) -> Iterator[tuple[str, st
 
 
 def apart(data: Divided, epsilon: float, seeds: int) -> tuple[float, ...]:
-    """Return the median measures of ``"local-models"``."""
     train, test = (split_columns(np.hstack(t), data.sizes, **data.facts) for t in (data.blocks, data.blocks_test))
     kind = VerticalRidge if data.is_regression else VerticalLogisticRegression
     found = []
@@ -311,21 +309,13 @@ def apart(data: Divided, epsilon: float, seeds: int) -> tuple[float, ...]:
     return tuple(np.median(found, axis=0).tolist())
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--only", default=",".join((*TRIED, "weights", "auto")))
-    arguments = parser.parse_args()
-    names, seeds = (("made 4000x40",), 1) if arguments.quick else (SETS, 3)
-    results: dict[str, Any] = {}
-    for part in arguments.only.split(","):
-        rows = []
-        for name, label, cells in lines(part, names, seeds):
-            results.setdefault(part, {}).setdefault(name, {})[label] = cells
-            rows.append((name, label, *(" / ".join(f"{value:.4g}" for value in cell) for cell in cells)))
-        show(f"{part}: accuracy / loss, or error over variance", ("set", "", *(f"{e:g}" for e in EPSILONS)), rows)
-    if not arguments.quick:
-        keep("vertical_secure_rules", results)
-
-
-if __name__ == "__main__":
-    main()
+@benchmark(only=",".join((*TRIED, "weights", "auto")))
+def main(run) -> None:
+    names, seeds = (("made 4000x40",), 1) if run.quick else (SETS, 3)
+    for part in run.only.split(","):
+        rows = (
+            (name, label, *(" / ".join(f"{value:.4g}" for value in cell) for cell in cells))
+            for name, label, cells in lines(part, names, seeds)
+        )
+        head = ("set", "", *(f"{epsilon:g}" for epsilon in EPSILONS))
+        run.table(f"{part}: accuracy / loss, or error over variance", head, rows)

@@ -22,32 +22,22 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from benchmarks.common import DOCS, RESULTS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from benchmarks.vertical.divided import Divided, divided, made_alike, made_up
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.protocols.local_models.plan import MOST_OF_CLASSES
 
-PAGE: Final = DOCS / "measured" / "vertical_private.md"
 DECISION: Final = DOCS / "decisions" / "0021-who-wins-over-columns.md"
 ALL_CELLS: Final = DOCS / "measured" / "vertical_private_cells.md"
-FIGURES: Final = DOCS / "figures"
 MADE_UP: Final = {
     "independent, 1,500": (1_500, 30, False), "independent, 20,000": (20_000, 30, False),
     "correlated, 1,500": (1_500, 30, True), "correlated, 20,000": (20_000, 30, True),
 }  # fmt: skip
 MADE_UP_NUMBERS: Final = {"numbers, 2,000": (2_000, 12), "numbers, 20,000": (20_000, 60)}
 CHOSEN: Final = (
-    "phishing",
-    "mushrooms",
-    "german",
-    "w8a",
-    "skin",
-    *MADE_UP,
-    "msd_sample",
-    "blogfeedback",
-    *MADE_UP_NUMBERS,
-)
+    "phishing", "mushrooms", "german", "w8a", "skin", *MADE_UP, "msd_sample", "blogfeedback", *MADE_UP_NUMBERS,
+)  # fmt: skip
 CONFIRMED: Final = ("a9a", "bank", "credit", "madelon", "cal_housing", "casp")
 EPSILONS: Final = (0.5, 1.0, 4.0)
 COUNTS: Final = (2, 3, 5)
@@ -291,57 +281,46 @@ def draw(cells: list[dict[str, Any]], path: Any) -> None:
     plt.close(figure)
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--constant", action="store_true", help="other constants in the rule for classes")
-    arguments = parser.parse_args()
-    if arguments.quick:
+@benchmark(
+    page="measured/vertical_private.md", only=None, seeds=5,
+    constant=option(False, help="other constants in the rule for classes"),
+)  # fmt: skip
+def main(run) -> None:
+    if run.quick:
         found = seed_of_all("independent, 1,500", 3, False, 0)
-        rows = [(key, *(f"{cell[method][0]:.3f}" for method in METHODS)) for key, cell in found.items()]
-        show("independent columns, 1,500 people, 3 parties: accuracy", ("epsilon, labels", *METHODS), rows)
+        rows = [(key, *(cell[method][0] for method in METHODS)) for key, cell in found.items()]
+        head = ("epsilon, labels", *(f"{method}|.3f" for method in METHODS))
+        run.table("independent columns, 1,500 people, 3 parties: accuracy", head, rows)
         return
-    if arguments.constant:
+    if run.constant:
         tried = constants_tried(tuple(name for name in CHOSEN if name not in NUMBERS))
         head = ("c", "in order", "at random", "made-up columns", "all")
-        show("accuracy and log loss by the constant of the rule", head, tried)
-        if arguments.docs:
-            write_tables(DECISION, {"constant": (head, tried)})
+        run.table("accuracy and log loss by the constant of the rule", head, tried, mark="constant", page=DECISION)
         return
-    names = arguments.only.split(";") if arguments.only else (*CHOSEN, *CONFIRMED)
-    cells = {name: measured(name, arguments.seeds) for name in names}
+    names = run.only.split(";") if run.only else (*CHOSEN, *CONFIRMED)
+    cells = {name: measured(name, run.seeds) for name in names}
     rows = by_set(tuple(names), [cell for some in cells.values() for cell in some])
-    show("means over all cells of a set: accuracy, or error over variance", ("set", *METHODS), rows)
-    if not arguments.docs:
+    run.table("means over all cells of a set: accuracy, or error over variance", ("set", *METHODS), rows)
+    if not run.docs:
         return
     chosen, confirmed = ([cell for name in some for cell in cells[name]] for some in (CHOSEN, CONFIRMED))
-    epsilons = [f"{epsilon:g}" for epsilon in EPSILONS]
     head = ("set", "parties", "columns", "labels", "alone")
-    methods = [f"{method} {epsilon}" for method in ("before", "now") for epsilon in epsilons]
+    methods = [f"{method} {epsilon:g}" for method in ("before", "now") for epsilon in EPSILONS]
     issue = [
-        (cell["set"], str(cell["parties"]), f"{cell['epsilon']:g}", cell["labels"], *(_pair(cell, m) for m in METHODS))
+        (cell["set"], cell["parties"], cell["epsilon"], cell["labels"], *(_pair(cell, m) for m in METHODS))
         for cell in cells["phishing"]
         if cell["deal"] == "at random" and cell["parties"] > 2
     ]
-    write_tables(
-        PAGE,
-        {
-            "sets": (("set", *METHODS), by_set((*CONFIRMED, *CHOSEN), chosen + confirmed)),
-            "wins": (
-                ("sets", "local-models against", "measure", "at least as good", "gain there", "loss elsewhere"),
-                who_wins({"confirmed on": confirmed, "chosen on": chosen}),
-            ),
-            "phishing": (("set", "parties", "epsilon", "labels", *METHODS), issue),
-        },
-    )
+    wins = ("sets", "local-models against", "measure", "at least as good", "gain there", "loss elsewhere")
+    run.tables({
+        "sets": (("set", *METHODS), by_set((*CONFIRMED, *CHOSEN), chosen + confirmed)),
+        "wins": (wins, who_wins({"confirmed on": confirmed, "chosen on": chosen})),
+        "phishing": (("set", "parties", "epsilon", "labels", *METHODS), issue),
+    })  # fmt: skip
     groups = {"chosen on": chosen, "confirmed on": confirmed}
-    write_tables(DECISION, {"means": (("sets", "mean", *METHODS), means(groups))})
-    write_tables(ALL_CELLS, {"cells": ((*head, *methods, "all columns"), every_cell(confirmed + chosen))})
+    run.table("means", ("sets", "mean", *METHODS), means(groups), mark="means", page=DECISION)
+    every = every_cell(confirmed + chosen)
+    run.table("cells", (*head, *methods, "all columns"), every, mark="cells", page=ALL_CELLS)
     lines = ",\n".join(json.dumps(cell) for cell in chosen + confirmed)
     (FIGURES / "vertical_weights.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     draw(chosen + confirmed, FIGURES / "vertical_weights.png")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import claims
+from benchmarks import claims, driver
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
@@ -93,12 +93,65 @@ def test_commands_of_all_texts_name_scripts_and_options_that_exist(helps):
     assert found > 60
 
 
+def test_scripts_that_texts_name_exist():
+    """Paths and modules, whether with a command or not."""
+    found = 0
+    for path, text in texts():
+        if path.name == "CHANGELOG.md":  # of what was there
+            continue
+        named = set(re.findall(r"\b(benchmarks/[\w/]+\.\w+)", text))
+        named |= {f"{name.replace('.', '/')}.py" for name in re.findall(r"\b(benchmarks(?:\.[a-z_][\w]*){2,})\b", text)}
+        for name in sorted(named):
+            # a module, a folder of them, or an attribute of a module
+            there = [ROOT / name, (ROOT / name).with_suffix(""), (ROOT / name).parent.with_suffix(".py")]
+            assert any(each.exists() for each in there) or "results" in name, f"{path}: there is no {name}"
+            found += 1
+    assert found > 150
+
+
+def test_the_driver_takes_options_and_shows_keeps_and_writes_tables(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- table one -->\nold\n<!-- end of table one -->\nafter\n", encoding="utf-8")
+    monkeypatch.setattr(driver, "DOCS", tmp_path)
+    monkeypatch.setattr(driver, "keep", lambda name, content: kept.update({name: content}))
+    monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", "2")  # the driver sets it too
+    kept, seen = {}, []
+
+    @driver.benchmark(
+        page="page.md", words=("risk",), seeds=(5, 1), delta=1e-3, fast=False, table=False, only=driver.option()
+    )
+    def script(run):
+        assert run.table_ is False
+        seen.append((run.quick, run.seeds, run.delta, run.fast, run.only, run.words))
+        rows = ((name, seed, value) for name, seed, value in (("a", 1_000, 0.25), ("b", run.seeds, None)))
+        run.table("title", ("set", "seeds|,", "|x| < 1|.3f"), rows, mark="one")
+
+    for words in ("--quick", "--seeds 7 --fast --only b risk", "--docs --threads 1"):
+        monkeypatch.setattr(sys, "argv", ["script", *words.split()])
+        script()
+    assert seen == [
+        (True, 1, 1e-3, False, None, []), (False, 7, 1e-3, True, "b", ["risk"]), (False, 5, 1e-3, False, None, [])
+    ]  # fmt: skip
+    told = capsys.readouterr().out
+    assert "cores" in told
+    assert "a  1,000  0.250" in told
+    (content,) = kept.values()
+    assert content["tables"]["one"] == {
+        "columns": ("set", "seeds", "|x| < 1"), "rows": [("a", 1_000, 0.25), ("b", 5, None)]
+    }  # fmt: skip
+    text = "| set | seeds | |x| < 1 |\n| --- | --- | --- |\n| a | 1,000 | 0.250 |\n| b | 5 |  |\n"
+    assert page.read_text(encoding="utf-8") == (f"before\n<!-- table one -->\n{text}<!-- end of table one -->\nafter\n")
+    monkeypatch.setattr(sys, "argv", ["script", "--docs", "--quick"])
+    with pytest.raises(SystemExit):
+        script()
+
+
 def test_pages_that_scripts_write_into_exist():
     """What --docs writes to; the marks of the tables are looked for when it writes."""
     found = [
-        (path, folder, page)
+        (path, page)
         for path in FOLDER.rglob("*.py")
-        for folder, page in re.findall(r'DOCS / "(\w+)" / "([\w-]+\.md)"', path.read_text(encoding="utf-8"))
+        for page in re.findall(r'"((?:\w+/)?[\w-]+\.md)"', path.read_text(encoding="utf-8"))
     ]
     assert len(found) >= 30
-    assert not [row for row in found if not (ROOT / "docs" / row[1] / row[2]).exists()]
+    assert not [row for row in found if not list((ROOT / "docs").glob(f"**/{row[1]}"))]

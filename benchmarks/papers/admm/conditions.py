@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import benchmark
 from benchmarks.vertical.data import a9a_parties
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm.conditions import Theorem1Report, theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty, admm
 
-PAGE = DOCS / "measured" / "vertical_solvers.md"
 FORMS = ("sharing", "proximal", "printed")
 ACCURACY = 1e-3  # of the least objective
 ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20
@@ -66,11 +66,8 @@ def on_a9a(most: int) -> dict[str, Any]:
             options = {"form": form, "rho": rho, "max_iter": most}
             rounds[f"{form}, rho = {rho:g}"] = rounds_to(blocks, Logistic(), data.y, 1.0, **options)[0]
     return {
-        "parties": described(report),
-        "failing": list(report.failing),
-        "least rho": report.least_rho,
-        "rounds": rounds,
-    }
+        "parties": described(report), "failing": list(report.failing), "least rho": report.least_rho, "rounds": rounds,
+    }  # fmt: skip
 
 
 def where_all_hold(n_parties: int, most: int) -> list[dict[str, Any]]:
@@ -109,14 +106,10 @@ def not_convex(most: int) -> dict[str, Any]:
         blocks, SigmoidLoss(), y, penalty=Penalty(1.0), rho=1.01 * least, form="printed", max_iter=most, tol=1e-4
     )
     return {
-        "rho": 1.01 * least,
-        "holds": report.holds,
-        "rounds": len(run.objective),
-        "converged": run.converged,
-        "falls": bool((np.diff(run.objective[1:]) <= 1e-9).all()),
-        "V first": run.stationarity[0],
+        "rho": 1.01 * least, "holds": report.holds, "rounds": len(run.objective), "converged": run.converged,
+        "falls": bool((np.diff(run.objective[1:]) <= 1e-9).all()), "V first": run.stationarity[0],
         "V last": run.stationarity[-1],
-    }
+    }  # fmt: skip
 
 
 def same_column(n_parties: int, rho: float) -> dict[str, Any]:
@@ -134,10 +127,8 @@ def same_column(n_parties: int, rho: float) -> dict[str, Any]:
         return found | {"converged": False, "rounds": math.inf, "excess": math.inf}
     best = 0.5 * float(y @ y - (column[:, 0] @ y) ** 2)
     return found | {
-        "converged": run.converged,
-        "rounds": len(run.objective),
-        "excess": run.objective[-1] / best - 1.0,
-    }
+        "converged": run.converged, "rounds": len(run.objective), "excess": run.objective[-1] / best - 1.0,
+    }  # fmt: skip
 
 
 def yes(holds: bool) -> str:
@@ -148,64 +139,41 @@ def count(rounds: float, most: int) -> str:
     return f"{rounds:.0f}" if math.isfinite(rounds) else f"more than {most}"
 
 
-def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    a9a = found["a9a"]
+def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+    a9a, most = found["a9a"], found["most"]
+    rhos = ("0.3", "1", "3")
+    ends = [
+        f"converged in {row['rounds']}" if row["converged"]
+        else f"objective {row['excess']:.1e} above the optimum, relatively"
+        for row in found["same column"]
+    ]  # fmt: skip
     return {
         "a9a": (
-            ("a9a", "smallest eigenvalue of D'D", "largest", "full column rank", "gamma_m at rho = 1", "2 (b)"),
-            [
-                (
-                    row["party"],
-                    f"{row['smallest']:.3g}",
-                    f"{row['largest']:,.0f}",
-                    yes(row["full rank"]),
-                    f"{row['gamma_m']:.3g}",
-                    yes(row["(b)"]),
-                )
-                for row in a9a["parties"]
-            ],
+            ("a9a", "smallest eigenvalue of D'D|.3g", "largest|,.0f", "full column rank", "gamma_m at rho = 1|.3g",
+             "2 (b)"),
+            [(row["party"], row["smallest"], row["largest"], yes(row["full rank"]), row["gamma_m"], yes(row["(b)"]))
+             for row in a9a["parties"]],
         ),
         "rounds": (
-            ("rounds on a9a", "rho = 0.3", "rho = 1", "rho = 3"),
-            [
-                (form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], found["most"][0]) for rho in ("0.3", "1", "3")))
-                for form in FORMS
-            ],
+            ("rounds on a9a", *(f"rho = {rho}" for rho in rhos)),
+            [(form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], most[0]) for rho in rhos)) for form in FORMS],
         ),
         "hold": (
-            ("parties", "rho", "all conditions", "rounds, printed", "rounds, sharing"),
-            [
-                (
-                    str(row["parties"]),
-                    f"{row['rho']:.3g}",
-                    yes(row["holds"]),
-                    count(row["printed"], found["most"][1]),
-                    count(row["sharing"], found["most"][1]),
-                )
-                for row in found["normal"]
-            ],
+            ("parties", "rho|.3g", "all conditions", "rounds, printed", "rounds, sharing"),
+            [(row["parties"], row["rho"], yes(row["holds"]), count(row["printed"], most[1]),
+              count(row["sharing"], most[1])) for row in found["normal"]],
         ),
         "same": (
             ("parties with one column", "rho", "all conditions", "printed form after 200 rounds or fewer"),
-            [
-                (
-                    str(row["parties"]),
-                    f"{row['rho']:g}",
-                    yes(row["holds"]),
-                    f"converged in {row['rounds']}"
-                    if row["converged"]
-                    else f"objective {row['excess']:.1e} above the optimum, relatively",
-                )
-                for row in found["same column"]
-            ],
+            [(row["parties"], row["rho"], yes(row["holds"]), end)
+             for row, end in zip(found["same column"], ends, strict=True)],
         ),
-    }
+    }  # fmt: skip
 
 
-def main() -> None:
-    options = make_parser(__doc__, docs=True)
-    chosen = options.parse_args()
-    most = (ROUNDS_QUICK, ROUNDS_QUICK) if chosen.quick else (ROUNDS_A9A, ROUNDS)
+@benchmark(page="measured/vertical_solvers.md")
+def main(run) -> None:
+    most = (ROUNDS_QUICK, ROUNDS_QUICK) if run.quick else (ROUNDS_A9A, ROUNDS)
     found = {
         "most": most,
         "a9a": on_a9a(most[0]),
@@ -213,13 +181,6 @@ def main() -> None:
         "sigmoid": not_convex(most[1]),
         "same column": [same_column(M, rho) for M, rho in ((2, 2.5), (3, 2.0), (3, 2.4), (3, 2.6), (10, 5.0))],
     }
-    for name, (head, rows) in tables(found).items():
-        show(name, head, rows)
-    if chosen.docs:
-        write_tables(PAGE, tables(found))
+    run.tables(tables(found))
     print(*found["a9a"]["failing"], f"least rho {found['a9a']['least rho']}", found["sigmoid"], sep="\n")
-    keep("vertical_conditions", found)
-
-
-if __name__ == "__main__":
-    main()
+    run.keep("vertical_conditions", found)

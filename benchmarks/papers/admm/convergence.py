@@ -20,7 +20,8 @@ from matplotlib import pyplot as plt
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.papers.admm import Penalty, admm, usual_rho
@@ -114,7 +115,6 @@ def sgd(data: Parties, rate: float, epochs: int) -> tuple[list[float], list[floa
 
 
 def curves(name: str, data: Parties, rounds: int) -> dict[str, Any]:
-    """Return all curves of one set."""
     start = time.perf_counter()
     best = LogisticRegression(C=1.0, tol=1e-10, max_iter=20_000).fit(data.X, data.y)
     optimum = objective(data, best.coef_[0], float(best.intercept_[0]))
@@ -155,8 +155,7 @@ def record(values: list[float], optimum: float, losses: list[float], sent: list[
     excess = [value / optimum - 1.0 for value in values]
     return {
         "excess": [float(f"{value:.6g}") if math.isfinite(value) else None for value in excess],
-        "log loss": [float(f"{value:.6g}") if math.isfinite(value) else None for value in losses],
-        "bytes up": sent,
+        "log loss": [float(f"{value:.6g}") if math.isfinite(value) else None for value in losses], "bytes up": sent,
         "rounds to 1e-3": reached(excess, 1e-3), "rounds to 1e-6": reached(excess, 1e-6),
     }  # fmt: skip
 
@@ -267,33 +266,21 @@ def scan_table(found: list[dict[str, Any]], rounds: int) -> tuple[tuple[str, ...
     return head, [(name, *cells) for name, cells in rows.items()]
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    arguments = parser.parse_args()
-    quick = arguments.quick
-    names = (arguments.only or ("a9a,rho" if quick else ",".join((*SETS, "rho")))).split(",")
-    results, tables, found, rounds = {}, {}, [], 60 if quick else 150
+@benchmark(page="papers/admm.md", only=(",".join((*SETS, "rho")), "a9a,rho"))
+def main(run) -> None:
+    names = run.only.split(",")
+    results, found, rounds = {}, [], 60 if run.quick else 150
     for name in (name for name in names if name in SETS):
-        data = SETS[name](data_folder())
-        results[name] = curves(name, data, 40 if quick else ROUNDS)
-        tables[name] = (HEAD, curve_rows(results[name]))
-        tables[f"rho, {name}"] = rho_table(results[name])
-        show("the printed form by rho", *tables[f"rho, {name}"])
+        results[name] = curves(name, SETS[name](data_folder()), 40 if run.quick else ROUNDS)
+        run.table("the printed form by rho", *rho_table(results[name]), mark=f"rho, {name}")
         level = results[name]["test log loss at the optimum"]
-        show(f"{name}, C = 1; test log loss at the optimum {level:.4f}", *tables[name])
+        title = f"{name}, C = 1; test log loss at the optimum {level:.4f}"
+        run.table(title, HEAD, curve_rows(results[name]), mark=name)
+        run.picture(lambda name=name: draw(name, results[name]), f"vertical_{name}.png")
+        if run.docs:
+            keep(f"vertical_{name}", results[name], FIGURES)
     if "rho" in names:
-        found = scan(a9a_parties(data_folder()), rounds, quick)
-        show("a9a: rounds to 1e-3 / 1e-6, rho over the smoothness", *scan_table(found, rounds), width=150)
-    keep("vertical_convergence", {"sets": results, "scan": found})
-    if arguments.docs:
-        for name, result in results.items():
-            keep_picture(draw(name, result), DOCS / "figures" / f"vertical_{name}.png")
-            keep(f"vertical_{name}", result, DOCS / "figures")
-        write_tables(DOCS / "papers" / "admm.md", tables)
-        if found:
-            write_tables(DOCS / "measured" / "vertical_solvers.md", {"rho": scan_table(found, rounds)})
-
-
-if __name__ == "__main__":
-    main()
+        found = scan(a9a_parties(data_folder()), rounds, run.quick)
+        title = "a9a: rounds to 1e-3 / 1e-6, rho over the smoothness"
+        run.table(title, *scan_table(found, rounds), mark="rho", page="measured/vertical_solvers.md")
+    run.keep("vertical_convergence", {"sets": results, "scan": found})

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import benchmark, option
 from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.papers.admm.algorithm import half_inverse
 from sottovoce.papers.admm.attacks import (
@@ -27,7 +28,6 @@ from sottovoce.papers.admm.attacks import (
 from sottovoce.papers.admm.bounds import lemma_1_bound, theorem_3_std
 from sottovoce.privacy.accounting import gaussian_epsilon
 
-PAGE = DOCS / "privacy" / "published_vertical_noise.md"
 SETS = {"a9a": a9a_parties, "wide": wide_set}
 TRIES = {"a9a": 200, "wide": 20}  # rows to identify; the wide set takes two seconds for each
 NEIGHBOURS = {"a9a": 20, "wide": 5}
@@ -147,16 +147,14 @@ def attack(name: str, std: float) -> dict[str, Any]:
         "ranks": [(made.shape[1], part.shape[1]) for made, part in zip(factors, blocks, strict=True)],
         "support": support(block, std, NEIGHBOURS[name], rng),
         "support, a million times the noise": support(block, 1e6 * std, NEIGHBOURS[name], rng),
-        "candidates": len(counts),
-        "commonest": float(counts.max() / len(block)),
-        "tries": TRIES[name],
+        "candidates": len(counts), "commonest": float(counts.max() / len(block)), "tries": TRIES[name],
         "identified": identified(block, published, TRIES[name], rng),
         "identified, isotropic noise": identified(block, isotropic, TRIES[name], rng),
         "known rows": KNOWN * factors[-1].shape[1],
         "all identified": all_identified(block, published, KNOWN * factors[-1].shape[1], rng),
         "error of recovery": recovered(block, factors[-1].shape[1], published, rng),
         "labels": labels_seen(parties, factors, rng),
-    }
+    }  # fmt: skip
 
 
 def lemma(n_pairs: int) -> dict[str, Any]:
@@ -164,13 +162,10 @@ def lemma(n_pairs: int) -> dict[str, Any]:
     case = Lemma1Counterexample(n_pairs)
     std = theorem_3_std(case.bound, epsilon=EPSILON, delta=DELTA)
     return {
-        "columns": n_pairs + 1,
-        "bound": case.bound,
-        "change": case.change,
-        "change at fixed weights": case.change_at_fixed_weights,
-        "assumptions": case.assumptions(),
+        "columns": n_pairs + 1, "bound": case.bound, "change": case.change,
+        "change at fixed weights": case.change_at_fixed_weights, "assumptions": case.assumptions(),
         "epsilon, isotropic noise": gaussian_epsilon(case.change / std, DELTA),
-    }
+    }  # fmt: skip
 
 
 def attack_rows(found: dict[str, dict[str, Any]], std: float) -> list[tuple[str, ...]]:
@@ -220,30 +215,13 @@ def lemma_rows(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None, help="default both; a9a with --quick")
-    parser.add_argument("--std", type=float, default=100.0, help="sigma")
-    arguments = parser.parse_args()
-    found = {
-        name: attack(name, arguments.std)
-        for name in (arguments.only or ("a9a" if arguments.quick else ",".join(SETS))).split(",")
-    }
+@benchmark(page="privacy/published_vertical_noise.md", only=(",".join(SETS), "a9a"), std=option(100.0, help="sigma"))
+def main(run) -> None:
+    found = {name: attack(name, run.std) for name in run.only.split(",")}
     cases = [lemma(n_pairs) for n_pairs in PAIRS]
-    tables = {
-        "attacks": (("", *found), attack_rows(found, arguments.std)),
-        "Lemma 1": (
-            ("columns", "bound of Lemma 1", "true change", "as Definition 2 is printed", "assumptions hold",
-             f"epsilon of isotropic noise, claimed {EPSILON:g}"),
-            lemma_rows(cases),
-        ),
-    }  # fmt: skip
-    for title, (head, rows) in tables.items():
-        show(title, head, rows)
-    keep("vertical_flaws", {"attacks": found, "lemma 1": cases})
-    if arguments.docs:
-        write_tables(PAGE, tables)
-
-
-if __name__ == "__main__":
-    main()
+    head = ("columns", "bound of Lemma 1", "true change", "as Definition 2 is printed", "assumptions hold",
+            f"epsilon of isotropic noise, claimed {EPSILON:g}")  # fmt: skip
+    run.tables({
+        "attacks": (("", *found), attack_rows(found, run.std)), "Lemma 1": (head, lemma_rows(cases))
+    })  # fmt: skip
+    run.keep("vertical_flaws", {"attacks": found, "lemma 1": cases})

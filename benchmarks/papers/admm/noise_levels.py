@@ -17,7 +17,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.common import data_folder
+from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.papers.admm.convergence import L2, SETS, Task, test_log_loss
 from sottovoce.losses import Logistic
 from sottovoce.papers.admm import lemma_1_bound, theorem_3_std
@@ -156,23 +157,14 @@ def draw(results: dict[str, Any]) -> Any:
     return figure
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    parser.add_argument("--seeds", type=int, default=1)
-    args = parser.parse_args()
+@benchmark(page="papers/admm.md", only=(",".join(CLAIMS), "a9a"), seeds=1)
+def main(run) -> None:
     results = {}
-    for name in (args.only or ("a9a" if args.quick else ",".join(CLAIMS))).split(","):
-        claims = CLAIMS[name][:3] if args.quick else CLAIMS[name]
-        results[name] = levels(name, 60 if args.quick else 100, claims, args.seeds, RHOS[1:] if args.quick else RHOS)
-        show("Published noise, test log loss", *table(name, results[name]))
-    keep("vertical_noise_levels", results)
-    if args.docs:
-        keep_picture(draw(results), DOCS / "figures" / "vertical_noise_levels.png")
-        keep("vertical_noise_levels", results, DOCS / "figures")
-        tables = {f"levels of noise, {name}": table(name, out) for name, out in results.items()}
-        write_tables(DOCS / "papers" / "admm.md", tables)
-
-
-if __name__ == "__main__":
-    main()
+    for name in run.only.split(","):
+        claims = CLAIMS[name][:3] if run.quick else CLAIMS[name]
+        results[name] = levels(name, 60 if run.quick else 100, claims, run.seeds, RHOS[1:] if run.quick else RHOS)
+        run.table("Published noise, test log loss", *table(name, results[name]), mark=f"levels of noise, {name}")
+    run.keep("vertical_noise_levels", results)
+    run.picture(lambda: draw(results), "vertical_noise_levels.png")
+    if run.docs:
+        keep("vertical_noise_levels", results, FIGURES)

@@ -8,13 +8,14 @@ all columns without privacy. There is no intercept. "No message": nothing crosse
 what each party keeps.
 """
 
-import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import data_folder, keep, make_parser, show
+from benchmarks.common import data_folder
+from benchmarks.driver import benchmark
 from benchmarks.vertical.data import Parties, a9a_parties
 from sottovoce.papers.admm import noisy_admm
 
@@ -23,12 +24,10 @@ DELTA = 1e-5
 BOUND = np.sqrt(8.0)  # of both parties' rows
 NO_MESSAGE = {"max_iter": 0, "norm_bound": 10.0, "target_bound": 2.0}
 RUNS: dict[str, dict[str, Any]] = {
-    "secret labels": {},
-    "public labels": {"labels_public": True},
-    "public labels, 3 messages": {"labels_public": True, "max_iter": 3},
-    "no message": NO_MESSAGE,
+    "secret labels": {}, "public labels": {"labels_public": True},
+    "public labels, 3 messages": {"labels_public": True, "max_iter": 3}, "no message": NO_MESSAGE,
     "public labels, no message": {"labels_public": True, **NO_MESSAGE},
-}
+}  # fmt: skip
 
 
 def accuracy(scores: Any, y: Any) -> float:
@@ -37,44 +36,29 @@ def accuracy(scores: Any, y: Any) -> float:
 
 
 def without_noise(data: Parties, columns: slice, alpha: float) -> float:
-    """Return the accuracy of exact training on some columns."""
     model = LogisticRegression(C=1.0 / (alpha * len(data.y)), tol=1e-8, max_iter=5000).fit(data.X[:, columns], data.y)
     return accuracy(model.decision_function(data.X_test[:, columns]), data.y_test)
 
 
 def private(data: Parties, kind: str, epsilon: float, alpha: float, seed: int) -> float:
-    """Return the accuracy of one private training."""
     blocks, l2 = [data.X[:, :66], data.X[:, 66:]], alpha * len(data.y)
     rng = np.random.default_rng(seed)
     run = noisy_admm(blocks, data.y, l2=l2, epsilon=epsilon, delta=DELTA, data_norm=BOUND, rng=rng, **RUNS[kind])
     return accuracy(data.X_test @ np.concatenate(run.x), data.y_test)
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--alpha", default=None, help="default 1,14; 1 with --quick")
-    given = parser.parse_args()
-    seeds, alphas = given.seeds or (1 if given.quick else 5), given.alpha or ("1" if given.quick else "1,14")
-    data = a9a_parties(data_folder())
-    rows, results = [], []
-    for times in map(float, alphas.split(",")):
+def rows(data: Parties, alphas: Sequence[float], seeds: int) -> Iterator[tuple[Any, ...]]:
+    for times in alphas:
         alpha = times / len(data.y)
         for label, columns in (("party 1 alone", slice(0, 66)), ("all columns, not private", slice(None))):
-            found = without_noise(data, columns, alpha)
-            rows.append([label, f"{times:g}", *[f"{found:.2f}"] * len(EPSILONS)])
-            results.append({"mechanism": label, "alpha n": times, "accuracy": found})
+            yield label, times, *[without_noise(data, columns, alpha)] * len(EPSILONS)
         for kind in RUNS:
-            cells = []
-            for epsilon in EPSILONS:
-                runs = [private(data, kind, epsilon, alpha, seed) for seed in range(seeds)]
-                cells.append(f"{np.median(runs):.2f}")
-                results.append({"mechanism": kind, "alpha n": times, "epsilon": epsilon, "accuracy": runs})
-                print(kind, times, epsilon, np.round(runs, 2).tolist(), file=sys.stderr, flush=True)
-            rows.append([f"noisy ADMM, {kind}", f"{times:g}", *cells])
-    show("a9a, test accuracy in %", ["mechanism", "alpha n", *(f"epsilon {e:g}" for e in EPSILONS)], rows)
-    keep("vertical_noisy", results)
+            runs = [[private(data, kind, epsilon, alpha, seed) for seed in range(seeds)] for epsilon in EPSILONS]
+            yield f"noisy ADMM, {kind}", times, *np.median(runs, axis=1)
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(seeds=(5, 1), alpha=("1,14", "1"))
+def main(run) -> None:
+    head = ("mechanism", "alpha n", *(f"epsilon {epsilon:g}|.2f" for epsilon in EPSILONS))
+    found = rows(a9a_parties(data_folder()), list(map(float, run.alpha.split(","))), run.seeds)
+    run.table("a9a, test accuracy in %", head, found)

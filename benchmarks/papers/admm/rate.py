@@ -16,14 +16,13 @@ import numpy as np
 from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm.bounds import coupling, rate_constant, start_value
 from sottovoce.papers.admm.conditions import theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty, admm
 
-PAGE = DOCS / "measured" / "vertical_solvers.md"
 ROUNDS, QUICK = 100_000, 200
 AT = (10, 1000, 100_000)
 ROUNDING = 1e-26  # of the first V: there a run stops
@@ -41,35 +40,28 @@ class SlowTail(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name."""
         return "slow tail"
 
     @property
     def lipschitz(self) -> float:
-        """Bound on the slope."""
         return 0.5 * self.p
 
     @property
     def smoothness(self) -> float:
-        """Bound on the second derivative."""
         return 0.5 * self.p * (self.p + 1.0)
 
     @property
     def is_classification(self) -> bool:
-        """Labels are -1 and +1."""
         return True
 
     def value(self, y: Array, m: Array) -> Array:
-        """Return the loss of each record."""
         tail = 0.5 * (1.0 + np.abs(m)) ** -self.p
         return np.where(y * m >= 0.0, tail, 1.0 - tail)
 
     def derivative(self, y: Array, m: Array) -> Array:
-        """Return its derivative."""
         return -0.5 * self.p * y * (1.0 + np.abs(m)) ** (-self.p - 1.0)
 
     def curvature(self, y: Array, m: Array) -> Array:
-        """Return its second derivative."""
         return 0.5 * self.p * (self.p + 1.0) * np.sign(y * m) * (1.0 + np.abs(m)) ** (-self.p - 2.0)
 
 
@@ -227,29 +219,21 @@ def draw(found: dict[str, dict[str, Any]]) -> Any:
     return figure
 
 
-def main() -> None:
-    arguments = make_parser(__doc__, docs=True).parse_args()
+@benchmark(page="measured/vertical_solvers.md")
+def main(asked) -> None:
     found = {}
     for name, case in cases().items():
-        result = run(case, QUICK if arguments.quick else ROUNDS)
+        result = run(case, QUICK if asked.quick else ROUNDS)
         result["exponent"] = None if result["diverges"] else exponent(result["t"], result["least V"])
         found[name] = result
         print(name, {key: value for key, value in result.items() if not isinstance(value, np.ndarray)}, flush=True)
-    shown = tables(found)
-    show("Theorem 2", *shown["rate"], width=200)
+    asked.tables(tables(found), width=200)
     brief = {
         name: {key: value for key, value in case.items() if not isinstance(value, np.ndarray)}
         | {"V": {str(at): float(case["V"][at - 1]) for at in AT if at <= len(case["V"])}}
         for name, case in found.items()
     }
-    tried, radius = largest_radius(200 if arguments.quick else 20_000)
+    tried, radius = largest_radius(200 if asked.quick else 20_000)
     print(f"two parties, squared loss: largest spectral radius of {tried} random tables is 1 + {radius - 1.0:.1e}")
-    keep("vertical_rate", brief)
-    if arguments.docs:
-        keep_picture(draw(found), DOCS / "figures" / "vertical_rate.png")
-        keep("vertical_rate", brief, DOCS / "figures")
-        write_tables(PAGE, shown)
-
-
-if __name__ == "__main__":
-    main()
+    asked.picture(lambda: draw(found), "vertical_rate.png")
+    keep("vertical_rate", brief, FIGURES if asked.docs else RESULTS)

@@ -46,7 +46,6 @@ class Problem:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the metric is an error."""
         return self.loss == "squared"
 
     @property
@@ -62,12 +61,10 @@ class Problem:
         )  # fmt: skip
 
     def score_of(self, w: Array, X: Array, y: Array) -> float:
-        """Return the metric of some weights."""
         m = X @ w
         return float(np.mean((m - y) ** 2)) if self.lower_is_better else float(np.mean((m > 0) == (y > 0)))
 
     def objective(self, w: Array, X: Array, y: Array) -> float:
-        """Return the mean loss plus the penalty."""
         m = X @ w
         losses = {
             "squared": lambda: 0.5 * (y - m) ** 2,
@@ -77,7 +74,6 @@ class Problem:
         return float(np.mean(losses[self.loss]()) + 0.5 * self.alpha * w @ w)
 
     def better(self, one: float, other: float) -> bool:
-        """Tell whether one metric is better than the other."""
         return one < other if self.lower_is_better else one > other
 
 

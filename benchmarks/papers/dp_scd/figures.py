@@ -28,7 +28,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 
-from benchmarks.common import DOCS, EPSILONS, RESULTS, keep_picture, make_parser
+from benchmarks.driver import EPSILONS, FIGURES, RESULTS, benchmark, keep_picture, option
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, figure_problems, split
 from sottovoce.central.sampling import sampled_steps
 from sottovoce.papers.dp_scd import Minibatch, Published, Sequential
@@ -37,7 +37,6 @@ from sottovoce.privacy.accounting import PLDAccountant, gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 FOLDER = RESULTS / "figures"
-FIGURES = DOCS / "figures"
 
 CURVES = {  # label, colour, line; what is said of the budget
     "ours": ("this library's default, nothing tuned", "#d62728", "-"),
@@ -181,7 +180,6 @@ def curve_of_figure_1(problem: Problem, curve: str, arguments: argparse.Namespac
 
 
 def figure_1(problems: list[Problem], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Privacy against utility."""
     results = {
         problem.name: {
             curve: kept(
@@ -273,7 +271,6 @@ FIGURE_2 = {"ours": (0.1, 1.0), "paper": (0.1, 1.0), "sgd-pld": (0.1, 1.0), "scd
 
 
 def figure_2(problems: list[Problem], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Convergence against epochs."""
     results: dict[str, Any] = {}
     for problem in problems:
         results[problem.name] = {}
@@ -391,7 +388,6 @@ def figure_3(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
 
 
 def finish(figure: Any, name: str, results: Any, arguments: argparse.Namespace) -> None:
-    """Write picture and figures."""
     name += "-quick" if arguments.quick else ""
     keep_picture(figure, FOLDER / f"{name}.png")
     plt.close(figure)
@@ -412,26 +408,17 @@ def table(results: dict[str, Any]) -> None:
             print(f"| {CURVES[curve][0]} | " + " | ".join(cells) + " |")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default="1,2,3")
-    parser.add_argument("--data", default=None)
-    parser.add_argument("--curves", default=None, help="with --fresh: compute these again, and no others")
-    parser.add_argument("--seeds", type=int, default=None)
-    parser.add_argument("--fresh", action="store_true")
-    arguments = parser.parse_args()
-    arguments.seeds = arguments.seeds or (2 if arguments.quick else 10)
+@benchmark(
+    page="measured/dp_scd.md", only="1,2,3", data=None,
+    curves=option(help="with --fresh: compute these again, and no others"), seeds=(10, 2), fresh=False,
+)  # fmt: skip
+def main(arguments) -> None:
     arguments.curves = arguments.curves.split(",") if arguments.curves else None
     names = (arguments.data or ("phishing" if arguments.quick else ",".join(figure_problems()))).split(",")
     problems = [PROBLEMS[name] for name in names]
     FOLDER.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # the published methods warn that their claims do not hold; the labels say it
-    mpl.use("Agg")
     for number in arguments.only.split(","):
         results = {"1": figure_1, "2": figure_2, "3": figure_3}[number](problems, arguments)
         if number == "1":
             table(results)
-
-
-if __name__ == "__main__":
-    main()

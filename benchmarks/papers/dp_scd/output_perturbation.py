@@ -29,7 +29,7 @@ from functools import cached_property
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import DOCS, EPSILONS, keep, make_parser, show, write_tables
+from benchmarks.driver import EPSILONS, benchmark
 from benchmarks.sets import split
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce.central.data.row_unit import RowUnit
@@ -41,7 +41,6 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.randomness import Purpose, Streams
 
-PAGE = DOCS / "measured" / "dp_scd.md"
 SETS = ("phishing", "mushrooms", "a9a")
 DELTA, LENGTH, TEAM = 1e-5, 10.0, Team(1, None)
 TOLERANCE, STEPS = 1e-6, 200  # tau, the norm of the gradient at which the optimiser stops
@@ -127,7 +126,6 @@ def output_scores(data, alpha, epsilons, seed):
 
 
 def library_score(data, epsilon, seed):
-    """Return the accuracy of the estimator."""
     model = sv.DPLogisticRegression(epsilon=epsilon, delta=DELTA, random_state=seed, **data.public)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
@@ -135,7 +133,6 @@ def library_score(data, epsilon, seed):
 
 
 def table(kept, grid):
-    """Return the table of the page."""
     lines = []
     for name, scores in kept.items():
         n = len(split(name, 0).y)
@@ -155,11 +152,10 @@ def table(kept, grid):
     return head, lines
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    arguments = parser.parse_args()
-    names, seeds = (SETS[:1], 1) if arguments.quick else (SETS, 5)
-    grid = GRID[3:5] if arguments.quick else GRID
+@benchmark(page="measured/dp_scd.md")
+def main(run) -> None:
+    names, seeds = (SETS[:1], 1) if run.quick else (SETS, 5)
+    grid = GRID[3:5] if run.quick else GRID
     kept: dict[str, dict[str, list[list[float]]]] = {}
     for name in names:
         scores = kept[name] = {}
@@ -171,12 +167,5 @@ def main() -> None:
             scores.setdefault("public", []).append(public)
             scores.setdefault("default", []).append([library_score(data, epsilon, seed) for epsilon in EPSILONS])
             print(name, seed, {label: np.round(found[-1], 4).tolist() for label, found in scores.items()}, flush=True)
-        keep("output_perturbation", kept)
-    head, lines = table(kept, grid)
-    show("Output perturbation", head, lines)
-    if arguments.docs:
-        write_tables(PAGE, {"output perturbation": (head, lines)})
-
-
-if __name__ == "__main__":
-    main()
+    run.keep("output_perturbation", kept)
+    run.tables({"output perturbation": table(kept, grid)})

@@ -18,7 +18,8 @@ import scipy.sparse as sp
 import sottovoce as sv
 from benchmarks import common
 from benchmarks.central.speed import dense_matrix, sparse_matrix
-from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.common import parts_at_hand
+from benchmarks.driver import benchmark
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
@@ -130,15 +131,15 @@ def seconds(task: Callable[[], object], least: float) -> float:
             return passed / calls
 
 
-def main() -> None:
-    arguments = make_parser(__doc__, docs=True).parse_args()
-    repeats, least = (2, 0.0) if arguments.quick else (7, 0.03)
+@benchmark(page="measured/dp_scd.md")
+def main(run) -> None:
+    repeats, least = (2, 0.0) if run.quick else (7, 0.03)
     results: dict[str, Any] = {}
     with team(1) as crew:
-        for name, (X, y) in tables(arguments.quick).items():
+        for name, (X, y) in tables(run.quick).items():
             rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=crew)
             tasks = {"default, all rows at once": default_pass(rows, y)}
-            for size in SIZES[-2:] if arguments.quick else SIZES[::-1]:
+            for size in SIZES[-2:] if run.quick else SIZES[::-1]:
                 tasks[f"secret duals, L = {size}"] = secret_epoch(rows, y, size)
                 tasks[f"Algorithm 1, L = {size}"] = published_epoch(rows, y, size)
             plain, pairs = plain_epoch(rows, y), {}
@@ -150,16 +151,9 @@ def main() -> None:
                 "plain epoch, ms": 1e3 * float(np.median([public for found in pairs.values() for public, _ in found])),
                 **{task: float(np.median([own / public for public, own in found])) for task, found in pairs.items()},
             }
-    head = ("CPU time over that of a plain epoch", *results)
     lines = [
         (line, *(f"{found[line]:.2f}" if found[line] < 10 else f"{found[line]:.0f}" for found in results.values()))
         for line in next(iter(results.values()))
     ]
-    show("a private pass against a plain epoch of SDCA", head, lines)
-    keep("overhead", results)
-    if arguments.docs:
-        write_tables(DOCS / "measured" / "dp_scd.md", {"overhead": (head, lines)})
-
-
-if __name__ == "__main__":
-    main()
+    head = ("CPU time over that of a plain epoch", *results)
+    run.table("a private pass against a plain epoch of SDCA", head, lines, mark="overhead")

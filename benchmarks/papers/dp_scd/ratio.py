@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark
 from benchmarks.papers.dp_scd.appendix_e import PROBLEMS, Problem, split
 from benchmarks.papers.dp_scd.tuning import POWERS, runs, scores_of
 
@@ -23,7 +23,6 @@ SIZES = (50, 200, 1000)
 
 
 def of_default(problem: Problem, epsilon: float, seed: int, data: Any) -> float:
-    """Return the test metric of this library's default."""
     model = problem.model(epsilon, seed).fit(*data[:2])
     return problem.score_of(np.ravel(model.coef_), *data[4:])
 
@@ -39,12 +38,11 @@ def of_published(problem: Problem, seed: int, data: Any) -> float:
     return best[1]
 
 
-def main() -> None:
-    arguments = make_parser(__doc__, docs=True).parse_args()
-    seeds, shares = (1, (0.2,)) if arguments.quick else (5, (0.03, 0.1, 0.3, 1.0))
-    warnings.simplefilter("ignore")
-    rows, results = [], []
-    for name in ("phishing",) if arguments.quick else ("phishing", "adult"):
+SETS = ("phishing", "adult")
+
+
+def rows(sets, seeds, shares):
+    for name in sets:
         problem = PROBLEMS[name]
         for share in shares:
             gaps = []
@@ -54,22 +52,16 @@ def main() -> None:
                 data = (X[:n], y[:n], *rest)
                 free = of_default(problem, math.inf, seed, data)
                 own, published = of_default(problem, EPSILON, seed, data), of_published(problem, seed, data)
-                gaps.append([free, free - own, free - published])
-            results.append({"data": name, "rows": n, "gaps": gaps})
-            middle = np.median(gaps, axis=0)
-            rows.append((
-                problem.title, f"{n:,}", f"{n / X.shape[1]:.0f}", f"{middle[0]:.3f}", f"{100 * middle[1]:.1f}",
-                f"{100 * middle[2]:.1f}",
-            ))  # fmt: skip
+                gaps.append([free, 100.0 * (free - own), 100.0 * (free - published)])
+            yield problem.title, n, n / X.shape[1], *np.median(gaps, axis=0)
+
+
+@benchmark(page="measured/dp_scd.md")
+def main(run) -> None:
+    warnings.simplefilter("ignore")
+    sets, seeds, shares = (("phishing",), 1, (0.2,)) if run.quick else (SETS, 5, (0.03, 0.1, 0.3, 1.0))
     head = (
-        "data", "N", "N / M", "accuracy without privacy", "gap of the default, points",
-        "gap of DP-SCD as published, tuned, points",
+        "data", "N|,", "N / M|.0f", "accuracy without privacy|.3f", "gap of the default, points|.1f",
+        "gap of DP-SCD as published, tuned, points|.1f",
     )  # fmt: skip
-    show(f"epsilon = {EPSILON:g}", head, rows)
-    keep("ratio", results)
-    if arguments.docs:
-        write_tables(DOCS / "measured" / "dp_scd.md", {"rows for each coordinate": (head, rows)})
-
-
-if __name__ == "__main__":
-    main()
+    run.table(f"epsilon = {EPSILON:g}", head, rows(sets, seeds, shares), mark="rows for each coordinate")

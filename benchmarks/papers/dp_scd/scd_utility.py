@@ -10,13 +10,12 @@ import math
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark
 from sottovoce.losses import Squared
 from sottovoce.papers.dp_scd.bounds import PrintedUtility, epsilon_of_fixed_visits, epsilon_of_printed_sampling
 from sottovoce.papers.dp_scd.published import moments_noise
 from support.printed_scd import DELTA, printed_plan, printed_run, ridge
 
-PAGE = DOCS / "measured" / "dp_scd.md"
 ROWS, PENALTY, CLIP = 200, 5.0, 2.0
 # name, N, lambda, bound on l'' (1 / mu), epochs: Appendix E
 EXPERIMENTS = (
@@ -83,17 +82,8 @@ def measured(runs):
     return (head, lines), kept
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    arguments = parser.parse_args()
+@benchmark(page="measured/dp_scd.md")
+def main(run) -> None:
     shown = {"printed sampling": sampling(), "conditions": conditions()}
-    shown["printed theorem"], kept = measured(3 if arguments.quick else 20)
-    for name, (head, rows) in shown.items():
-        show(name, head, rows, width=150)
-    keep("scd_utility", kept)
-    if arguments.docs:
-        write_tables(PAGE, shown)
-
-
-if __name__ == "__main__":
-    main()
+    shown["printed theorem"], _ = measured(3 if run.quick else 20)
+    run.tables(shown)

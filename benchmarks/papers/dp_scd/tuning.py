@@ -25,7 +25,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 
 import sottovoce as sv
-from benchmarks.common import DOCS, EPSILONS, RESULTS, keep, keep_picture, make_parser, write_tables
+from benchmarks.driver import DOCS, EPSILONS, FIGURES, RESULTS, benchmark, keep, keep_picture, option, write_tables
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, split
 from benchmarks.papers.dp_scd.many_runs import Iterates, dp_scd, dp_sgd
 from sottovoce.central.sampling import sampled_noise
@@ -39,11 +39,9 @@ POWERS = tuple(10.0**power for power in range(-8, 5))
 SIZES = (5, 10, 50, 100, 200, 500, 1000, 1250, 1500, 1750, 2000)
 METHODS = {
     "scd-printed": "DP-SCD, printed noise (claim does not hold), last v",
-    "sgd-printed": "DP-SGD, printed noise, last w",
-    "scd-sound": "DP-SCD, sound noise, secret duals, averaged",
-    "sgd-sound": "DP-SGD, sound noise, averaged",
-    "scd-visible": "DP-SCD, sound noise, visible duals, last v",
-}
+    "sgd-printed": "DP-SGD, printed noise, last w", "scd-sound": "DP-SCD, sound noise, secret duals, averaged",
+    "sgd-sound": "DP-SGD, sound noise, averaged", "scd-visible": "DP-SCD, sound noise, visible duals, last v",
+}  # fmt: skip
 GRID_SPLIT = 1000  # the seed of the split that options are chosen on; runs that are reported have the seeds 1, 2, ...
 
 
@@ -332,54 +330,12 @@ def table_of(log: Log, problem: Problem, epsilons: tuple[float, ...], splits: in
                 continue
             chosen = row["chosen"]
             options = [
-                f"{chosen['size']:.0f}",
-                short(chosen["clip"]),
-                *([short(chosen["rate"])] if chosen["rate"] else []),
-            ]
+                f"{chosen['size']:.0f}", short(chosen["clip"]), *([short(chosen["rate"])] if chosen["rate"] else []),
+            ]  # fmt: skip
             cells.append(f"{np.median(row['scores']):.4g} ({', '.join(options)})")
         if len(cells) > cells.count("not run") + 1:
             rows.append(tuple(cells))
     return rows
-
-
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--data", default="phishing")
-    parser.add_argument("--epsilons", default="1")
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--only", default="grid,final")
-    parser.add_argument("--seeds", type=int, default=None, help="default 10; 2 with --quick")
-    parser.add_argument("--splits", type=int, default=1, help="splits that options are chosen on; the paper has one")
-    parser.add_argument("--sizes", default=None, help="only these sizes of batches")
-    arguments = parser.parse_args()
-    sizes = (500, 2000) if arguments.quick else SIZES
-    if arguments.sizes:
-        sizes = tuple(int(value) for value in arguments.sizes.split(","))
-    trials = (1, 10) if arguments.quick else TRIALS
-    seeds = arguments.seeds or (2 if arguments.quick else 10)
-    splits = PRICE_SPLITS[: arguments.splits]
-    epsilons = tuple(float(value) for value in arguments.epsilons.split(","))
-    problems = [PROBLEMS[name] for name in arguments.data.split(",")]
-    warnings.simplefilter("ignore")
-    mpl.use("Agg")
-    log = Log(RESULTS / f"tuning{'-quick' if arguments.quick else ''}.jsonl")
-    if arguments.docs:
-        write_docs(log)
-        return
-    for problem, epsilon, method in itertools.product(problems, epsilons, arguments.methods.split(",")):
-        if "grid" in arguments.only:
-            for size in sizes:
-                for seed in splits:
-                    grid_row(log, problem, method, epsilon, size, seed)
-        if "final" in arguments.only:
-            row = final(log, problem, method, epsilon, sizes, seeds, splits)
-            print(f"{problem.name}, epsilon {epsilon:g}, {method}: {np.median(row['scores']):.4f} {row['chosen']}")
-    if "clips" in arguments.only:
-        for problem in problems:
-            print(clip_rows(log, problem, CLIP_SIZES[:1] if arguments.quick else CLIP_SIZES))
-    if "price" in arguments.only or arguments.quick:
-        for problem, epsilon in itertools.product(problems, epsilons):
-            print(price(log, problem, epsilon, sizes, trials, seeds))
 
 
 def write_docs(log: Log) -> None:
@@ -403,8 +359,8 @@ def write_docs(log: Log) -> None:
         ("C, years", *(f"L = {size}" for size in clips)),
         [(f"{clip:g}", *(f"{column[k]:.1f}" for column in clips.values())) for k, clip in enumerate(CLIPS)],
     )
-    draw_clips(clips, DOCS / "figures" / "dp_scd_clips.png")
-    keep("dp_scd_clips", {"clips": CLIPS, "test mean squared error by L": clips}, DOCS / "figures")
+    draw_clips(clips, FIGURES / "dp_scd_clips.png")
+    keep("dp_scd_clips", {"clips": CLIPS, "test mean squared error by L": clips}, FIGURES)
     found = {}
     for problem in (PROBLEMS["phishing"],):
         found[problem.title] = result = price(log, problem, 1.0, SIZES, TRIALS, 10)
@@ -418,10 +374,41 @@ def write_docs(log: Log) -> None:
             *[""] * (len(TRIALS) - 1),
         ))  # fmt: skip
         tables["price of tuning"] = (f"{problem.title}, configurations", *map(str, TRIALS)), rows
-    draw_prices(found, DOCS / "figures" / "dp_scd_tuning.png")
-    keep("dp_scd_tuning", found, DOCS / "figures")
+    draw_prices(found, FIGURES / "dp_scd_tuning.png")
+    keep("dp_scd_tuning", found, FIGURES)
     write_tables(PAGE, tables)
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(
+    page="measured/dp_scd.md", data="phishing", epsilons="1", methods=",".join(METHODS), only="grid,final",
+    seeds=(10, 2), splits=option(1, help="splits that options are chosen on; the paper has one"),
+    sizes=option(help="only these sizes of batches"),
+)  # fmt: skip
+def main(arguments) -> None:
+    sizes = (500, 2000) if arguments.quick else SIZES
+    if arguments.sizes:
+        sizes = tuple(int(value) for value in arguments.sizes.split(","))
+    trials = (1, 10) if arguments.quick else TRIALS
+    seeds = arguments.seeds
+    splits = PRICE_SPLITS[: arguments.splits]
+    epsilons = tuple(float(value) for value in arguments.epsilons.split(","))
+    problems = [PROBLEMS[name] for name in arguments.data.split(",")]
+    warnings.simplefilter("ignore")
+    log = Log(RESULTS / f"tuning{'-quick' if arguments.quick else ''}.jsonl")
+    if arguments.docs:
+        write_docs(log)
+        return
+    for problem, epsilon, method in itertools.product(problems, epsilons, arguments.methods.split(",")):
+        if "grid" in arguments.only:
+            for size in sizes:
+                for seed in splits:
+                    grid_row(log, problem, method, epsilon, size, seed)
+        if "final" in arguments.only:
+            row = final(log, problem, method, epsilon, sizes, seeds, splits)
+            print(f"{problem.name}, epsilon {epsilon:g}, {method}: {np.median(row['scores']):.4f} {row['chosen']}")
+    if "clips" in arguments.only:
+        for problem in problems:
+            print(clip_rows(log, problem, CLIP_SIZES[:1] if arguments.quick else CLIP_SIZES))
+    if "price" in arguments.only or arguments.quick:
+        for problem, epsilon in itertools.product(problems, epsilons):
+            print(price(log, problem, epsilon, sizes, trials, seeds))

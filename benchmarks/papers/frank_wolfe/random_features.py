@@ -30,7 +30,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from benchmarks.common import DOCS, RESULTS, keep, make_parser, show
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep
 from benchmarks.vertical.divided import Divided, divided
 from benchmarks.vertical.private import wide
 from sottovoce.privacy.calibration import gaussian_mu
@@ -42,21 +42,13 @@ LARGE: Final = (4.0, 16.0, 64.0, 256.0, 1024.0)  # where the idea begins to work
 DELTA: Final = 1e-5
 SETS: Final = {"phishing": 5, "a9a": 3, "blogfeedback": 1, "wide": 1}  # seeds
 SIZES: Final = (
-    (1.0, 1.0),
-    (0.5, 1.0),
-    (0.5, 1.5),
-    (0.1, 1.0),
-    (0.1, 1.5),
-)  # projection / columns; bound / usual length
+    (1.0, 1.0), (0.5, 1.0), (0.5, 1.5), (0.1, 1.0), (0.1, 1.5),
+)  # projection / columns; bound / usual length  # fmt: skip
 PENALTIES: Final = (1.0, 30.0, 1000.0)  # alpha n
 ALONE, EXACT, NOTHING, OWN, HELD, SECURE = (
-    "party 1 alone, no noise",
-    "all columns, no noise",
-    "every party alone, nothing sent, scores summed",
-    "noisy projections, own coefficients",
-    "noisy projections, the label holder's model",
-    "secure",
-)
+    "party 1 alone, no noise", "all columns, no noise", "every party alone, nothing sent, scores summed",
+    "noisy projections, own coefficients", "noisy projections, the label holder's model", "secure",
+)  # fmt: skip
 RUNS: Final = {
     "local-models, public labels": ("local-models", True),
     "local-models (default)": ("local-models", False),
@@ -284,7 +276,7 @@ def large(seeds: int) -> dict[str, list[float]]:
 
 def secure(name: str, n_parties: int) -> dict[str, list[float]]:
     """Return the figures that `benchmarks.vertical.secure` measured on the same tables, where it did."""
-    file = DOCS / "figures" / "vertical_secure.json"
+    file = FIGURES / "vertical_secure.json"
     by_epsilon = json.loads(file.read_text(encoding="utf-8")).get(name, {}).get(str(n_parties), {}).get("secure", {})
     return {
         epsilon: [one.get("accuracy", one.get("mean squared error")) for one in by_seed.values()]
@@ -309,13 +301,11 @@ def rows_of(found: dict[str, Any], epsilons: tuple[float, ...]) -> list[tuple[st
     return rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--only", default=None)
-    given = parser.parse_args()
+@benchmark(page="papers/frank_wolfe.md", only=None)
+def main(given) -> None:
     epsilons = (1.0,) if given.quick else EPSILONS
     names = (given.only or ("phishing" if given.quick else ",".join(SETS))).split(",")
-    file = DOCS / "figures" / f"{NAME}.json"
+    file = FIGURES / f"{NAME}.json"
     results = json.loads(file.read_text(encoding="utf-8")) if given.docs and file.exists() else {}
     for name, n_parties in itertools.product(names, (2,) if given.quick else (2, 3)):
         key = f"{name}, {n_parties}"
@@ -325,19 +315,15 @@ def main() -> None:
         results[key] = cells(name, n_parties, epsilons, 1 if given.quick else SETS[name])
         results[key] |= {"set": name, "parties": n_parties}
         print(f"{key}: {time.process_time() - started:.0f} s, {results[key]['chosen']}", flush=True)
-        keep(NAME, results, DOCS / "figures" if given.docs else RESULTS)
+        keep(NAME, results, FIGURES if given.docs else RESULTS)
     head = ("set, parties", "method", *(f"epsilon {epsilon:g}" for epsilon in epsilons), "MB")
     rows = [row for key, found in results.items() if key != "large" for row in rows_of(found, epsilons)]
-    show("Test accuracy in %, mean squared error of BlogFeedback", head, rows, width=150)
+    given.table("Test accuracy in %, mean squared error of BlogFeedback", head, rows)
     if not given.docs:
         return
     if "large" not in results:
         results["large"] = large(SETS["phishing"])
-        keep(NAME, results, DOCS / "figures")
+        keep(NAME, results, FIGURES)
     beyond = [(method, *(f"{100.0 * value:.1f}" for value in medians)) for method, medians in results["large"].items()]
     head_beyond = ("phishing, 3 parties", *(f"epsilon {epsilon:g}" for epsilon in LARGE))
-    show("The same at large epsilon", head_beyond, beyond)
-
-
-if __name__ == "__main__":
-    main()
+    given.table("The same at large epsilon", head_beyond, beyond)

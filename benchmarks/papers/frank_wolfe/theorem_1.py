@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers.frank_wolfe.algorithm import algorithm_1
 
@@ -36,12 +36,10 @@ def problem() -> tuple[bfw.LeastSquares, bfw.ProductDomain, float]:
 def samplings() -> dict[str, bfw.Sampling]:
     p = np.random.default_rng(1).uniform(0.15, 0.9, D)
     return {
-        "elementary": bfw.ElementarySampling(D),
-        "uniform serial": bfw.UniformSerialSampling(D),
-        f"{TAU}-nice": bfw.NiceSampling(D, TAU),
-        f"({K}, {TAU})-distributed": bfw.DistributedSampling(D, K, TAU),
+        "elementary": bfw.ElementarySampling(D), "uniform serial": bfw.UniformSerialSampling(D),
+        f"{TAU}-nice": bfw.NiceSampling(D, TAU), f"({K}, {TAU})-distributed": bfw.DistributedSampling(D, K, TAU),
         "independent": bfw.IndependentSampling(p),
-    }
+    }  # fmt: skip
 
 
 def mean_above(sampling: bfw.Sampling, error: float, curvature: float, runs: int, steps: int) -> Any:
@@ -109,13 +107,9 @@ def measured(runs: int, steps: int) -> dict[str, Any]:
             facts = {"start": mean[0], "curvature": C, "p_min": sampling.p_min, "inexactness": rho}
             bound = np.array([bfw.theorem_1_bound(t, **facts) for t in range(steps + 1)])
             own[f"error {error:g}"] = {
-                "rho": rho,
-                "largest share": float((mean / bound).max()),
-                "end": float(mean[-1]),
-                "bound at the end": float(bound[-1]),
-                "mean": _thinned(mean),
-                "bound": _thinned(bound),
-            }
+                "rho": rho, "largest share": float((mean / bound).max()), "end": float(mean[-1]),
+                "bound at the end": float(bound[-1]), "mean": _thinned(mean), "bound": _thinned(bound),
+            }  # fmt: skip
             print(name, error, own[f"error {error:g}"]["largest share"], flush=True)
         out["samplings"][name] = own
     out["start"] = float(mean[0])
@@ -231,33 +225,26 @@ def picture(found: dict[str, Any]) -> None:
     axes[1, 2].axis("off")
     axes[1, 2].legend(handles, labels, loc="center", fontsize=10, title=f"mean of {found['runs']} runs")
     figure.tight_layout()
-    keep_picture(figure, DOCS / "figures" / "block_frank_wolfe.png")
+    keep_picture(figure, FIGURES / "block_frank_wolfe.png")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--runs", type=int, default=200, help="of each sampling (default 200)")
-    parser.add_argument("--arrival", action="store_true", help="only the steps to a given gap")
-    args = parser.parse_args()
-    name, (head, rows) = "arrival", arrival_table(arrived := arrivals(3 if args.quick else 9))
-    show(name, head, rows, width=170)
-    keep("block_frank_wolfe_arrival", arrived)
-    if args.arrival:
+@benchmark(
+    page="papers/frank_wolfe.md",
+    runs=option(200, help="of each sampling (default 200)"),
+    arrival=option(False, help="only the steps to a given gap"),
+)
+def main(run) -> None:
+    run.table("arrival", *arrival_table(arrivals(3 if run.quick else 9)), width=170)
+    if run.arrival:
         return
-    found = measured(20, 300) if args.quick else measured(args.runs, 3000)
-    tables = {"theorem 1": theorem_table(found), "table 1": table_1(found)}
-    for name, (head, rows) in tables.items():
-        show(name, head, rows, width=170)
+    found = measured(20, 300) if run.quick else measured(run.runs, 3000)
+    for name, (head, rows) in {"theorem 1": theorem_table(found), "table 1": table_1(found)}.items():
+        run.table(name, head, rows, width=170)
     parts = [own[f"error {error:g}"] for own in found["samplings"].values() for error in ERRORS]
     worst = max(part["largest share"] for part in parts)
     print(f"Largest share over all samplings and errors (must be at most 1): {worst:.3f}")
-    keep("block_frank_wolfe", found)
-    if args.docs:
+    if run.docs:
         picture(found)
-        keep("block_frank_wolfe", found, DOCS / "figures")
+    keep("block_frank_wolfe", found, FIGURES if run.docs else RESULTS)
     if worst > 1.0:
         raise SystemExit("the bound was exceeded")
-
-
-if __name__ == "__main__":
-    main()

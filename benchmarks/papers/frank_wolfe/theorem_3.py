@@ -22,7 +22,8 @@ proved. parties: K. columns: d against the rows of the sketch. binding: a ball t
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, FIGURES, benchmark, keep, keep_picture, write_tables
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce import DPLasso
 from sottovoce.exceptions import PrivacyWarning
@@ -52,8 +53,6 @@ from sottovoce.papers.frank_wolfe.noise import (
 )
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 
-PAGE = DOCS / "papers" / "frank_wolfe.md"
-FIGURES = DOCS / "figures"
 NAME = "lou_cheung_utility"
 PARTS = ("readings", "people", "causes", "tau", "parties", "columns", "binding", "records")
 COLUMNS, PARTIES, EPSILON, DELTA, IOTA = 200, 4, 1.0, 1e-5, 0.3
@@ -109,13 +108,9 @@ class Problem:
     def least_within(self, cap: float) -> float:
         """Return the least risk of models whose weights are all within +-cap."""
         found = minimize(
-            self.risk,
-            np.zeros(self.d),
-            jac=lambda x: self.gram @ x - self.moment,
-            method="L-BFGS-B",
-            bounds=[(-cap, cap)] * self.d,
-            options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
-        )
+            self.risk, np.zeros(self.d), jac=lambda x: self.gram @ x - self.moment, method="L-BFGS-B",
+            bounds=[(-cap, cap)] * self.d, options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
+        )  # fmt: skip
         return float(found.fun)
 
 
@@ -227,12 +222,16 @@ def clipped(
     return x
 
 
-def summary(problem: Problem, best: float, seeds: int, **changes: Any) -> dict[str, float]:
-    models = [printed(problem, seed, **changes) for seed in range(seeds)]
+def middle(problem: Problem, best: float, models: list[Array]) -> dict[str, float]:
+    """Return the median excess risk and l1 norm."""
     return {
         "excess": float(np.median([problem.risk(x) - best for x in models])),
         "norm": float(np.median([np.abs(x).sum() for x in models])),
     }
+
+
+def summary(problem: Problem, best: float, seeds: int, **changes: Any) -> dict[str, float]:
+    return middle(problem, best, [printed(problem, seed, **changes) for seed in range(seeds)])
 
 
 def promised(problem: Problem, tau: int | None = None, n_parties: int = PARTIES) -> dict[str, float]:
@@ -268,86 +267,83 @@ def of_reading(problem: Problem, reading: str) -> dict[str, float]:
     return {"C": C, "T": steps, "bound": bound.risk}
 
 
-def by_reading(people: dict[str, tuple[int, ...]], seeds: int) -> list[dict[str, Any]]:
-    found = []
-    for n in sorted({n for listed in people.values() for n in listed}):
-        problem = Problem(n)
-        best = problem.least(1.0)
-        for reading, listed in people.items():
-            if n in listed:
-                own: dict[str, Any] = {"n": n, "reading": reading, "model 0": problem.constant - best}
-                own |= of_reading(problem, reading)
-                longer = own["T"] / published_steps(n, EPSILON)
-                own["seeds"] = min(seeds, SEEDS_OF_A_READING.get(n, 1))
-                own |= summary(problem, best, own["seeds"], steps=longer)
-                if reading == "balls" and n <= MOST_WITHOUT_SKETCH:
-                    own["no sketch"] = summary(problem, best, own["seeds"], sketch=False, steps=longer)
-                found.append(own)
-                print(own, flush=True)
-    return found
+def noted(function: Callable[..., Iterator[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
+    """Return what yields rows as what returns their list, and prints each as it comes."""
+
+    @wraps(function)
+    def listed(*given: Any) -> list[dict[str, Any]]:
+        found = []
+        for row in function(*given):
+            print(row, flush=True)
+            found.append(row)
+        return found
+
+    return listed
 
 
-def by_people(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
-    found = []
+def problems(people: Iterable[int]) -> Iterator[tuple[int, Problem, float]]:
+    """Yield n, the problem of as many people, and its least risk on the ball."""
     for n in people:
         problem = Problem(n)
-        best = problem.least(1.0)
+        yield n, problem, problem.least(1.0)
+
+
+@noted
+def by_reading(people: dict[str, tuple[int, ...]], seeds: int) -> Iterator[dict[str, Any]]:
+    for n, problem, best in problems(sorted({n for listed in people.values() for n in listed})):
+        for reading in (reading for reading, listed in people.items() if n in listed):
+            own: dict[str, Any] = {"n": n, "reading": reading, "model 0": problem.constant - best}
+            own |= of_reading(problem, reading)
+            longer = own["T"] / published_steps(n, EPSILON)
+            own["seeds"] = min(seeds, SEEDS_OF_A_READING.get(n, 1))
+            own |= summary(problem, best, own["seeds"], steps=longer)
+            if reading == "balls" and n <= MOST_WITHOUT_SKETCH:
+                own["no sketch"] = summary(problem, best, own["seeds"], sketch=False, steps=longer)
+            yield own
+
+
+@noted
+def by_people(people: tuple[int, ...], seeds: int) -> Iterator[dict[str, Any]]:
+    for n, problem, best in problems(people):
         own: dict[str, Any] = {
             "n": n, "T": published_steps(n, EPSILON), "model 0": problem.constant - best,
             "bound": promised(problem), **summary(problem, best, min(seeds, FEWER_SEEDS.get(n, seeds))),
         }  # fmt: skip
         if n <= MOST_WITHOUT_SKETCH:
             own["no sketch"] = summary(problem, best, seeds, sketch=False)
-        found.append(own)
-        print(own, flush=True)
-    return found
+        yield own
 
 
-def by_records(people: dict[int, int], sound: dict[str, int], seeds: int) -> list[dict[str, Any]]:
+@noted
+def by_records(people: dict[int, int], sound: dict[str, int], seeds: int) -> Iterator[dict[str, Any]]:
     """Run the product: its form of Algorithm 2, and the sound ones."""
-    found: list[dict[str, Any]] = []
     common = {**CLAIM, "radius": 1.0, "label_bounds": (-1.0, 1.0)}
     joint = {**common, "labels_public": True, "fit_intercept": False}
-    for n in sorted({n for n in PEOPLE if n <= max((*sound.values(), *people), default=0)}):
+    for n, problem, best in problems(sorted({n for n in PEOPLE if n <= max((*sound.values(), *people), default=0)})):
         entries, y = table(n, COLUMNS)
-        problem = Problem(n)
-        best = problem.least(1.0)
+        parts = zip(NAMES, np.split(entries, PARTIES, axis=1), strict=True)
         parties = InProcessParties(
-            [
-                Party(part, name=name, data_bound=1.0, protocols=[PROTOCOL])
-                for name, part in zip(NAMES, np.split(entries, PARTIES, axis=1), strict=True)
-            ]
+            [Party(part, name=name, data_bound=1.0, protocols=[PROTOCOL]) for name, part in parts]
         )
+
+        def model(kind: str, seed: int, n=n, entries=entries, y=y, parties=parties) -> Array:  # type: ignore[no-untyped-def]
+            if kind == "paper" and n > LARGEST_WITH_MESSAGES:
+                return clipped(entries, y, seed)
+            if kind == "central":
+                options = {"data_bound": 1.0, "adjacency": "replace-one", "fit_intercept": False}
+                fitted: Any = DPLasso(**common, **options, random_state=seed).fit(entries, y)
+            else:
+                way = {"mechanism": PublishedBallPlan} if kind == "paper" else {"aggregation": kind}
+                fitted = VerticalLasso(**joint, **way, random_state=seed).fit(parties, y)
+            return np.asarray(fitted.coef_, np.float64).ravel()
+
         own: dict[str, Any] = {"n": n}
         kinds = [("paper", people.get(n, 0)), *((kind, seeds if n <= most else 0) for kind, most in sound.items())]
-        for kind, runs in kinds:
-            models = []
-            for seed in range(runs):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", PrivacyWarning)
-                    if kind == "paper" and n > LARGEST_WITH_MESSAGES:
-                        models.append(clipped(entries, y, seed))
-                        continue
-                    if kind == "paper":
-                        model: Any = VerticalLasso(**joint, mechanism=PublishedBallPlan, random_state=seed).fit(
-                            parties, y
-                        )
-                    elif kind == "central":
-                        model = DPLasso(
-                            **common, data_bound=1.0, adjacency="replace-one", fit_intercept=False, random_state=seed
-                        ).fit(entries, y)
-                    else:
-                        model = VerticalLasso(**joint, aggregation=kind, random_state=seed).fit(parties, y)
-                models.append(np.asarray(model.coef_, np.float64).ravel())
-            if models:
-                own[kind] = {
-                    "excess": float(np.median([problem.risk(x) - best for x in models])),
-                    "norm": float(np.median([np.abs(x).sum() for x in models])),
-                    "seeds": runs,
-                }
-        found.append(own)
-        print(own, flush=True)
-    return found
+        for kind, runs in ((kind, runs) for kind, runs in kinds if runs):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PrivacyWarning)
+                own[kind] = {**middle(problem, best, [model(kind, seed) for seed in range(runs)]), "seeds": runs}
+        yield own
 
 
 CAUSES: dict[str, dict[str, Any]] = {
@@ -366,76 +362,52 @@ CAUSES: dict[str, dict[str, Any]] = {
 }
 
 
-def by_cause(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
-    found = []
-    for n in people:
-        problem = Problem(n)
-        best = problem.least(1.0)
+@noted
+def by_cause(people: tuple[int, ...], seeds: int) -> Iterator[dict[str, Any]]:
+    for n, problem, best in problems(people):
         for cause, changes in CAUSES.items():
-            found.append({"n": n, "cause": cause, **summary(problem, best, seeds, **changes)})
-            print(found[-1], flush=True)
-    return found
+            yield {"n": n, "cause": cause, **summary(problem, best, seeds, **changes)}
 
 
-def by_tau(people: tuple[int, ...], taus: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
-    found = []
-    for n in people:
-        problem = Problem(n)
-        best = problem.least(1.0)
+@noted
+def by_tau(people: tuple[int, ...], taus: tuple[int, ...], seeds: int) -> Iterator[dict[str, Any]]:
+    ways = {"printed": {}, "no sketch": {"sketch": False}, "noiseless": CAUSES["no sketch, no noise"]}
+    for n, problem, best in problems(people):
         for tau in taus:
             cap = weight_cap(1.0, sampled_columns=tau, n_columns_of_party=COLUMNS // PARTIES)
             own = {"n": n, "tau": tau, "p": tau * PARTIES / COLUMNS, "cap": cap}
             own |= {"floor": max(0.0, problem.least_within(cap) - best), "bound": promised(problem, tau)["risk"]}
-            for name, changes in (
-                ("printed", {}),
-                ("no sketch", {"sketch": False}),
-                ("noiseless", {"choices": False, "columns": False, "sketch": False}),
-            ):
-                own[name] = summary(problem, best, seeds, tau=tau, **changes)
-            found.append(own)
-            print(own, flush=True)
-    return found
+            yield own | {name: summary(problem, best, seeds, tau=tau, **changes) for name, changes in ways.items()}
 
 
-def by_parties(people: tuple[int, ...], counts: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
-    found = []
-    for n in people:
-        problem = Problem(n)
-        best = problem.least(1.0)
+@noted
+def by_parties(people: tuple[int, ...], counts: tuple[int, ...], seeds: int) -> Iterator[dict[str, Any]]:
+    for n, problem, best in problems(people):
         for count in counts:
-            found.append({"n": n, "parties": count, **summary(problem, best, seeds, n_parties=count)})
-            found[-1]["bound"] = promised(problem, n_parties=count)["risk"]
-            print(found[-1], flush=True)
-    return found
+            own = {"n": n, "parties": count, **summary(problem, best, seeds, n_parties=count)}
+            yield own | {"bound": promised(problem, n_parties=count)["risk"]}
 
 
-def by_columns(counts: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+@noted
+def by_columns(counts: tuple[int, ...], seeds: int) -> Iterator[dict[str, Any]]:
     """Take more columns than the sketch has rows, and fewer; moments of 100,000 rows."""
-    found = []
     for d in counts:
         for n in (100_000, 1_000_000):
             problem = Problem(n, d, drawn=100_000)
             best = problem.least(1.0)
             own: dict[str, Any] = {"n": n, "d": d, "m": published_rows(published_steps(n, EPSILON), DELTA, IOTA)}
             own |= {"model 0": problem.constant - best, **summary(problem, best, seeds)}
-            own["no sketch"] = summary(problem, best, seeds, sketch=False)
-            found.append(own)
-            print(own, flush=True)
-    return found
+            yield own | {"no sketch": summary(problem, best, seeds, sketch=False)}
 
 
-def binding(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+@noted
+def binding(people: tuple[int, ...], seeds: int) -> Iterator[dict[str, Any]]:
     """Take a ball that binds: the sum of four vertices leaves it, and the risk falls below the least one on it."""
-    found = []
     for n in people:
         problem = Problem(n)
         best, product = problem.least(0.4), problem.least(0.4, PARTIES)
-        own = {"n": n, "product": product - best}
-        own |= summary(problem, best, seeds, radius=0.4)
-        own["noiseless"] = summary(problem, best, 1, radius=0.4, choices=False, columns=False, sketch=False)
-        found.append(own)
-        print(own, flush=True)
-    return found
+        own = {"n": n, "product": product - best, **summary(problem, best, seeds, radius=0.4)}
+        yield own | {"noiseless": summary(problem, best, 1, radius=0.4, **CAUSES["no sketch, no noise"])}
 
 
 def slope(found: list[dict[str, Any]], low: int, high: int, what: Any) -> float:
@@ -451,108 +423,74 @@ def digits(excess: float) -> str:
 
 
 def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    """Return all tables: a column is its title, and what it shows of a row."""
     records = {row["n"]: row for row in kept["records"]}
+    wholes = {row["n"]: row for row in kept["tau"] if row["p"] == 1.0}
 
-    def cell(n: int, kind: str) -> str:
-        found = records.get(n, {}).get(kind)
-        return "" if found is None else digits(found["excess"])
+    def made(rows: Iterable[dict[str, Any]], columns: dict[str, Callable[[Any], str]]) -> Any:
+        return tuple(columns), [tuple(show_of(row) for show_of in columns.values()) for row in rows]
 
-    out = {}
-    out["readings"] = (
-        ("n", "C of", "C", "T", "Theorem 3", "as printed", "its l1 norm", "without the sketch", "model 0"),
-        [
-            (
-                f"{row['n']:,}", row["reading"], f"{row['C']:,.0f}", f"{row['T']:,.0f}", f"{row['bound']:.3g}",
-                digits(row["excess"]), f"{row['norm']:.2f}",
-                digits(row["no sketch"]["excess"]) if "no sketch" in row else "", digits(row["model 0"]),
-            )
-            for reading in READINGS
-            for row in kept["readings"]
-            if row["reading"] == reading
-        ],
-    )  # fmt: skip
-    out["people"] = (
-        (
-            "n", "T", "model 0", "as printed", "its l1 norm", "without the sketch", "`PublishedBallPlan`",
-            "(n eps)^(-2/3)", "Theorem 3 at another T, C of Proposition 4", '"local"', '"global"',
-            "`DPLasso`, one table",
-        ),
-        [
-            (
-                f"{row['n']:,}", f"{row['T']:,}", digits(row['model 0']), digits(row['excess']), f"{row['norm']:.2f}",
-                digits(row['no sketch']['excess']) if "no sketch" in row else "",
-                cell(row["n"], "paper"), digits((row['n'] * EPSILON) ** EXPONENT), f"{row['bound']['risk']:.3g}",
-                *(cell(row["n"], kind) for kind in SOUND),
-            )
-            for row in kept["people"]
-        ],
-    )  # fmt: skip
+    def excess(*names: str) -> Callable[[Any], str]:
+        def text(row: Any) -> str:
+            for name in names:
+                row = row.get(name)
+                if row is None:
+                    return ""
+            return digits(row["excess"])
+
+        return text
+
+    def product(kind: str) -> Callable[[Any], str]:
+        return lambda row: excess(kind)(records.get(row["n"], {}))
+
+    def times(form: str) -> Callable[[Any], str]:
+        return lambda row: f"{row[form]['excess'] / wholes[row['n']][form]['excess']:.1f}"
+
+    def value(name: str, form: str = "") -> Callable[[Any], str]:
+        return lambda row: digits(row[name]) if form == "digits" else format(row[name], form)
+
+    n, model_0, norm = value("n", ","), value("model 0", "digits"), value("norm", ".2f")
+    printed_, bare = {"as printed": excess(), "its l1 norm": norm}, {"without the sketch": excess("no sketch")}
     people = sorted({row["n"] for row in kept["causes"]})
-    out["causes"] = (
-        ("", *(f"n = {n:,}: {what}" for n in people for what in ("excess", "l1 norm"))),
-        [
-            (
-                cause,
-                *(
-                    form(row[what])
-                    for n in people
-                    for row in kept["causes"]
-                    if (row["n"], row["cause"]) == (n, cause)
-                    for what, form in (("excess", digits), ("norm", "{:.2f}".format))
-                ),
-            )
-            for cause in CAUSES
-        ],
-    )
-    out["tau"] = (
-        ("n", "tau", "p", "weight cap", "floor, proved", "no noise, no sketch", "no sketch", "times that of tau = 50",
-         "as printed", "times that of tau = 50", "1/p^2", "Theorem 3"),
-        [
-            (
-                f"{row['n']:,}", str(row["tau"]), f"{row['p']:g}", f"{row['cap']:g}", digits(row['floor']),
-                digits(row['noiseless']['excess']),
-                *(
-                    cell
-                    for form in ("no sketch", "printed")
-                    for cell in (
-                        digits(row[form]['excess']), f"{row[form]['excess'] / whole[form]['excess']:.1f}",
-                    )
-                ),
-                f"{row['p'] ** -2:,.0f}", f"{row['bound']:.3g}",
-            )
-            for row in kept["tau"]
-            for whole in kept["tau"]
-            if whole["n"] == row["n"] and whole["p"] == 1.0
-        ],
-    )  # fmt: skip
-    out["parties"] = (
-        ("n", "parties", "as printed", "its l1 norm", "Theorem 3"),
-        [
-            (f"{row['n']:,}", str(row["parties"]), digits(row["excess"]), f"{row['norm']:.2f}", f"{row['bound']:.3g}")
-            for row in kept["parties"]
-        ],
-    )
-    out["columns"] = (
-        ("columns", "rows of the sketch", "n", "as printed", "its l1 norm", "without the sketch", "model 0"),
-        [
-            (
-                f"{row['d']:,}", str(row["m"]), f"{row['n']:,}", digits(row['excess']), f"{row['norm']:.2f}",
-                digits(row['no sketch']['excess']), digits(row['model 0']),
-            )
-            for row in kept["columns"]
-        ],
-    )  # fmt: skip
-    out["binding"] = (
-        ("n", "as printed", "its l1 norm", "no noise, no sketch", "its l1 norm", "least on the product of four balls"),
-        [
-            (
-                f"{row['n']:,}", digits(row['excess']), f"{row['norm']:.2f}", digits(row['noiseless']['excess']),
-                f"{row['noiseless']['norm']:.2f}", digits(row['product']),
-            )
-            for row in kept["binding"]
-        ],
-    )  # fmt: skip
-    return out
+    causes = {(row["n"], row["cause"]): row for row in kept["causes"]}
+    readings = [row for reading in READINGS for row in kept["readings"] if row["reading"] == reading]
+    return {
+        "readings": made(readings, {
+            "n": n, "C of": value("reading"), "C": value("C", ",.0f"), "T": value("T", ",.0f"),
+            "Theorem 3": value("bound", ".3g"), **printed_, **bare, "model 0": model_0,
+        }),
+        "people": made(kept["people"], {
+            "n": n, "T": value("T", ","), "model 0": model_0, **printed_, **bare,
+            "`PublishedBallPlan`": product("paper"),
+            "(n eps)^(-2/3)": lambda row: digits((row["n"] * EPSILON) ** EXPONENT),
+            "Theorem 3 at another T, C of Proposition 4": lambda row: f"{row['bound']['risk']:.3g}",
+            '"local"': product("local"), '"global"': product("global"), "`DPLasso`, one table": product("central"),
+        }),
+        "causes": (
+            ("", *(f"n = {count:,}: {what}" for count in people for what in ("excess", "l1 norm"))),
+            [(cause, *(show_of(causes[count, cause]) for count in people for show_of in (excess(), norm)))
+             for cause in CAUSES],
+        ),
+        "tau": made((row for row in kept["tau"] if row["n"] in wholes), {
+            "n": n, "tau": value("tau"), "p": value("p", "g"), "weight cap": value("cap", "g"),
+            "floor, proved": value("floor", "digits"), "no noise, no sketch": excess("noiseless"),
+            "no sketch": excess("no sketch"), "times that of tau = 50": times("no sketch"),
+            "as printed": excess("printed"), "as printed, times that of tau = 50": times("printed"),
+            "1/p^2": lambda row: f"{row['p'] ** -2:,.0f}", "Theorem 3": value("bound", ".3g"),
+        }),
+        "parties": made(kept["parties"], {
+            "n": n, "parties": value("parties"), **printed_, "Theorem 3": value("bound", ".3g")
+        }),
+        "columns": made(kept["columns"], {
+            "columns": value("d", ","), "rows of the sketch": value("m"), "n": n, **printed_, **bare,
+            "model 0": model_0,
+        }),
+        "binding": made(kept["binding"], {
+            "n": n, **printed_, "no noise, no sketch": excess("noiseless"),
+            "l1 norm of it": lambda row: f"{row['noiseless']['norm']:.2f}",
+            "least on the product of four balls": value("product", "digits"),
+        }),
+    }  # fmt: skip
 
 
 def of_the_page(found: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]) -> dict[str, Any]:
@@ -600,13 +538,9 @@ def picture(kept: dict[str, Any]) -> None:
         points = [(row["n"], row[kind]["excess"]) for row in kept["records"] if kind in row]
         left.plot(*zip(*points, strict=True), ".-", color=colour, lw=1, label=label)
     left.set(
-        xscale="log",
-        yscale="log",
-        xlabel="people n",
-        ylabel="excess risk",
-        title="all columns, four parties",
+        xscale="log", yscale="log", xlabel="people n", ylabel="excess risk", title="all columns, four parties",
         ylim=(1e-5, 1e8),
-    )
+    )  # fmt: skip
     most = max(row["n"] for row in kept["tau"])
     taus = [row for row in kept["tau"] if row["n"] == most]
     p = [row["p"] for row in taus]
@@ -626,11 +560,8 @@ def picture(kept: dict[str, Any]) -> None:
     keep_picture(figure, FIGURES / f"{NAME}.png")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--seeds", type=int, default=5)
-    chosen = parser.parse_args()
+@benchmark(page="papers/frank_wolfe.md", parts=",".join(PARTS), seeds=5)
+def main(chosen) -> None:
     kept_at = FIGURES / f"{NAME}.json"
     kept: dict[str, Any] = json.loads(kept_at.read_text(encoding="utf-8")) if kept_at.exists() else {}
     if not chosen.docs:
@@ -657,18 +588,13 @@ def main() -> None:
             if not quick:
                 keep(NAME, kept, FIGURES)
     if all(part in kept for part in PARTS):
-        for name, (head, rows) in tables(kept).items():
-            show(name, head, rows, width=170)
+        made = tables(kept)
+        for name, (head, rows) in made.items():
+            chosen.table(name, head, rows, width=170)
         if not chosen.quick:
-            bare = next(row["noiseless"] for row in kept["tau"] if row["p"] == 1.0)
-            print("without noise and sketch:", bare)
-            print(
-                "exponent of n, as printed, last decade:", slope(kept["people"], 100_000, 10**9, lambda r: r["excess"])
-            )
-    if chosen.docs:
-        write_tables(PAGE, of_the_page(tables(kept)))
-        picture(kept)
-
-
-if __name__ == "__main__":
-    main()
+            print("without noise and sketch:", next(row["noiseless"] for row in kept["tau"] if row["p"] == 1.0))
+            of = slope(kept["people"], 100_000, 10**9, lambda row: row["excess"])
+            print("exponent of n, as printed, last decade:", of)
+        if chosen.docs:
+            write_tables(DOCS / chosen.page, of_the_page(made))
+            picture(kept)

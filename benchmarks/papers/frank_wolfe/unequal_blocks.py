@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 from sklearn.datasets import load_iris
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep
 from examples import group_fused_lasso as fused
 from examples import structural_svm as svm
 from sottovoce.papers.frank_wolfe import (
@@ -63,11 +63,9 @@ def series() -> tuple[Any, ProductDomain]:
 
 
 PROBLEMS = {
-    "least squares, columns of unequal size": unequal_columns,
-    "multiclass machine, iris": machine,
-    "structural machine, chains of unequal size": chains,
-    "group fused lasso, 24 times": series,
-}
+    "least squares, columns of unequal size": unequal_columns, "multiclass machine, iris": machine,
+    "structural machine, chains of unequal size": chains, "group fused lasso, 24 times": series,
+}  # fmt: skip
 
 
 def least(objective: Any, domain: ProductDomain) -> float:
@@ -148,7 +146,7 @@ def table(found: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str,
     return head, rows
 
 
-def picture(found: list[dict[str, Any]]) -> None:
+def picture(found: list[dict[str, Any]]) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.2))
     truth, Y = fused.steps_with_noise()
     X, changes, _ = fused.group_fused_lasso(Y, PENALTY)
@@ -169,21 +167,14 @@ def picture(found: list[dict[str, Any]]) -> None:
     right.grid(alpha=0.3)
     right.legend(fontsize=8)
     figure.tight_layout()
-    keep_picture(figure, DOCS / "figures" / f"{NAME}.png")
+    return figure
 
 
-def main() -> None:
-    options = make_parser(__doc__, docs=True).parse_args()
-    found = measured(1, 2, 200) if options.quick else measured(5, 20, 3000)
-    head, rows = table(found)
-    show("importance sampling", head, rows, width=200)
-    keep(NAME, found)
-    if options.docs:
-        picture(found)
-        keep(NAME, found, DOCS / "figures")
+@benchmark(page="papers/frank_wolfe.md")
+def main(run) -> None:
+    found = measured(1, 2, 200) if run.quick else measured(5, 20, 3000)
+    run.table("importance sampling", *table(found), width=200)
+    run.picture(lambda: picture(found), f"{NAME}.png")
+    keep(NAME, found, FIGURES if run.docs else RESULTS)
     if max(own[kind]["share"] for own in found for kind in own if ", " in kind) > 1.0:
         raise SystemExit("the bound was exceeded")
-
-
-if __name__ == "__main__":
-    main()

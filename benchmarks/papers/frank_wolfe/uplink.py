@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
@@ -48,16 +48,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "without noise": {**PUBLIC, "epsilon": math.inf, "aggregation": "global", "tol": 0.05},
 }
 TITLES = {
-    "local": '"local"',
-    "global": '"global"',
-    "published": "as published (does not keep its epsilon)",
-    "without noise": "raw columns, no noise",
-    "one-shot": "all columns sketched once",
-}
+    "local": '"local"', "global": '"global"', "published": "as published (does not keep its epsilon)",
+    "without noise": "raw columns, no noise", "one-shot": "all columns sketched once",
+}  # fmt: skip
 
 
 def parties_of(n: int, columns: int) -> tuple[InProcessParties, Any]:
-    """Return the four parties and the labels."""
     entries, y = table(n, columns)
     blocks = np.split(entries, 4, axis=1)
     return parties_with(blocks), y
@@ -115,7 +111,6 @@ def _plan(kind: str, people: InProcessParties, n: int) -> Any:
 
 
 def growth(sizes: tuple[int, ...], columns: int) -> list[dict[str, Any]]:
-    """Return bytes by kind and n."""
     found: list[dict[str, Any]] = []
     rounds = shared = 0
     for n in sizes:
@@ -167,11 +162,7 @@ def noise(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
-    """Draw both."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6), width_ratios=(1.35, 1), layout="constrained")
     for kind, title in TITLES.items():
@@ -195,53 +186,40 @@ def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
         xlabel="people n", ylabel="epsilon at delta = 1e-5", title="What the published noise gives", ylim=(0.5, None)
     )
     right.legend(fontsize=8)
-    keep_picture(figure, DOCS / "figures" / "vertical_uplink.png")
+    keep_picture(figure, FIGURES / "vertical_uplink.png")
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("parts", nargs="*", choices=["growth", "noise", []], default=[])
-    arguments = parser.parse_args()
-    parts = arguments.parts or ["growth", "noise"]
-    sizes = SIZES[:2] if arguments.quick else SIZES
-    tables: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {}
-    found: list[dict[str, Any]] = []
-    given: list[dict[str, Any]] = []
+NOISE = {  # a figure, and how its column is called
+    "people": "n|,", "iota": "iota|g", "steps": "T|,", "rows": "m|,", "sigma": "sigma(J)|.2f",
+    "largest norm": "largest column norm|.2f", "times": "times too much noise|.1f", "std": "pi|.3f",
+    "mu of one": "mu of one column|.1f", "zCDP, norm 1": "zCDP, norm 1|.1e", "zCDP": "zCDP|.1e",
+    "epsilon": "epsilon|,.0f",
+}  # fmt: skip
+
+
+@benchmark(page="measured/vertical_sparse.md", words=("growth", "noise"))
+def main(run) -> None:
+    parts = run.words or ["growth", "noise"]
+    sizes = SIZES[:2] if run.quick else SIZES
+    found: dict[str, list[dict[str, Any]]] = {}
     if "growth" in parts:
-        found = growth(sizes, 80 if arguments.quick else COLUMNS)
+        found["growth"] = growth(sizes, 80 if run.quick else COLUMNS)
         rows = []
         for kind, title in TITLES.items():
-            cells = [row for row in found if row["kind"] == kind]
-            texts = [f"{row['bytes']:,}" + ("" if row["run"] else " *") for row in cells]
-            rows.append((title, *texts, f"{exponent(found, kind):.2f}"))
-        tables["uplink"] = (("uplink bytes", *(f"n = {n:,}" for n in sizes), "exponent of n >= 10,000"), rows)
-        show("Uplink (* by message)", *tables["uplink"])
+            texts = [
+                f"{row['bytes']:,}" + ("" if row["run"] else " *") for row in found["growth"] if row["kind"] == kind
+            ]
+            rows.append((title, *texts, exponent(found["growth"], kind)))
+        head = ("uplink bytes", *(f"n = {n:,}" for n in sizes), "exponent of n >= 10,000|.2f")
+        run.table("Uplink (* by message)", head, rows, mark="uplink")
     if "noise" in parts:
-        given = noise(sizes[1:] if not arguments.quick else sizes)
-        rows = [
-            (
-                f"{row['people']:,}", f"{row['iota']:g}", f"{row['steps']:,}", f"{row['rows']:,}",
-                f"{row['sigma']:.2f}", f"{row['largest norm']:.2f}", f"{row['sigma'] / row['largest norm']:.1f}",
-                f"{row['std']:.3f}", f"{row['mu of one']:.1f}",
-                f"{row['zCDP, norm 1']:.1e}", f"{row['zCDP']:.1e}", f"{row['epsilon']:,.0f}",
-            )
-            for row in given
-        ]  # fmt: skip
-        head = (
-            "n", "iota", "T", "m", "sigma(J)", "largest column norm", "times too much noise", "pi",
-            "mu of one column", "zCDP, norm 1", "zCDP", "epsilon",
-        )  # fmt: skip
-        tables["published noise"] = (head, rows)
-        show("Published noise at a claim of epsilon = 1, delta = 1e-5", head, rows, width=170)
-    if not arguments.quick and found and given:
-        keep("vertical_uplink", {"growth": found, "noise": given})
-    if arguments.docs and found and given:
-        write_tables(DOCS / "measured" / "vertical_sparse.md", {"uplink": tables["uplink"]})
-        write_tables(DOCS / "privacy" / "published_vertical_frank_wolfe.md", {"noise": tables["published noise"]})
-        plot(found, given)
-        keep("vertical_uplink", {"growth": found, "noise": given}, DOCS / "figures")
-
-
-if __name__ == "__main__":
-    main()
+        found["noise"] = noise(sizes if run.quick else sizes[1:])
+        given = [{**row, "times": row["sigma"] / row["largest norm"]} for row in found["noise"]]
+        rows = [[row[name] for name in NOISE] for row in given]
+        title = "Published noise at a claim of epsilon = 1, delta = 1e-5"
+        page = "privacy/published_vertical_frank_wolfe.md"
+        run.table(title, tuple(NOISE.values()), rows, mark="noise", page=page, width=170)
+    if not run.quick and len(found) == 2:
+        keep("vertical_uplink", found, FIGURES if run.docs else RESULTS)
+        if run.docs:
+            plot(found["growth"], found["noise"])

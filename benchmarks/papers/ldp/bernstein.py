@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import benchmark, option
 from sottovoce.exceptions import SottovoceWarning
 from sottovoce.papers.ldp import (
     BernsteinProtocol,
@@ -142,40 +142,27 @@ def theorem_table() -> Table:
     return ("theorem", "loss", *end), rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--only", default="printed privacy,theorem,risks,target,grid", help="some of these tables")
-    args = parser.parse_args()
-    seeds = 2 if args.quick else max(2, args.seeds)
+@benchmark(
+    page="papers/ldp.md",
+    seeds=(10, 2),
+    only=option("printed privacy,theorem,risks,target,grid", help="some of these tables"),
+)
+def main(run) -> None:
+    seeds, few = run.seeds, min(run.seeds, 3)
     warnings.simplefilter("ignore", SottovoceWarning)
-
-    tables: dict[str, Table] = {}
+    makers: dict[str, tuple[str, Callable[[], Any]]] = {
+        "printed privacy": ("Printed noise: the epsilon that one report really costs", lambda: (privacy_table(), None)),
+        "theorem": ("What Theorems 4.5 and 4.12 ask for, d = 5, tight noise", lambda: (theorem_table(), None)),
+        "risks": (f"Empirical and population risk, d = 5, p = 1, {seeds} seeds", lambda: risk_table(seeds, run.quick)),
+        "target": (f"Relative excess risk, d = 5, n = 10,000, p = 1, {seeds} seeds", lambda: target_table(seeds)),
+        "grid": (f"Relative excess risk, {few} seeds", lambda: grid_table(few, run.quick)),
+    }
     found: dict[str, Any] = {}
-    for name in args.only.split(","):
-        if name == "printed privacy":
-            tables[name] = privacy_table()
-            show("Printed noise: the epsilon that one report really costs", *tables[name])
-        elif name == "theorem":
-            tables[name] = theorem_table()
-            show("What Theorems 4.5 and 4.12 ask for, d = 5, tight noise", *tables[name], width=150)
-        elif name == "risks":
-            tables[name], found[name] = risk_table(seeds, args.quick)
-            show(f"Empirical and population risk, d = 5, p = 1, {seeds} seeds", *tables[name], width=150)
-        elif name == "target":
-            tables[name], found[name] = target_table(seeds)
-            show(f"Relative excess risk, d = 5, n = 10,000, p = 1, {seeds} seeds", *tables[name], width=150)
-        else:
-            tables["grid"], found["grid"] = grid_table(min(seeds, 3), args.quick)
-            show(f"Relative excess risk, {min(seeds, 3)} seeds", *tables["grid"])
-    if "grid" in tables and not args.quick:
+    for name in run.only.split(","):
+        title, make = makers[name]
+        table, found[name] = make()
+        run.table(title, *table, mark="" if name in ("grid", "risks") else name)  # those two are told there in words
+    if "grid" in found and not run.quick:
         found["server seconds"] = excess(Judge(20, TEST), 100_000, 20, 32.0, 2, "tight", 2)["server seconds"]
         print(f"server: {found['server seconds']:.2f} s for 100,000 reports, d = 20, p = 2 (fitting)")
-    keep("local_paper", found)
-    if args.docs:
-        page = {name: table for name, table in tables.items() if name not in ("grid", "risks")}  # told there in words
-        write_tables(DOCS / "papers" / "ldp.md", page)
-
-
-if __name__ == "__main__":
-    main()
+    run.keep("local_paper", found)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture, option
 from benchmarks.papers.ldp.bernstein import DELTA, TEST
 from sottovoce._compiling import njit
 from sottovoce.papers.ldp import risk_bound
@@ -124,11 +124,9 @@ class Population:
         self.best, self.trivial = float(best.fun), self.risk(np.zeros(SIGNAL))
 
     def risk(self, w: Array) -> float:
-        """Return the mean loss."""
         return float(self.value(self.Z @ w).mean())
 
     def excess(self, w: Array) -> float:
-        """Return the excess risk."""
         return self.risk(w) - self.best
 
 
@@ -231,36 +229,7 @@ def order_table(hinge: Population, seeds: int, quick: bool) -> tuple[Table, Foun
     return (head, rows), found
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="second moment,linear,bound,order", help="some of these tables")
-    args = parser.parse_args()
-    seeds = 1 if args.quick else args.seeds
-    hinge = Population()
-    made: dict[str, Callable[[], tuple[Table, Found]]] = {
-        "second moment": moment_table,
-        "linear": lambda: people_table(hinge, seeds, args.quick),
-        "bound": lambda: bound_table(hinge, seeds, args.quick),
-        "order": lambda: order_table(hinge, seeds, args.quick),
-    }
-    tables, found = {}, {}
-    for name in args.only.split(","):
-        tables[name], found[name] = made[name]()
-        show(f"{name}, {seeds} seeds", *tables[name], width=150)
-    keep("linear_in_d", found)
-    if args.docs:
-        page = {name: table for name, table in tables.items() if name not in ("bound", "order")}  # told in words
-        write_tables(DOCS / "papers" / "ldp.md", page)
-        if "linear" in found and "bound" in found:
-            draw(found["linear"], found["bound"])
-            keep("linear_in_d", found, DOCS / "figures")
-
-
 def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.0), layout="constrained")
@@ -285,8 +254,23 @@ def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
         right.loglog(n, [float(np.mean(e["measured"])) for e in some], "o-", color=colour, label=f"{name}, measured")
     right.set(xlabel="people n", ylabel="excess risk", title="Bound beside measured, d = 5, p = 1, epsilon = 32")
     right.legend(fontsize=8)
-    keep_picture(figure, DOCS / "figures" / "linear_in_d.png")
+    keep_picture(figure, FIGURES / "linear_in_d.png")
 
 
-if __name__ == "__main__":
-    main()
+@benchmark(
+    page="papers/ldp.md", seeds=(5, 1), only=option("second moment,linear,bound,order", help="some of these tables")
+)
+def main(run) -> None:
+    seeds, hinge = run.seeds, Population()
+    made: dict[str, Callable[[], tuple[Table, Found]]] = {
+        "second moment": moment_table, "linear": lambda: people_table(hinge, seeds, run.quick),
+        "bound": lambda: bound_table(hinge, seeds, run.quick), "order": lambda: order_table(hinge, seeds, run.quick),
+    }  # fmt: skip
+    found = {}
+    for name in run.only.split(","):
+        table, found[name] = made[name]()
+        mark = "" if name in ("bound", "order") else name  # those are told in words
+        run.table(f"{name}, {seeds} seeds", *table, mark=mark)
+    if run.docs and "linear" in found and "bound" in found:
+        draw(found["linear"], found["bound"])
+    keep("linear_in_d", found, FIGURES if run.docs else RESULTS)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.driver import DOCS, benchmark, option, write_tables
 from benchmarks.papers.ldp.bernstein import DELTA, TEST
 from sottovoce._compiling import njit
 from sottovoce.exceptions import SottovoceWarning
@@ -241,15 +241,10 @@ def interactive_ours(X: Array, y: Array, epsilon: float, rng: np.random.Generato
 
 
 FORMS: Final[dict[str, Form]] = {
-    "our report": ours,
-    "Bernstein, p = 1": bernstein,
-    "Chebyshev, p = 1": chebyshev_form(1),
-    "Chebyshev, p = 3": chebyshev_form(3),
-    "net": net,
-    "grid": grid,
-    "interactive, Duchi": interactive_duchi,
+    "our report": ours, "Bernstein, p = 1": bernstein, "Chebyshev, p = 1": chebyshev_form(1),
+    "Chebyshev, p = 3": chebyshev_form(3), "net": net, "grid": grid, "interactive, Duchi": interactive_duchi,
     "interactive, our report": interactive_ours,
-}
+}  # fmt: skip
 
 
 def table_of(found: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -262,41 +257,30 @@ def table_of(found: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[s
     return ("people", "d", "form", *(f"epsilon {e:g}" for e in EPSILONS)), rows
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sizes", default="10000,100000")
-    parser.add_argument("--longer", type=float, default=1.0, help="steps this much longer than those of the theory")
-    args = parser.parse_args()
-    LONGER["steps"] = args.longer
+@benchmark(
+    page="papers/ldp.md", seeds=(5, 1), sizes=("10000,100000", "1000"),
+    longer=option(1.0, help="steps this much longer than those of the theory"),
+)  # fmt: skip
+def main(run) -> None:
+    LONGER["steps"] = run.longer
     warnings.simplefilter("ignore", SottovoceWarning)
-    seeds = 1 if args.quick else args.seeds
-    sizes = (1000,) if args.quick else tuple(int(n) for n in args.sizes.split(","))
     found: list[dict[str, Any]] = []
-    for n, d in product(sizes, (2, 5, 20)):
+    for n, d in product(map(int, run.sizes.split(",")), (2, 5, 20)):
         judge = Judge(d, TEST)
         for name, form in FORMS.items():
             for epsilon in EPSILONS:
                 runs = []
-                for seed in range(seeds):
+                for seed in range(run.seeds):
                     X, y = people(n, d, seed)
                     w = form(X, y, epsilon, np.random.default_rng([seed, n, d]))
                     if w is not None:
                         runs.append(judge(w))
                 if runs:
                     found.append({"n": n, "d": d, "form": name, "epsilon": epsilon, "excess": runs})
-            keep("local_rivals", found)
-            shown = [
-                round(float(np.mean(r["excess"])), 3) for r in found if (r["n"], r["d"], r["form"]) == (n, d, name)
-            ]
-            print(n, d, name, shown, file=sys.stderr, flush=True)
+                    print(n, d, name, epsilon, f"{np.mean(runs):.3f}", file=sys.stderr, flush=True)
+            run.keep("local_rivals", found)
     head, rows = table_of(found)
-    show(f"Excess risk over that of w = 0, {seeds} seeds", head, rows)
-    keep("local_rivals", found)
-    if args.docs:
+    run.table(f"Excess risk over that of w = 0, {run.seeds} seeds", head, rows)
+    if run.docs:
         most = [row for row in rows if row[0] == "100,000" and row[1] != "2"]  # the page is short
-        write_tables(DOCS / "papers" / "ldp.md", {"rivals": (head, most)})
-
-
-if __name__ == "__main__":
-    main()
+        write_tables(DOCS / run.page, {"rivals": (head, most)})
