@@ -1,4 +1,4 @@
-"""Commands whose modules are imported when they are invoked, or listed: the others cost no time at the start."""
+"""Commands: imported when they are invoked or listed, so that others cost no time, with help by what options are about."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import typer
 import typer.core
 import typer.main
 
-__all__ = ["LazyGroup"]
+__all__ = ["LazyGroup", "group"]
+
+# where the headings of a help stand; others are between these
+_FIRST, _LAST = ("Arguments", "Privacy", "Model", "Data"), ("Output", "Options")
 
 
 class LazyGroup(typer.core.TyperGroup):
     """A group of commands that are named by their places."""
 
     places: ClassVar[Mapping[str, str]] = {}
-    """Where each command is: the module in which something has the command's name, a function or a `typer.Typer`."""
+    """Where each command is: a module in which something has its name, a function or a `typer.Typer`; or MODULE:NAME."""
     _names_only = False
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -40,13 +43,39 @@ class LazyGroup(typer.core.TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
-def _loaded(name: str, module: str) -> Any:
-    found = getattr(import_module(module), name)
+class Command(typer.core.TyperCommand):
+    """A command whose help lists arguments, then options by what they are about."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        by_panel: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx)
+            if record is not None:
+                kind = "Arguments" if one.param_type_name == "argument" else "Options"
+                by_panel.setdefault(getattr(one, "rich_help_panel", None) or kind, []).append(record)
+        for heading in sorted(by_panel, key=_place):
+            with formatter.section(heading):
+                formatter.write_dl(by_panel[heading])
+
+
+def _place(heading: str) -> int:
+    return _FIRST.index(heading) - len(_FIRST) if heading in _FIRST else 1 + _LAST.index(heading) if heading in _LAST else 0
+
+
+def group(text: str, **commands: str) -> typer.Typer:
+    """Return a group of commands, of which each is at a place as in `LazyGroup.places`."""
+    kind = type("Commands", (LazyGroup,), {"places": {name.rstrip("_"): place for name, place in commands.items()}})
+    return typer.Typer(cls=kind, help=text, no_args_is_help=True)
+
+
+def _loaded(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute or name)
     if isinstance(found, typer.Typer):
         command: Any = typer.main.get_group(found)
     else:
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name, cls=Command)(found)
         command = typer.main.get_command(alone)
     command.name = name
     return command

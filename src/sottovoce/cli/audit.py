@@ -11,6 +11,7 @@ import typer
 from sottovoce._files import check_writable, write_whole
 from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
 from sottovoce.cli._echo import echo
+from sottovoce.cli._lazy import group
 from sottovoce.cli._options import REQUIRED, flag, option
 from sottovoce.cli._output import print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
@@ -18,7 +19,7 @@ from sottovoce.exceptions import ParameterError
 
 __all__ = ["audit"]
 
-audit = typer.Typer(no_args_is_help=True)
+audit = group("Try to refute what a private estimator claims.", model=f"{__name__}:model")
 
 _TABLES = "The tables, within what the estimator was told"
 _EFFORT = "Effort"
@@ -26,12 +27,6 @@ _EFFORT = "Effort"
 VIOLATED = 3  # exit code
 
 
-@audit.callback()
-def _audit() -> None:
-    """Try to refute what a private estimator claims."""
-
-
-@audit.command()
 def model(
     estimator: str = option(
         "--estimator", "Its class, as package.module.Class; scikit-learn's fit and get_params.", default=REQUIRED

@@ -13,33 +13,12 @@ from typing import Any
 from sottovoce._validation import number
 from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
-from sottovoce.cli._models import is_sparse, make_estimator, model_rows
+from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    EPSILON,
-    LEDGER,
-    MODEL,
-    MODEL_CARD,
-    RANDOM_STATE,
-    REQUIRED,
-    SCRATCH,
-    TABLE_OR_ADDRESS,
-    TARGET,
-    TRAINING,
-    ForceOption,
-    ModelKind,
-    Reading,
-    Training,
-    complete_column,
-    flag,
-    option,
-    refuse_options,
-    require,
-    with_groups,
-)
+    DATA_PANEL, JSON, MODEL, MODEL_CARD, OUTPUT_PANEL, PRIVACY_PANEL, REQUIRED, SCRATCH, TABLE_OR_ADDRESS, TARGET,
+    ForceOption, ModelKind, Reading, complete_column, flag, option, refuse_options, require, with_groups,
+)  # fmt: skip
 from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
-from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -53,36 +32,14 @@ from sottovoce.tables import Encoder, Schema
 
 __all__ = ["fit"]
 
-_BOUNDS = "Other bounds than the schema's"
-_UNIT = "Whose rows they are"
 _HOLDOUT = "Rows set aside"
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """Bounds on rows in place of those that the schema gives."""
-
-    data_norm: str | None = option(
-        "--data-norm",
-        "Bound on the Euclidean norm of a row; longer rows are shortened to it. auto releases a bound that most rows "
-        "keep, with a part of the budget. Default: the schema's.",
-        _BOUNDS,
-    )
-    data_bound: float | None = option(
-        "--data-bound",
-        "lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. Default: "
-        "the schema's, 1.",
-        _BOUNDS,
-    )
-
-    def of(self, model: ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
-        """Return the bound that the model needs: what was given, else the schema's; one that is not, if given."""
-        norm, bound = parse_number_or_auto("--data-norm", self.data_norm), self.data_bound
-        sparse = is_sparse(model)
-        return {
-            "data_norm": encoder.data_norm if norm is None and not sparse else norm,
-            "data_bound": 1.0 if bound is None and sparse else bound,
-        }
+def _bounds(given: Training, model: ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
+    """Return the bound that the model needs where none was given: the schema's."""
+    if is_sparse(model):
+        return {"data_bound": 1.0} if given.data_bound is None else {}
+    return {"data_norm": encoder.data_norm} if given.data_norm is None else {}
 
 
 @dataclass(frozen=True)
@@ -92,14 +49,10 @@ class _Unit:
     unit: str | None = option(
         "--unit",
         "The column that says whose row it is, never a feature: people are protected, not rows.",
-        _UNIT,
+        PRIVACY_PANEL,
         autocompletion=complete_column,
     )
-    max_rows_per_unit: int | None = option(
-        "--max-rows-per-unit",
-        "Public: how many rows of one person are used; of those with more, so many are drawn at random.",
-        _UNIT,
-    )
+    max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit")
 
     def described(self, schema: Schema, path: Path | None) -> Schema:
         try:
@@ -178,32 +131,25 @@ def fit(
     *,
     table: Any = TABLE_OR_ADDRESS,
     model: ModelKind = MODEL,
-    epsilon: float = EPSILON,
-    out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
-    schema: Path | None = option("--schema", "Public facts about the columns (TOML)."),
+    out: Path = option("--out", "Where to write the model (JSON).", OUTPUT_PANEL, default=REQUIRED),
+    schema: Path | None = option("--schema", "Public facts about the columns (TOML).", DATA_PANEL),
     target: str | None = TARGET,
-    receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
-    report: Path | None = option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
-    model_card: Path | None = MODEL_CARD,
-    force: ForceOption = False,
-    quiet: bool = flag("--quiet", "No progress on stderr, no receipt on stdout."),
-    training: Training,
-    random_state: int | None = RANDOM_STATE,
-    ledger: str | None = option(
-        "--ledger",
-        "Privacy budget on disk to charge: sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
-        TRAINING,
-        **LEDGER,
-    ),
-    dataset: str | None = option("--dataset", "Name of the data set in the ledger.", TRAINING),
-    bounds: _Bounds,
-    unit: _Unit,
-    holdout: _Holdout,
-    cluster: Cluster,
     reading: Reading,
     scratch: Path | None = SCRATCH,
+    training: Training,
+    unit: _Unit,
+    receipt: Path | None = option(
+        "--receipt", "Where to write the receipt. Default: beside the model.", OUTPUT_PANEL
+    ),
+    report: Path | None = option(
+        "--report", "Where to write the receipt as a page (HTML). Default: nowhere.", OUTPUT_PANEL
+    ),
+    model_card: Path | None = MODEL_CARD,
+    force: ForceOption = False,
+    quiet: bool = flag("--quiet", "No progress on stderr, no receipt on stdout.", OUTPUT_PANEL),
+    as_json: bool = JSON,
+    holdout: _Holdout,
+    cluster: Cluster,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
@@ -232,21 +178,15 @@ def fit(
         classes=described.classes,
         label_bounds=described.label_bounds,
         options={
-            "epsilon": epsilon,
-            "delta": delta,
-            "accept_delta": accept_delta,
-            **bounds.of(model, reader.encoder),
-            **training.parameters(),
+            **training.arguments(),
+            **_bounds(training, model, reader.encoder),
             "max_rows_per_group": described.max_rows_per_unit,
-            "random_state": random_state,
-            "ledger": ledger,
-            "dataset": dataset,
             "verbose": int(not quiet and sys.stderr.isatty()),
         },
     )
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
-    if is_charged(ledger, dataset):
-        Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
+    if is_charged(training.ledger, training.dataset):
+        Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
     split = None
     with ExitStack() as connection:
         opened = None if cluster.given else reader.open(table, quiet=quiet)
@@ -254,7 +194,7 @@ def fit(
         if opened is not None:
             if holdout.holdout is not None:
                 opened.refuse_unwritable()  # before the charge
-                split = split_by_coins(rows, holdout.holdout, random_state)
+                split = split_by_coins(rows, holdout.holdout, training.random_state)
                 rows = split.training
             spilled = spilled_for_fit(opened, estimator, rows.shape[0], scratch)
             if spilled is not None:

@@ -11,6 +11,7 @@ import typer
 from sottovoce._files import check_writable
 from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
+from sottovoce.cli._lazy import group
 from sottovoce.cli._options import LEDGER, REQUIRED, ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
@@ -20,14 +21,16 @@ from sottovoce.report import read_receipt
 
 __all__ = ["ledger"]
 
-ledger = typer.Typer(help="Privacy budgets on disk, charged before anybody looks at the data.", no_args_is_help=True)
+ledger = group(
+    "Privacy budgets on disk, charged before anybody looks at the data.",
+    **{name: f"{__name__}:{name}" for name in ("create", "show", "history", "cancel", "import_", "verify", "export")},
+)
 
 _URL: Any = option("--ledger", "sqlite:///PATH or postgresql://USER@HOST/DATABASE.", default=REQUIRED, **LEDGER)
 _DATASET: Any = option("--dataset", "Name of the data set.", default=REQUIRED)
 _JSON: Any = flag("--json", "Print JSON.")
 
 
-@ledger.command()
 def create(
     url: str = _URL,
     dataset: str = _DATASET,
@@ -59,7 +62,6 @@ def create(
     echo(f"head {book.head()}")
 
 
-@ledger.command()
 def show(
     url: str = _URL, dataset: str | None = option("--dataset", "Only this one. Default: all."), as_json: bool = _JSON
 ) -> None:
@@ -78,7 +80,6 @@ def show(
         echo("This ledger has no data sets.")
 
 
-@ledger.command()
 def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = _JSON) -> None:
     """Show every charge of a data set, the oldest first."""
     charges = Ledger(url).history(dataset)
@@ -89,7 +90,6 @@ def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = _JSON) -> 
     print_columns(f"Charges of {dataset}", headings, (_charge_row(charge) for charge in charges))
 
 
-@ledger.command()
 def cancel(
     url: str = _URL,
     charge: str = argument(None, "Number of the entry that `ledger history` shows, or the name of the charge."),
@@ -106,7 +106,6 @@ def cancel(
     echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
 
 
-@ledger.command("import")
 def import_(
     url: str = _URL,
     dataset: str = _DATASET,
@@ -122,7 +121,6 @@ def import_(
     echo(f"head {made.hash}")
 
 
-@ledger.command()
 def verify(
     url: str | None = option("--ledger", "Address of the ledger.", **LEDGER),
     exported: Path | None = option("--file", "Verify this file from `ledger export` in place of a database."),
@@ -150,7 +148,6 @@ def verify(
         raise typer.Exit(1)
 
 
-@ledger.command()
 def export(
     url: str = _URL,
     out: Path = option("--out", "Where to write the JSON lines.", default=REQUIRED),

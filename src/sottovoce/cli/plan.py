@@ -11,22 +11,11 @@ from typing import Any, Final
 from sottovoce._plain_data import plain
 from sottovoce._validation import whole_number
 from sottovoce.cli._echo import echo
-from sottovoce.cli._models import is_sparse, make_estimator
+from sottovoce.cli._models import MODELS, Planned, is_sparse, make_estimator
 from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    EPSILON,
-    MODEL,
-    REQUIRED,
-    ForceOption,
-    ModelKind,
-    Training,
-    flag,
-    option,
-    refuse_options,
-    require,
+    DATA_PANEL, JSON, MODEL, OUTPUT_PANEL, REQUIRED, ForceOption, ModelKind, option, refuse_options, require,
     with_groups,
-)
+)  # fmt: skip
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.cli._parse import parse_bounds
 from sottovoce.forecasting import Forecast, forecast
@@ -56,23 +45,24 @@ class Told:
 def plan(
     *,
     model: ModelKind = MODEL,
-    epsilon: float = EPSILON,
-    n_samples: int = option("--n-samples", "Public number of rows.", default=REQUIRED),
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
-    schema: Path | None = option("--schema", "Take features, classes and label bounds from this schema."),
-    target: str | None = option("--target", "The column to predict. Default: the schema's."),
-    n_features: int | None = option("--n-features", "Number of features, without a schema."),
-    n_classes: int | None = option("--n-classes", "Number of classes, without a schema. Default: 2."),
-    label_bounds: str | None = option("--label-bounds", "Bounds of the labels (ridge, lasso), without a schema."),
-    max_rows_per_unit: int | None = option(
-        "--max-rows-per-unit", "For people: how many rows of one are used. Default: the schema's."
+    training: Planned,
+    max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit"),
+    n_samples: int = option("--n-samples", "Public number of rows.", DATA_PANEL, default=REQUIRED),
+    schema: Path | None = option(
+        "--schema", "Take features, classes and label bounds from this schema (TOML).", DATA_PANEL
+    ),
+    target: str | None = option("--target", "The column to predict. Default: the schema's.", DATA_PANEL),
+    n_features: int | None = option("--n-features", "Number of features, without a schema.", DATA_PANEL),
+    n_classes: int | None = option("--n-classes", "Number of classes, without a schema. Default: 2.", DATA_PANEL),
+    label_bounds: str | None = MODELS.option(
+        "label_bounds", more="Without a schema.", panel=DATA_PANEL, metavar="LOW,HIGH"
     ),
     told: Told,
-    training: Training,
-    picture: Path | None = option("--picture", "Draw accuracy against epsilon and against rows into this SVG file."),
+    picture: Path | None = option(
+        "--picture", "Draw accuracy against epsilon and against rows into this SVG file.", OUTPUT_PANEL
+    ),
     force: ForceOption = False,
-    as_json: bool = flag("--json", "Print the plan as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
     if picture is not None:
@@ -97,17 +87,12 @@ def plan(
     # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
     options = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "accept_delta": accept_delta,
-        **unit,
-        "max_rows_per_group": max_rows_per_unit,
-        **training.parameters(),
+        **training.arguments(), **unit, "max_rows_per_group": max_rows_per_unit,
     }
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     given = {f"--{name.replace('_', '-')}": value for name, value in vars(told).items()}
-    why = _why_none(model, epsilon, n_samples)
+    why = _why_none(model, training.epsilon, n_samples)
     if why:
         refuse_options(f"is for a forecast, and there is none: {why}", {**given, "--picture": picture})
     found = None if why else forecast(estimator, n_samples, n_features, **vars(told))

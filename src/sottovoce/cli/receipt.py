@@ -11,6 +11,7 @@ import typer
 
 from sottovoce._files import write_whole
 from sottovoce.cli._echo import echo
+from sottovoce.cli._lazy import group
 from sottovoce.cli._options import REQUIRED, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.evaluation import Evaluation
@@ -28,17 +29,14 @@ from sottovoce.report.reading import fingerprint
 
 __all__ = ["receipt"]
 
-receipt = typer.Typer(no_args_is_help=True)
+receipt = group(
+    "Receipts: verify one, sign it, compare two, add several up.",
+    **{name: f"{__name__}:{name}" for name in ("verify", "key", "sign", "sum_", "diff")},
+)
 
 _FILE = "A receipt, a model, an evaluation, or a page of one."
 
 
-@receipt.callback()
-def _group() -> None:
-    """Receipts: verify one, sign it, compare two, add several up."""
-
-
-@receipt.command()
 def verify(
     path: Path = argument("FILE", _FILE),
     model: Path | None = option("--model", "A model file that the receipt should belong to."),
@@ -57,7 +55,6 @@ def verify(
         raise typer.Exit(2)
 
 
-@receipt.command()
 def key(
     out: Path = option("--out", "Where to write the private key; the public one: beside it, .pub", default=REQUIRED),
 ) -> None:
@@ -66,7 +63,6 @@ def key(
     echo(f"Private key {out}: keep it secret. Public key {public}: give it to whoever verifies.")
 
 
-@receipt.command()
 def sign(
     path: Path = argument("RECEIPT", "A receipt, or an evaluation; the signature is written into it."),
     key: Path = option("--key", "A private key that `sottovoce receipt key` made.", default=REQUIRED),
@@ -84,8 +80,7 @@ def sign(
     echo(f"Signed {path}; its fingerprint is {fingerprint(found.guarantee)}, as before.")
 
 
-@receipt.command("sum")
-def add(
+def sum_(
     paths: list[Path] = argument("FILE...", "Receipts, models or pages."),
     delta: float | None = option("--delta", "At which to state the sum. Default: the largest of the receipts."),
     as_json: bool = flag("--json", "Print the sum as JSON."),
@@ -94,7 +89,6 @@ def add(
     _print("Sum", sum_receipts([read_receipt(path) for path in paths], delta=delta), as_json)
 
 
-@receipt.command()
 def diff(
     first: Path = argument("A", _FILE),
     second: Path = argument("B", _FILE),

@@ -1,26 +1,9 @@
 """``sottovoce local``: one locally private report from each device."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
-import typer
-
-from sottovoce.cli._lazy import LazyGroup
+from sottovoce.cli._lazy import group
 
 __all__ = ["local"]
 
+_NAMES = ("plan", "protocol", "tokens", "survey", "randomize", "collect", "export", "fit", "predict")
 
-class _Commands(LazyGroup):
-    places: ClassVar = {
-        name: f"sottovoce.cli.local.{name}"
-        for name in ("plan", "protocol", "tokens", "survey", "randomize", "collect", "export", "fit", "predict")
-    }
-
-
-local = typer.Typer(cls=_Commands, no_args_is_help=True)
-
-
-@local.callback()
-def _group() -> None:
-    """One locally private report from each device."""
+local = group("One locally private report from each device.", **{name: f"{__name__}.{name}" for name in _NAMES})

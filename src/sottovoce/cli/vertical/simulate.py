@@ -17,20 +17,9 @@ from sottovoce._files import check_writable
 from sottovoce._validation import choice, number
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    EPSILON,
-    MODEL,
-    TARGET,
-    ForceOption,
-    ModelKind,
-    Reading,
-    argument,
-    flag,
-    option,
-    refuse_fields,
-    with_groups,
-)
+    DATA_PANEL, JSON, MODEL, OUTPUT_PANEL, TARGET, ForceOption, ModelKind, Reading, argument, flag, option,
+    refuse_fields, with_groups,
+)  # fmt: skip
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
@@ -43,7 +32,7 @@ from sottovoce.cli.vertical._parties import (
     several_tables,
     split_schema,
 )
-from sottovoce.cli.vertical._training import REGRESSIONS, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import EPSILON, REGRESSIONS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -102,7 +91,6 @@ class _Given:
         default=[],
     )
     label_holder: str | None = option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
-    labels_public: bool = flag("--labels-public", "The labels are not secret.", _FACTS)
     helper: list[str] = option(
         "--helper", "--mechanism secure: a party without a table, which only computes with the others.", _FACTS,
         metavar="NAME", default=[],
@@ -137,12 +125,11 @@ def simulate(
     *,
     model: ModelKind = MODEL,
     epsilon: float = EPSILON,
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
     given: _Given,
-    out: Path | None = option("--out", "Folder for receipts, parts of the model and the history."),
+    out: Path | None = option("--out", "Folder for receipts, parts of the model and the history.", OUTPUT_PANEL),
     force: ForceOption = False,
-    quiet: bool = flag("--quiet", "Print the comparison only."),
+    quiet: bool = flag("--quiet", "Print the comparison only.", OUTPUT_PANEL),
+    as_json: bool = JSON,
     holdout: float | None = option(
         "--holdout",
         f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.",
@@ -155,7 +142,7 @@ def simulate(
     compares the label holder's own model with the joint one on people who took no part in the training.
     """
     source, paths, test_paths = _parties_of(given)
-    estimator = _make_estimator(model, source, given, epsilon=epsilon, delta=delta, accept_delta=accept_delta)
+    estimator = _make_estimator(model, source, given, epsilon=epsilon)
     streams = Streams(given.training.random_state)
     share = _share_held_out(holdout, test_paths)
     if out is not None:
@@ -249,12 +236,10 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     return source, list(paths.values()), [Path(tests[name]) for name in paths if tests]
 
 
-def _make_estimator(
-    kind: ModelKind, source: PartySource, given: _Given, *, epsilon: float, **budget: float | None
-) -> VerticalEstimator:
+def _make_estimator(kind: ModelKind, source: PartySource, given: _Given, *, epsilon: float) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
-    own = {**estimator_parameters(kind, epsilon, given.training), **budget, "labels_public": given.labels_public}
-    own = {name: value for name, value in own.items() if value is not None}
+    chosen = estimator_parameters(kind, epsilon, given.training)
+    own = {name: value for name, value in chosen.items() if value is not None}
     labels: dict[str, Any]
     if kind in REGRESSIONS:
         if source.label_bounds is None:

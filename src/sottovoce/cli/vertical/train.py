@@ -12,18 +12,11 @@ import numpy as np
 
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    ModelKind,
-    argument,
-    flag,
-    option,
-    require,
-    with_groups,
-)
+    JSON, MODEL_PANEL, OUTPUT_PANEL, ModelKind, argument, flag, option, require, with_groups,
+)  # fmt: skip
 from sottovoce.cli._output import print_rows
 from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run, print_json
-from sottovoce.cli.vertical._training import HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import MODELS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Helper, Party
@@ -41,11 +34,8 @@ __all__ = ["train"]
 def train(
     *,
     kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
-    model: ModelKind | None = option("--model", "What to train."),
-    epsilon: float | None = option("--epsilon", "Privacy budget, > 0; inf trains without noise."),
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
-    labels_public: bool = flag("--labels-public", "The labels are not secret."),
+    model: ModelKind | None = option("--model", "What to train.", MODEL_PANEL, metavar="MODEL"),
+    epsilon: float | None = MODELS.option("epsilon"),
     training: HowToTrain,
     align: str = option(
         "--align", "auto: by private set intersection if the coordinator's site names an id; psi; or none: rows are "
@@ -54,8 +44,8 @@ def train(
     resume: str | None = option("--resume", "Go on with a run that was cut off: its name. Nothing is charged twice."),
     wait: float = WAIT,
     timeout: float | None = option("--timeout", "Seconds that a party has for one answer. Default: 120.", "Parties"),
-    quiet: bool = flag("--quiet", "No progress."),
-    as_json: bool = flag("--json", "Print the result as JSON."),
+    quiet: bool = flag("--quiet", "No progress.", OUTPUT_PANEL),
+    as_json: bool = JSON,
 ) -> None:  # fmt: skip
     """Train over the columns of all sites of a federation; the coordinator's and the parties' processes must run.
 
@@ -65,13 +55,11 @@ def train(
     home = coordinator_kit(kit)
     site = Site.read(home)
     if resume is None:
-        spec = _new(site, model, epsilon, training, align, 120.0 if timeout is None else timeout, {
-            "delta": delta, "accept_delta": accept_delta, "labels_public": labels_public or None,
-        })  # fmt: skip
+        spec = _new(site, model, epsilon, training, align, 120.0 if timeout is None else timeout)
     else:
         spec = _old(home, resume, timeout, {
-            "--model": model, "--epsilon": epsilon, "--delta": delta, "--accept-delta": accept_delta,
-            "--labels-public": labels_public or None,
+            "--model": model, "--epsilon": epsilon, "--delta": training.delta, "--accept-delta": training.accept_delta,
+            "--labels-public": training.labels_public or None,
         })  # fmt: skip
     open_home(site, "train")  # a fault of its own table is told before a party is asked for anything
     folder = home.runs / spec.run
@@ -95,14 +83,13 @@ def train(
 
 
 def _new(
-    site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str,
-    timeout: float, budget: dict[str, Any],
-) -> RunSpec:  # fmt: skip
+    site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str, timeout: float
+) -> RunSpec:
     """Return a new run, whose parameters are known to be good."""
     why = "is missing: say what to train, or give --resume RUN."
     kind = require("--model", model, f"--model {why} One of {', '.join(ModelKind)}.")
     spent = require("--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise.")
-    parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training), **budget}
+    parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training)}
     spec = RunSpec(
         run=new_run_name(), model=str(kind), align=align, timeout=timeout,
         parameters={name: value for name, value in parameters.items() if value is not None},
