@@ -68,7 +68,7 @@ def parameters(cls: type) -> "dict[str, Declared]":
 
 
 def _declared(cls: type) -> "list[Declared]":
-    return sorted((Declared(cls, field) for field in dataclasses.fields(cls)), key=Declared.place)  # type: ignore[arg-type]
+    return sorted((Declared(cls, field) for field in dataclasses.fields(cls)), key=Declared.place)
 
 
 class Declared:

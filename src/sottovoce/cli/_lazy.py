@@ -1,4 +1,4 @@
-"""Commands: imported when they are invoked or listed, so that others cost no time, with help by what options are about."""
+"""Commands that are imported when they are invoked or listed, as others cost time; their help goes by topic."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import typer.main
 
 __all__ = ["LazyGroup", "group"]
 
-# where the headings of a help stand; others are between these
-_FIRST, _LAST = ("Arguments", "Privacy", "Model", "Data"), ("Output", "Options")
+_PLACES = {"Arguments": 0, "Privacy": 1, "Model": 2, "Data": 3, "Output": 5, "Options": 6}  # of headings in a help
 
 
 class LazyGroup(typer.core.TyperGroup):
     """A group of commands that are named by their places."""
 
     places: ClassVar[Mapping[str, str]] = {}
-    """Where each command is: a module in which something has its name, a function or a `typer.Typer`; or MODULE:NAME."""
+    """Where each command is: MODULE, in which a function or a `typer.Typer` has the command's name, or MODULE:NAME."""
     _names_only = False
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -53,13 +52,9 @@ class Command(typer.core.TyperCommand):
             if record is not None:
                 kind = "Arguments" if one.param_type_name == "argument" else "Options"
                 by_panel.setdefault(getattr(one, "rich_help_panel", None) or kind, []).append(record)
-        for heading in sorted(by_panel, key=_place):
+        for heading in sorted(by_panel, key=lambda heading: _PLACES.get(heading, 4)):
             with formatter.section(heading):
                 formatter.write_dl(by_panel[heading])
-
-
-def _place(heading: str) -> int:
-    return _FIRST.index(heading) - len(_FIRST) if heading in _FIRST else 1 + _LAST.index(heading) if heading in _LAST else 0
 
 
 def group(text: str, **commands: str) -> typer.Typer:

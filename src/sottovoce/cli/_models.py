@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sottovoce.tables import Schema
 
 __all__ = ["MODELS", "EvaluationBudget", "Planned", "Training", "is_sparse", "make_estimator", "model_rows"]
 
-MODELS: Final = Models({
+MODELS: Final[Models] = Models({
     ModelKind.RIDGE: DPRidge, ModelKind.LOGISTIC: DPLogisticRegression, ModelKind.SVM: DPLinearSVC,
     ModelKind.LASSO: DPLasso, ModelKind.SPARSE_LOGISTIC: DPSparseLogisticRegression,
 })  # fmt: skip
@@ -96,14 +96,14 @@ def make_estimator(
                 '"numeric" with bounds = [low, high]; without one, --label-bounds LOW,HIGH. For classes use --model '
                 "logistic, sparse-logistic or svm."
             )
-        return MODELS.classes[kind](label_bounds=label_bounds, **given)
+        return cast(DPLinearEstimator, MODELS.classes[kind](label_bounds=label_bounds, **given))
     if classes is None:
         raise ParameterError(
             f"--model {kind} predicts a class, and needs the public list of classes: a target of "
             'type = "categorical" with categories = [...]. For a number use --model '
             "ridge or lasso."
         )
-    return MODELS.classes[kind](classes=list(classes), **given)
+    return cast(DPLinearEstimator, MODELS.classes[kind](classes=list(classes), **given))
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sottovoce.tables import BatchedTable, Layout, Table
 
 __all__ = [
-    "DATA_PANEL", "JSON", "LEDGER", "MODEL", "MODEL_CARD", "MODEL_PANEL", "OUTPUT_PANEL", "PRIVACY_PANEL", "REQUIRED",
+    "DATA", "JSON", "LEDGER", "MODEL", "MODEL_CARD", "ABOUT_MODEL", "OUTPUT", "PRIVACY", "REQUIRED",
     "SCRATCH", "TABLE", "TABLE_OR_ADDRESS", "TARGET", "ForceOption", "Format", "ModelKind", "Reading",
     "argument", "complete_column", "flag", "option", "option_name", "refuse_fields", "refuse_options", "require",
     "with_groups",
@@ -30,7 +30,7 @@ _MOST_BYTES = 1 << 16
 _T = TypeVar("_T")
 REQUIRED: Any = ...
 # what options are about: the headings of the help
-PRIVACY_PANEL, MODEL_PANEL, DATA_PANEL, OUTPUT_PANEL = "Privacy", "Model", "Data", "Output"
+PRIVACY, ABOUT_MODEL, DATA, OUTPUT = "Privacy", "Model", "Data", "Output"
 _STDIN = Path("/dev/stdin")
 LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
@@ -144,8 +144,8 @@ def _hints(group: Any) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ what several commands have
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=OUTPUT_PANEL)]
-JSON: Any = flag("--json", "Print what a program would read, as JSON.", OUTPUT_PANEL)
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=OUTPUT)]
+JSON: Any = flag("--json", "Print what a program would read, as JSON.", OUTPUT)
 TABLE: Any = argument(
     "TABLE",
     "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input.",
@@ -158,24 +158,24 @@ TABLE_OR_ADDRESS: Any = argument(
     parser=lambda text: text if "://" in text else _STDIN if text == "-" else Path(text),
 )
 TARGET: Any = option(
-    "--target", "The column to predict. Default: that of the schema.", DATA_PANEL, autocompletion=complete_column
+    "--target", "The column to predict. Default: that of the schema.", DATA, autocompletion=complete_column
 )
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
-    OUTPUT_PANEL,
+    OUTPUT,
 )  # fmt: skip
 SCRATCH: Any = option(
     "--scratch",
     "Folder on whose disk the rows of a table that does not fit into memory are while the command runs, in clear. "
     "Default: that of temporary files (TMPDIR).",
-    DATA_PANEL,
+    DATA,
 )
 
 MODEL: Any = option(
     "--model",
     "ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso and "
     "sparse-logistic have few coefficients and need --radius.",
-    MODEL_PANEL,
+    ABOUT_MODEL,
     default=REQUIRED,
     metavar="MODEL",
 )
@@ -186,19 +186,19 @@ class Reading:
     """How a table is written; what the command line does not say is left to the schema and the file's name."""
 
     format: Format | None = option(
-        "--format", "csv or parquet. Default: by the name of the file.", DATA_PANEL, metavar="FORMAT"
+        "--format", "csv or parquet. Default: by the name of the file.", DATA, metavar="FORMAT"
     )
     header: bool | None = option(
         "--header/--no-header",
         "Whether a CSV file starts with the names of its columns. Default: as the schema says, else yes.",
-        DATA_PANEL,
+        DATA,
     )
     delimiter: str | None = option(
         "--delimiter",
         "What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
-        DATA_PANEL,
+        DATA,
     )
-    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", DATA_PANEL, default=0, min=0)
+    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", DATA, default=0, min=0)
 
     def of_text(self) -> dict[str, object]:
         chosen = None if self.format == Format.PARQUET else self.format

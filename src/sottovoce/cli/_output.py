@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -15,14 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce._plain_data import plain
 from sottovoce._shown import in_one_line, shown
-from sottovoce.cli._echo import write_data
+from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 __all__ = [
     "Content",
     "check_output",
     "print_columns",
+    "print_json",
     "print_rows",
     "saying_what_was_charged",
     "write_or_keep",
@@ -32,6 +35,10 @@ __all__ = [
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 
 _PLAIN_WIDTH = 100
+
+
+def print_json(content: object) -> None:
+    echo(json.dumps(plain(content), indent=2, allow_nan=False))
 
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:

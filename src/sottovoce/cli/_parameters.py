@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sottovoce._parameters import Declared, parameters
-from sottovoce.cli._options import MODEL_PANEL, PRIVACY_PANEL, REQUIRED, ModelKind, option, option_name, refuse_options
+from sottovoce.cli._options import ABOUT_MODEL, PRIVACY, ModelKind, option, option_name, refuse_options
 from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 
 __all__ = ["Models", "Parameters"]
@@ -83,7 +83,7 @@ class Models:
             text = _by_model({kind: self._in_words(one) for kind, one in said.items()}, self.classes, " ")
         return option(
             option_name(parameter) if name is None else name, f"{text} {more}".rstrip(),
-            panel or (PRIVACY_PANEL if parameter in _ABOUT_PRIVACY else MODEL_PANEL), default=default, **settings,
+            panel or (PRIVACY if parameter in _ABOUT_PRIVACY else ABOUT_MODEL), default=default, **settings,
         )  # fmt: skip
 
     def _in_words(self, one: Declared) -> str:

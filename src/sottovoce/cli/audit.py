@@ -12,8 +12,8 @@ from sottovoce._files import check_writable, write_whole
 from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
-from sottovoce.cli._options import REQUIRED, flag, option
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._options import JSON, REQUIRED, flag, option
+from sottovoce.cli._output import print_json, print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.exceptions import ParameterError
 
@@ -52,6 +52,7 @@ def model(
     out: Path | None = option("--out", "Where to write the report (JSON)."),
     force: bool = flag("--force", "Replace a file that exists."),
     quiet: bool = flag("--quiet", "No progress on stderr."),
+    as_json: bool = JSON,
 ) -> None:
     """Fit an estimator again and again on neighbouring tables, and bound its epsilon from below.
 
@@ -84,7 +85,10 @@ def model(
     )
     if out is not None:
         write_whole(out, json.dumps(report.to_dict(), indent=2, allow_nan=False) + "\n")
-    print_rows(f"Audit of {estimator}", _rows(report))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_rows(f"Audit of {estimator}", _rows(report))
     if report.violated:
         raise typer.Exit(VIOLATED)
 

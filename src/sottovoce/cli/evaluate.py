@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce._files import write_whole
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._holdout import spilled_for_evaluation
 from sottovoce.cli._models import EvaluationBudget
-from sottovoce.cli._options import (
-    JSON, OUTPUT_PANEL, SCRATCH, TABLE, ForceOption, Reading, argument, option, with_groups,
-)  # fmt: skip
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
 from sottovoce.cli._rows import RowReader
 from sottovoce.cli.predict import without_schema
@@ -27,18 +25,18 @@ from sottovoce.tables import Encoder
 __all__ = ["evaluate"]
 
 
-@with_groups
+@cli.with_groups
 def evaluate(
     *,
-    model: Path = argument("MODEL", "A model that `sottovoce fit` wrote."),
-    table: Path = TABLE,
+    model: Path = cli.argument("MODEL", "A model that `sottovoce fit` wrote."),
+    table: Path = cli.TABLE,
     budget: EvaluationBudget,
-    reading: Reading,
-    scratch: Path | None = SCRATCH,
-    out: Path | None = option("--out", "Where to write the evaluation (JSON), with its receipt.", OUTPUT_PANEL),
-    page: Path | None = option("--page", "Where to write the evaluation as a page to read and print.", OUTPUT_PANEL),
-    as_json: bool = JSON,
-    force: ForceOption = False,
+    reading: cli.Reading,
+    scratch: Path | None = cli.SCRATCH,
+    out: Path | None = cli.option("--out", "Where to write the evaluation (JSON), with its receipt.", cli.OUTPUT),
+    page: Path | None = cli.option("--page", "Where to write the evaluation as a page to read and print.", cli.OUTPUT),
+    as_json: bool = cli.JSON,
+    force: cli.ForceOption = False,
 ) -> None:
     """Evaluate MODEL on the private rows of TABLE: measures with 95 % intervals, under differential privacy.
 

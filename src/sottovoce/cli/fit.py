@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce._validation import number
+from sottovoce.cli import _options as cli
 from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_rows
-from sottovoce.cli._options import (
-    DATA_PANEL, JSON, MODEL, MODEL_CARD, OUTPUT_PANEL, PRIVACY_PANEL, REQUIRED, SCRATCH, TABLE_OR_ADDRESS, TARGET,
-    ForceOption, ModelKind, Reading, complete_column, flag, option, refuse_options, require, with_groups,
-)  # fmt: skip
-from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
+from sottovoce.cli._output import (
+    Content,
+    check_output,
+    print_json,
+    print_rows,
+    saying_what_was_charged,
+    write_or_keep,
+    write_page,
+)
 from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -35,7 +40,7 @@ __all__ = ["fit"]
 _HOLDOUT = "Rows set aside"
 
 
-def _bounds(given: Training, model: ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
+def _bounds(given: Training, model: cli.ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
     """Return the bound that the model needs where none was given: the schema's."""
     if is_sparse(model):
         return {"data_bound": 1.0} if given.data_bound is None else {}
@@ -46,11 +51,11 @@ def _bounds(given: Training, model: ModelKind, encoder: Encoder) -> dict[str, fl
 class _Unit:
     """Whose rows the rows are, where one person can have several; a schema may say it too."""
 
-    unit: str | None = option(
+    unit: str | None = cli.option(
         "--unit",
         "The column that says whose row it is, never a feature: people are protected, not rows.",
-        PRIVACY_PANEL,
-        autocompletion=complete_column,
+        cli.PRIVACY,
+        autocompletion=cli.complete_column,
     )
     max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit")
 
@@ -60,7 +65,7 @@ class _Unit:
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
         if schema.unit is not None:
-            require("--max-rows-per-unit", schema.max_rows_per_unit, (
+            cli.require("--max-rows-per-unit", schema.max_rows_per_unit, (
                 f"one person of unit {schema.unit!r} can have several rows. Give --max-rows-per-unit K, the public "
                 "number of rows that are used of one person, or write max_rows_per_unit = K in the schema. Never "
                 "compute it from the data."
@@ -72,18 +77,18 @@ class _Unit:
 class _Holdout:
     """Which rows are never trained on."""
 
-    holdout: float | None = option(
+    holdout: float | None = cli.option(
         "--holdout",
         "Share of rows, or of people with --unit, to set aside by coins and never train on.",
         _HOLDOUT,
     )
-    holdout_out: Path | None = option(
+    holdout_out: Path | None = cli.option(
         "--holdout-out",
         "Where to write the rows that were set aside, as they are: a file for its owner alone.",
         _HOLDOUT,
     )
 
-    evaluate_epsilon: float | None = option(
+    evaluate_epsilon: float | None = cli.option(
         "--evaluate-epsilon",
         "Evaluate the model on the rows that were set aside, with noise, at this cost of its own; written beside the "
         "model as NAME.evaluation.json.",
@@ -104,7 +109,7 @@ class _Holdout:
     def check(self) -> None:
         options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
         if self.holdout is None:
-            refuse_options("needs --holdout SHARE, such as 0.2", options)
+            cli.refuse_options("needs --holdout SHARE, such as 0.2", options)
         elif self.holdout_out is None and self.evaluate_epsilon is None:
             raise ParameterError(
                 "--holdout sets rows aside, and nothing says what for. Give --evaluate-epsilon E to evaluate the model "
@@ -126,28 +131,28 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
     )  # fmt: skip
 
 
-@with_groups
+@cli.with_groups
 def fit(
     *,
-    table: Any = TABLE_OR_ADDRESS,
-    model: ModelKind = MODEL,
-    out: Path = option("--out", "Where to write the model (JSON).", OUTPUT_PANEL, default=REQUIRED),
-    schema: Path | None = option("--schema", "Public facts about the columns (TOML).", DATA_PANEL),
-    target: str | None = TARGET,
-    reading: Reading,
-    scratch: Path | None = SCRATCH,
+    table: Any = cli.TABLE_OR_ADDRESS,
+    model: cli.ModelKind = cli.MODEL,
+    out: Path = cli.option("--out", "Where to write the model (JSON).", cli.OUTPUT, default=cli.REQUIRED),
+    schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML).", cli.DATA),
+    target: str | None = cli.TARGET,
+    reading: cli.Reading,
+    scratch: Path | None = cli.SCRATCH,
     training: Training,
     unit: _Unit,
-    receipt: Path | None = option(
-        "--receipt", "Where to write the receipt. Default: beside the model.", OUTPUT_PANEL
+    receipt: Path | None = cli.option(
+        "--receipt", "Where to write the receipt. Default: beside the model.", cli.OUTPUT
     ),
-    report: Path | None = option(
-        "--report", "Where to write the receipt as a page (HTML). Default: nowhere.", OUTPUT_PANEL
+    report: Path | None = cli.option(
+        "--report", "Where to write the receipt as a page (HTML). Default: nowhere.", cli.OUTPUT
     ),
-    model_card: Path | None = MODEL_CARD,
-    force: ForceOption = False,
-    quiet: bool = flag("--quiet", "No progress on stderr, no receipt on stdout.", OUTPUT_PANEL),
-    as_json: bool = JSON,
+    model_card: Path | None = cli.MODEL_CARD,
+    force: cli.ForceOption = False,
+    quiet: bool = cli.flag("--quiet", "No progress on stderr, no receipt on stdout.", cli.OUTPUT),
+    as_json: bool = cli.JSON,
     holdout: _Holdout,
     cluster: Cluster,
 ) -> None:
@@ -167,7 +172,7 @@ def fit(
         overwrite=force,
     )
     if report is None:
-        refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
+        cli.refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
     if not cluster.given:
         reading.refuse_unknown(table)
@@ -211,15 +216,22 @@ def fit(
             write_or_keep(texts, private=(holdout.holdout_out,))
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
-    if not quiet:
+    if not quiet and not as_json:
         print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
     evaluation = holdout.evaluation(out)
+    found = None
     if split is not None and evaluation is not None:
         found = _evaluated(estimator, split.held_out, holdout)
         write_or_keep({evaluation: found.to_json()})
-        if not quiet:
+        if not quiet and not as_json:
             print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
+
+    if as_json:
+        print_json({
+            "model": str(out), "receipt": str(receipt), "guarantee": estimator.guarantee_.to_dict(),
+            "evaluation": None if found is None else found.to_dict(),
+        })  # fmt: skip
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:

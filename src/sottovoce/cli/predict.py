@@ -17,8 +17,8 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from sottovoce._files import whole_file
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo, write_data
-from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, complete_column, flag, option, with_groups
 from sottovoce.cli._output import check_output
 from sottovoce.cli._reading_bar import reading_bar
 from sottovoce.cli._rows import RowReader
@@ -29,22 +29,22 @@ from sottovoce.tables import Encoder
 __all__ = ["Scored", "ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
 
 
-@with_groups
+@cli.with_groups
 def predict(
     *,
-    model: Path = argument("MODEL", "A model that `sottovoce fit` wrote."),
-    table: Path = TABLE,
-    out: Path | None = option("--out", "Where to write the predictions (CSV). Default: stdout."),
-    proba: bool = flag("--proba", "Add the probability of each class (logistic models)."),
-    ids: list[str] = option(
+    model: Path = cli.argument("MODEL", "A model that `sottovoce fit` wrote."),
+    table: Path = cli.TABLE,
+    out: Path | None = cli.option("--out", "Where to write the predictions (CSV). Default: stdout."),
+    proba: bool = cli.flag("--proba", "Add the probability of each class (logistic models)."),
+    ids: list[str] = cli.option(
         "--id",
         "A column of TABLE to write beside the predictions, as it is; may be repeated.",
         default=[],
-        autocompletion=complete_column,
+        autocompletion=cli.complete_column,
     ),
-    score: bool = flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
-    reading: Reading,
-    force: ForceOption = False,
+    score: bool = cli.flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
+    reading: cli.Reading,
+    force: cli.ForceOption = False,
 ) -> None:
     """Predict each row of TABLE with MODEL, as CSV with one line a row."""
     if out is not None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sottovoce._files import check_writable
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, ForceOption, option
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, option
+from sottovoce.cli._output import print_json
 from sottovoce.cli.local._options import DATABASE, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import stream
 from sottovoce.local.server.exports import write_reports
@@ -20,9 +21,14 @@ def export(
     database: str = DATABASE,
     out: Path = option("--out", "NAME.parquet, or NAME.reports for their bytes.", default=REQUIRED),
     force: ForceOption = False,
+    as_json: bool = JSON,
 ) -> None:
     """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""
     described = read_protocol(protocol)
     check_writable("--out", out, overwrite=force)
     source = database if "://" in database else f"sqlite:///{database}"
-    echo(f"{write_reports(out, stream(source, described), described)} reports in {out}")
+    count = write_reports(out, stream(source, described), described)
+    if as_json:
+        print_json({"reports": count, "file": str(out)})
+    else:
+        echo(f"{count} reports in {out}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sottovoce._validation import number
-from sottovoce.cli._options import REQUIRED, ForceOption, argument, option
-from sottovoce.cli._output import check_output, print_rows, write_or_keep
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
+from sottovoce.cli._output import check_output, print_json, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli.local._options import PROTOCOL, read_protocol
 from sottovoce.cli.local._records import stream
@@ -29,6 +29,7 @@ def fit(
     radius: float = option("--radius", "Of the ball.", default=1.0),
     alpha: str | None = option("--alpha", "Penalty of least squares, or held-out. Default: by the noise."),
     force: ForceOption = False,
+    as_json: bool = JSON,
 ) -> None:
     """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""
     from sottovoce.local import Aggregator
@@ -56,6 +57,14 @@ def fit(
     )
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
+    if as_json:
+        print_json({
+            "model": str(out), "receipt": str(receipt), "guarantee": model.guarantee_.to_dict(), "loss": model.loss,
+            "degree": model.degree, "reports": health.n, "refused": sum(health.rejected.values()),
+            "is_plausible": health.is_plausible,
+            "squared_error": None if model.quality_ is None else model.quality_.squared_error,
+        })  # fmt: skip
+        return
     rows = [
         ("reports", f"{health.n}, and {sum(health.rejected.values())} refused"),
         ("fitted by", f"{model.loss}, degree {model.degree}"),

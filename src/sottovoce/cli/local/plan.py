@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, argument, flag, option, refuse_options
-from sottovoce.cli._output import print_columns
+from sottovoce.cli._options import JSON, REQUIRED, argument, option, refuse_options
+from sottovoce.cli._output import print_columns, print_json
 from sottovoce.cli._parse import parse_numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
@@ -34,7 +33,7 @@ def plan(
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
     delta: float | None = option("--delta", "Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),
-    as_json: bool = flag("--json", "Print the plan as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
     from sottovoce.local.planning.planning import plan_collection
@@ -60,7 +59,7 @@ def plan(
             plans = [plan_collection(n, protocol=each, delta=delta) for each in chosen]
     if as_json:
         content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
-        echo(json.dumps(content, indent=2, allow_nan=False))
+        print_json(content)
         return
     _print(n, plans)
 

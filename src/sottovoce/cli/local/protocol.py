@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._options import REQUIRED, ForceOption, option, refuse_options
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, option, refuse_options
+from sottovoce.cli._output import print_json, print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
@@ -30,6 +30,7 @@ def protocol(
     label_bounds: str | None = option("--label-bounds", "With --n-features: bounds of a label that is a number."),
     scale: float | None = option("--scale", "With --n-features: public bound on the norm of a row. Default: 1."),
     force: ForceOption = False,
+    as_json: bool = JSON,
 ) -> None:
     """Write the public parameters of a collection: what devices send, and what it may reveal."""
     check_writable("--out", out, overwrite=force)
@@ -51,6 +52,12 @@ def protocol(
             rest |= {"task": "regression", "label_bounds": parse_bounds("--label-bounds", label_bounds)}
     made = Protocol.create(epsilon=epsilon, n_expected=n_expected, **rest)
     write_whole(out, made.to_json())
+    if as_json:
+        print_json({
+            "protocol": str(out), "id": made.id.hex(), "epsilon": made.epsilon, "task": made.task, "d": made.d,
+            "degree": made.degree,
+        })  # fmt: skip
+        return
     print_rows(f"Protocol {out}", [
         ("id", made.id.hex()),
         ("privacy of a report", f"epsilon = {made.epsilon:g}, pure local differential privacy"),

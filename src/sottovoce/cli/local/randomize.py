@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, ForceOption, argument, option
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
+from sottovoce.cli._output import print_json
 from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records
 from sottovoce.exceptions import ParameterError
@@ -31,6 +32,7 @@ def randomize(
     missing: list[str] | None = MISSING,
     max_epsilon: float | None = option("--max-epsilon", "Refuse a protocol that asks for more."),
     force: ForceOption = False,
+    as_json: bool = JSON,
 ) -> None:
     """Make one report a line of TABLE. Run it once: each further run costs every person epsilon again.
 
@@ -50,6 +52,9 @@ def randomize(
         write_whole(out, "".join(f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True)))
     else:
         write_reports(out, reports, described)
+    if as_json:
+        print_json({"reports": len(reports), "epsilon": described.epsilon, "file": str(out)})
+        return
     echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
 
 

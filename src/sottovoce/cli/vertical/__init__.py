@@ -6,4 +6,6 @@ __all__ = ["vertical"]
 
 _NAMES = ("simulate", "provision", "coordinator", "party", "train", "status", "predict")
 
-vertical = group("Columns of the same people at several organisations.", **{name: f"{__name__}.{name}" for name in _NAMES})
+vertical = group(
+    "Columns of the same people at several organisations.", **{name: f"{__name__}.{name}" for name in _NAMES}
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -20,7 +19,7 @@ from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 
-__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json", "submitted"]
+__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "submitted"]
 
 _FLARE = "Parties"
 WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.", _FLARE, default=60.0)
@@ -123,10 +122,6 @@ def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
         ". What was charged stays charged; to go on without paying again: sottovoce vertical train "
         f"{kit.folder} --resume {spec.run}"
     )
-
-
-def print_json(content: Mapping[str, object]) -> None:
-    echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 class _Line:

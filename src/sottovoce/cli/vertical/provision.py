@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, argument, flag, option
-from sottovoce.cli._output import print_columns
+from sottovoce.cli._options import JSON, REQUIRED, argument, option
+from sottovoce.cli._output import print_columns, print_json
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.provisioning import add_party
@@ -24,7 +23,7 @@ def provision(
         "--out", "Folder for the kits, one folder a site; no kit is ever overwritten.", default=REQUIRED
     ),
     add: str | None = option("--add", "Make only the kit of this party, which joins later, with OUT/authority."),
-    as_json: bool = flag("--json", "Print JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Make a federation's start-up kits: one folder a site, with its keys, mutual TLS, and what is unsafe closed.
 
@@ -36,14 +35,14 @@ def provision(
     kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
     authority = folders.get("authority")
     if as_json:
-        echo(json.dumps({
+        print_json({
             "federation": facts.name, "host": facts.host, "port": facts.port,
             "sites": [
                 {"name": kit.name, "kind": kit.kind, "folder": str(kit.folder), "expires": kit.expires.isoformat()}
                 for kit in kits
             ],
             "authority": None if authority is None else str(authority.resolve()),
-        }, indent=2))  # fmt: skip
+        })  # fmt: skip
         return
     rows = [
         (

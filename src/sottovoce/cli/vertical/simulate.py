@@ -15,12 +15,9 @@ from sklearn.base import clone
 
 from sottovoce._files import check_writable
 from sottovoce._validation import choice, number
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import (
-    DATA_PANEL, JSON, MODEL, OUTPUT_PANEL, TARGET, ForceOption, ModelKind, Reading, argument, flag, option,
-    refuse_fields, with_groups,
-)  # fmt: skip
-from sottovoce.cli._output import print_columns, print_rows, write_or_keep
+from sottovoce.cli._output import print_columns, print_json, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
 from sottovoce.cli.vertical._parties import (
@@ -63,46 +60,46 @@ _HOLDOUT: Final = 0.2
 class _Given:
     """What the command line says about tables, parties and training."""
 
-    tables: list[str] = argument(
+    tables: list[str] = cli.argument(
         "TABLE...", "One table whose columns are split, or one a party: FILE, named like the file, or NAME=FILE."
     )
-    target: str | None = TARGET
-    party: list[str] = option(
+    target: str | None = cli.TARGET
+    party: list[str] = cli.option(
         "--party", "Columns of a party, once for each; NAME alone has all others.", _SPLIT, metavar="NAME=COL,...",
         default=[],
     )  # fmt: skip
-    sizes: str | None = option(
+    sizes: str | None = cli.option(
         "--sizes",
         "Instead: how many columns each party has, in order; they are named party1, party2, ...",
         _SPLIT,
         metavar="N,N,...",
     )
-    id: list[str] = option(
+    id: list[str] = cli.option(
         "--id", "Column that identifies people; NAME=COL where it differs.", _SEVERAL, metavar="COL", default=[]
     )
-    duplicates: str | None = option(
+    duplicates: str | None = cli.option(
         "--duplicates", "Identifiers that repeat at a party: error, or drop all their rows. Default: error.", _SEVERAL
     )
-    schema: list[str] = option(
+    schema: list[str] = cli.option(
         "--schema",
         "Public facts about the columns (TOML), NAME=FILE for several. Default: beside each table, ending in .toml.",
         _FACTS,
         metavar="FILE",
         default=[],
     )
-    label_holder: str | None = option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
-    helper: list[str] = option(
+    label_holder: str | None = cli.option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
+    helper: list[str] = cli.option(
         "--helper", "--mechanism secure: a party without a table, which only computes with the others.", _FACTS,
         metavar="NAME", default=[],
     )  # fmt: skip
-    data_norm: list[str] = option(
+    data_norm: list[str] = cli.option(
         "--data-norm",
         "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
         _FACTS,
         metavar="NAME=NUMBER",
         default=[],
     )
-    data_bound: list[str] = option(
+    data_bound: list[str] = cli.option(
         "--data-bound",
         "lasso, sparse-logistic: bound on a party's entries; NUMBER alone is for all. A schema gives its own, 1.",
         _FACTS,
@@ -110,27 +107,27 @@ class _Given:
         default=[],
     )
     training: HowToTrain
-    test: list[str] = option(
+    test: list[str] = cli.option(
         "--test",
         "Other people, in tables like those of the training; NAME=FILE for several.",
         _HELD_OUT,
         metavar="TABLE",
         default=[],
     )
-    reading: Reading
+    reading: cli.Reading
 
 
-@with_groups
+@cli.with_groups
 def simulate(
     *,
-    model: ModelKind = MODEL,
+    model: cli.ModelKind = cli.MODEL,
     epsilon: float = EPSILON,
     given: _Given,
-    out: Path | None = option("--out", "Folder for receipts, parts of the model and the history.", OUTPUT_PANEL),
-    force: ForceOption = False,
-    quiet: bool = flag("--quiet", "Print the comparison only.", OUTPUT_PANEL),
-    as_json: bool = JSON,
-    holdout: float | None = option(
+    out: Path | None = cli.option("--out", "Folder for receipts, parts of the model and the history.", cli.OUTPUT),
+    force: cli.ForceOption = False,
+    quiet: bool = cli.flag("--quiet", "Print the comparison only.", cli.OUTPUT),
+    as_json: bool = cli.JSON,
+    holdout: float | None = cli.option(
         "--holdout",
         f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.",
         _HELD_OUT,
@@ -167,6 +164,14 @@ def simulate(
     comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
         echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
+    if as_json:
+        print_json({
+            "comparison": comparison, "comparison_is_private": False, "guarantee": estimator.guarantee_.to_dict(),
+            "people": train[0].n_rows, "rounds": estimator.n_rounds_, "bytes_up": estimator.uplink_bytes_,
+            "bytes_down": estimator.downlink_bytes_,
+            "given_away": {name: receipt.statement() for name, receipt in estimator.party_guarantees_.items()},
+        })  # fmt: skip
+        return
     if not quiet:
         _print_parties(source, gathered)
         _print_run(estimator, train[0].n_rows, held_out[0].n_rows, gathered.report)
@@ -186,7 +191,9 @@ def _parties_of(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
     """Return who the parties are, the files to train on and those to test on; no table is read."""
     if len(given.tables) > 1:
         return _several_tables(given)
-    refuse_fields("is for several tables, which are aligned; one table is aligned already", given, "id", "duplicates")
+    cli.refuse_fields(
+        "is for several tables, which are aligned; one table is aligned already", given, "id", "duplicates"
+    )
     if len(given.test) > 1:
         raise ParameterError(f"--test: one table is split, and so is one table of test people; got {len(given.test)}.")
     if given.party and given.sizes is not None:
@@ -215,7 +222,7 @@ def _split_table(given: _Given, path: Path) -> PartySource:
 
 
 def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
-    refuse_fields("is for one table that is split; of several tables each is a party's", given, "party", "sizes")
+    cli.refuse_fields("is for one table that is split; of several tables each is a party's", given, "party", "sizes")
     paths = name_tables(given.tables)
     tests = parse_by_party("--test", given.test, paths)
     lacking = [name for name in paths if tests and name not in tests]
@@ -236,7 +243,7 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     return source, list(paths.values()), [Path(tests[name]) for name in paths if tests]
 
 
-def _make_estimator(kind: ModelKind, source: PartySource, given: _Given, *, epsilon: float) -> VerticalEstimator:
+def _make_estimator(kind: cli.ModelKind, source: PartySource, given: _Given, *, epsilon: float) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
     chosen = estimator_parameters(kind, epsilon, given.training)
     own = {name: value for name, value in chosen.items() if value is not None}
@@ -257,7 +264,7 @@ def _make_estimator(kind: ModelKind, source: PartySource, given: _Given, *, epsi
             )
         labels = {"classes": list(source.classes)}
     if not given.training.may_be_joint:
-        refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
+        cli.refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all

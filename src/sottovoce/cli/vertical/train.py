@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import (
-    JSON, MODEL_PANEL, OUTPUT_PANEL, ModelKind, argument, flag, option, require, with_groups,
-)  # fmt: skip
-from sottovoce.cli._output import print_rows
-from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run, print_json
+from sottovoce.cli._output import print_json, print_rows
+from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run
 from sottovoce.cli.vertical._training import MODELS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
@@ -29,23 +27,27 @@ from sottovoce.vertical.flare.site import Site
 
 __all__ = ["train"]
 
+_PARTIES = "Parties"
 
-@with_groups
+
+@cli.with_groups
 def train(
     *,
-    kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
-    model: ModelKind | None = option("--model", "What to train.", MODEL_PANEL, metavar="MODEL"),
+    kit: Path = cli.argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
+    model: cli.ModelKind | None = cli.option("--model", "What to train.", cli.ABOUT_MODEL, metavar="MODEL"),
     epsilon: float | None = MODELS.option("epsilon"),
     training: HowToTrain,
-    align: str = option(
+    align: str = cli.option(
         "--align", "auto: by private set intersection if the coordinator's site names an id; psi; or none: rows are "
-        "aligned already.", default="auto",
+        "aligned already.", _PARTIES, default="auto",
     ),
-    resume: str | None = option("--resume", "Go on with a run that was cut off: its name. Nothing is charged twice."),
+    resume: str | None = cli.option(
+        "--resume", "Go on with a run that was cut off: its name. Nothing is charged twice.", _PARTIES
+    ),
     wait: float = WAIT,
-    timeout: float | None = option("--timeout", "Seconds that a party has for one answer. Default: 120.", "Parties"),
-    quiet: bool = flag("--quiet", "No progress.", OUTPUT_PANEL),
-    as_json: bool = JSON,
+    timeout: float | None = cli.option("--timeout", "Seconds that a party has for one answer. Default: 120.", _PARTIES),
+    quiet: bool = cli.flag("--quiet", "No progress.", cli.OUTPUT),
+    as_json: bool = cli.JSON,
 ) -> None:  # fmt: skip
     """Train over the columns of all sites of a federation; the coordinator's and the parties' processes must run.
 
@@ -83,12 +85,14 @@ def train(
 
 
 def _new(
-    site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str, timeout: float
+    site: Site, model: cli.ModelKind | None, epsilon: float | None, training: HowToTrain, align: str, timeout: float
 ) -> RunSpec:
     """Return a new run, whose parameters are known to be good."""
     why = "is missing: say what to train, or give --resume RUN."
-    kind = require("--model", model, f"--model {why} One of {', '.join(ModelKind)}.")
-    spent = require("--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise.")
+    kind = cli.require("--model", model, f"--model {why} One of {', '.join(cli.ModelKind)}.")
+    spent = cli.require(
+        "--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise."
+    )
     parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training)}
     spec = RunSpec(
         run=new_run_name(), model=str(kind), align=align, timeout=timeout,
