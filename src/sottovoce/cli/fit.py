@@ -78,9 +78,7 @@ class _Holdout:
     """Which rows are never trained on."""
 
     holdout: float | None = cli.option(
-        "--holdout",
-        "Share of rows, or of people with --unit, to set aside by coins and never train on.",
-        _HOLDOUT,
+        "--holdout", "Share of rows, or of people with --unit, to set aside by coins and never train on.", _HOLDOUT
     )
     holdout_out: Path | None = cli.option(
         "--holdout-out",

@@ -81,11 +81,7 @@ def plan(
     # the plan is made for rows in units of their bound; with --radius in those units too. Without a schema a bound on
     # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
-    options = {
-        **training.arguments(),
-        **unit,
-        "max_rows_per_group": max_rows_per_unit,
-    }
+    options = {**training.arguments(), **unit, "max_rows_per_group": max_rows_per_unit}
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     given = {f"--{name.replace('_', '-')}": value for name, value in vars(told).items()}

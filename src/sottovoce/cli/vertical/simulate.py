@@ -33,12 +33,7 @@ from sottovoce.cli.vertical._training import EPSILON, REGRESSIONS, HowToTrain, e
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
-from sottovoce.vertical import (
-    Comparison,
-    Party,
-    VerticalLasso,
-    VerticalSparseLogisticRegression,
-)
+from sottovoce.vertical import Comparison, Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.alignment.matching import DUPLICATES, AlignmentReport
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
@@ -128,9 +123,7 @@ def simulate(
     quiet: bool = cli.flag("--quiet", "Print the comparison only.", cli.OUTPUT),
     as_json: bool = cli.JSON,
     holdout: float | None = cli.option(
-        "--holdout",
-        f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.",
-        _HELD_OUT,
+        "--holdout", f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.", _HELD_OUT
     ),
 ) -> None:
     """Try vertical training on one machine: what a joint model gains over the label holder's own.
