@@ -28,6 +28,7 @@ __all__ = [
     "print_json",
     "print_rows",
     "saying_what_was_charged",
+    "tell",
     "write_or_keep",
     "write_page",
 ]
@@ -39,6 +40,15 @@ _PLAIN_WIDTH = 100
 
 def print_json(content: object) -> None:
     echo(json.dumps(plain(content), indent=2, allow_nan=False))
+
+
+def tell(as_json: bool, content: object, *lines: str) -> None:
+    """Print what a command has done: as JSON, or in words."""
+    if as_json:
+        print_json(content)
+    else:
+        for line in lines:
+            echo(line)
 
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:

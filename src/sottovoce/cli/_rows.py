@@ -98,6 +98,7 @@ class RowReader:
         def pieces() -> Pieces:
             with bar.drawn():
                 for part in table:
+                    bar.rows(part.n_rows)
                     yield encoder.features(part), encoder.labels(part) if labelled else None
 
         groups = None

@@ -12,7 +12,7 @@ from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
 from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option
-from sottovoce.cli._output import print_columns, print_json, print_rows
+from sottovoce.cli._output import print_columns, print_json, print_rows, tell
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
@@ -104,12 +104,13 @@ def cancel(
     book = Ledger(url)
     name = _named(book, charge)
     record = next(known for known in book.history(book.cancel(name, reason).dataset) if known.charge == name)
-    if as_json:
-        print_json(_charge_json(record))
-        return
-    echo(f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:")
-    echo(f"    {record.ended_by}: {record.reason}")
-    echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
+    tell(
+        as_json,
+        _charge_json(record),
+        f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:",
+        f"    {record.ended_by}: {record.reason}",
+        "That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.",
+    )
 
 
 def import_(
@@ -124,11 +125,12 @@ def import_(
     book = Ledger(url)
     made = book.import_receipt(dataset, read_receipt(receipt), same_unit=same_unit, another_run=another_run)
     spent, delta = book.spent(dataset)
-    if as_json:
-        print_json({"dataset": dataset, "entry": made.seq - 1, "spent": spent, "delta": delta, "head": made.hash})
-        return
-    echo(f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}")
-    echo(f"head {made.hash}")
+    tell(
+        as_json,
+        {"dataset": dataset, "entry": made.seq - 1, "spent": spent, "delta": delta, "head": made.hash},
+        f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}",
+        f"head {made.hash}",
+    )
 
 
 def verify(
@@ -149,16 +151,11 @@ def verify(
         found = Ledger(url).verify(expected_head)
     for problem in found.problems:
         echo(f"PROBLEM: {problem}", err=True)
-    if as_json:
-        told = ("ok", "n_entries", "head", "anchored", "problems")
-        print_json({name: getattr(found, name) for name in told})
-    else:
-        echo(f"{found.n_entries} entries hold together; head {found.head}")
-    if not found.anchored and not as_json:
-        echo(
-            "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
-            "another place."
-        )
+    told = {name: getattr(found, name) for name in ("ok", "n_entries", "head", "anchored", "problems")}
+    tell(as_json, told, f"{found.n_entries} entries hold together; head {found.head}", *([] if found.anchored else [
+        "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
+        "another place."
+    ]))  # fmt: skip
     if not found.ok:
         raise typer.Exit(1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +17,9 @@ from sklearn.base import ClassifierMixin
 
 from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
-from sottovoce.cli._echo import echo, write_data
+from sottovoce.cli._echo import echo, is_terminal, write_data
 from sottovoce.cli._output import check_output
-from sottovoce.cli._reading_bar import reading_bar
+from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
@@ -64,11 +63,13 @@ def predict(
             raise ParameterError(f"--id {name}: the predictions have a column of this name. Rename it in TABLE.")
     rated = (ScoredClasses if isinstance(estimator, ClassifierMixin) else ScoredNumbers)()
     # bars and predictions do not share a terminal
-    with reading_bar(table, shown=out is not None or not sys.stdout.isatty()) as report:
-        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=report)
+    bar = ReadingBar(table, shown=out is not None or not is_terminal())
+    with bar.drawn():
+        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=bar)
         with _written(out) as write:
             for number, rows in enumerate(stream):
                 predicted = estimator.predict(rows.X)
+                bar.rows(len(predicted))
                 columns = [rows.table.column(name) for name in ids]
                 columns.append(_cells(predicted))
                 if proba:

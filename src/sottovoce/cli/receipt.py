@@ -10,9 +10,8 @@ import typer
 
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
-from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
-from sottovoce.cli._output import check_output, print_json, print_rows, write_page
+from sottovoce.cli._output import check_output, print_json, print_rows, tell, write_page
 from sottovoce.evaluation import Evaluation
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
@@ -62,10 +61,8 @@ def key(
 ) -> None:
     """Make a pair of keys to sign receipts with: the private one for its owner alone."""
     public = make_key(out)
-    if as_json:
-        print_json({"private_key": str(out), "public_key": str(public)})
-        return
-    echo(f"Private key {out}: keep it secret. Public key {public}: give it to whoever verifies.")
+    told = {"private_key": str(out), "public_key": str(public)}
+    tell(as_json, told, f"Private key {out}: keep it secret. Public key {public}: give it to whoever verifies.")
 
 
 def sign(
@@ -83,10 +80,8 @@ def sign(
     signed = sign_receipt(found.guarantee, key)
     whole = signed if found.kind == "receipt" else replace(Evaluation.from_json(path), guarantee_=signed)
     write_whole(path, whole.to_json())
-    if as_json:
-        print_json({"signed": str(path), "fingerprint": fingerprint(found.guarantee)})
-        return
-    echo(f"Signed {path}; its fingerprint is {fingerprint(found.guarantee)}, as before.")
+    told = {"signed": str(path), "fingerprint": fingerprint(found.guarantee)}
+    tell(as_json, told, f"Signed {path}; its fingerprint is {told['fingerprint']}, as before.")
 
 
 def sum_(

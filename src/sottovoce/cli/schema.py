@@ -7,7 +7,7 @@ from pathlib import Path
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._reading_bar import reading_bar
+from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Layout, draft_schema
 
@@ -32,8 +32,9 @@ def schema(
         if out.resolve() == table.resolve():
             raise ParameterError(f"--out {out}: this is the table itself. Choose another path.")
         check_writable("--out", out, overwrite=force)
-    with reading_bar(table) as report:
-        rows = reading.batches(table, Layout(), once=True, report=report)
+    bar = ReadingBar(table)
+    with bar.drawn():
+        rows = reading.batches(table, Layout(), once=True, report=bar)
         draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))
     if out is None:
         echo(draft, nl=False)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sottovoce._files import check_writable
-from sottovoce.cli._echo import echo
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, option
-from sottovoce.cli._output import print_json
+from sottovoce.cli._output import tell
 from sottovoce.cli.local._options import DATABASE, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import stream
 from sottovoce.local.server.exports import write_reports
@@ -28,7 +27,4 @@ def export(
     check_writable("--out", out, overwrite=force)
     source = database if "://" in database else f"sqlite:///{database}"
     count = write_reports(out, stream(source, described), described)
-    if as_json:
-        print_json({"reports": count, "file": str(out)})
-    else:
-        echo(f"{count} reports in {out}")
+    tell(as_json, {"reports": count, "file": str(out)}, f"{count} reports in {out}")

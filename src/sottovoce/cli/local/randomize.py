@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._echo import echo
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
-from sottovoce.cli._output import print_json
+from sottovoce.cli._output import tell
 from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records
 from sottovoce.exceptions import ParameterError
@@ -52,10 +51,8 @@ def randomize(
         write_whole(out, "".join(f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True)))
     else:
         write_reports(out, reports, described)
-    if as_json:
-        print_json({"reports": len(reports), "epsilon": described.epsilon, "file": str(out)})
-        return
-    echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
+    told = {"reports": len(reports), "epsilon": described.epsilon, "file": str(out)}
+    tell(as_json, told, f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
 
 
 def _posted(token: bytes | None, report: bytes) -> str:

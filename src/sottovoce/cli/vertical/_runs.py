@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -163,8 +164,14 @@ def progress_text(state: Mapping[str, Any]) -> str:
     text = _doing(state)
     if not state.get("rounds"):
         return text
-    text += f": {state['rounds']:,} rounds, {state['bytes_down']:,} bytes down, {state['bytes_up']:,} up"
     now = time.time()
+    part = re.search(r"(\d+) of (\d+)$", text)
+    if state.get("people"):
+        text += f", {state['people']:,} people"
+    text += f": {state['rounds']:,} rounds, {state['bytes_down']:,} bytes down, {state['bytes_up']:,} up"
+    if part is not None and int(part[1]) > 0 and state.get("started"):
+        left = (now - state["started"]) / int(part[1]) * (int(part[2]) - int(part[1]))
+        text += f", some {left:.0f} s left"
     waiting = {name: now - party["waiting_since"] for name, party in state["parties"].items() if party["waiting_since"]}
     if waiting and max(waiting.values()) > 2.0:
         name = max(waiting, key=lambda each: waiting[each])
