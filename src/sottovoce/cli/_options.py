@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sottovoce.tables import BatchedTable, Layout, Table
 
 __all__ = [
-    "DATA", "JSON", "LEDGER", "MODEL", "MODEL_CARD", "ABOUT_MODEL", "OUTPUT", "PRIVACY", "REQUIRED",
+    "JSON", "LEDGER", "MODEL", "MODEL_CARD", "REQUIRED", "TOPICS",
     "SCRATCH", "TABLE", "TABLE_OR_ADDRESS", "TARGET", "ForceOption", "Format", "ModelKind", "Reading",
     "argument", "complete_column", "flag", "option", "option_name", "refuse_fields", "refuse_options", "require",
     "with_groups",
@@ -29,8 +29,19 @@ __all__ = [
 _MOST_BYTES = 1 << 16
 _T = TypeVar("_T")
 REQUIRED: Any = ...
-# what options are about: the headings of the help
-PRIVACY, ABOUT_MODEL, DATA, OUTPUT = "Privacy", "Model", "Data", "Output"
+# what options are about, unless they say else: the headings of the help
+TOPICS = {
+    f"--{name}": topic
+    for topic, names in {
+        "Privacy": "epsilon delta accept-delta adjacency n-public unit max-rows-per-unit random-state ledger dataset "
+        "labels-public max-epsilon",
+        "Model": "model radius loss degree alpha",
+        "Data": "schema target format header delimiter skip-rows scratch id label missing n-samples n-features "
+        "n-classes label-bounds n d n-expected database classes scale missing",
+        "Output": "out receipt report page html picture model-card force quiet json proba score labels coefficients",
+    }.items()
+    for name in names.split()
+}
 _STDIN = Path("/dev/stdin")
 LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
@@ -84,11 +95,12 @@ def option(
     """Return the declaration of an option: the default of a command's parameter, or of a field of a group.
 
     ``name``: as it is given: ``"--out"``, ``"--header/--no-header"``.
-    ``text``, ``panel``: what the help says, and under which heading.
+    ``text``, ``panel``: what the help says, and under which heading where that is not that of `TOPICS`.
     ``default``: `REQUIRED` where there is none.
     ``**settings``: of `typer.Option`.
     """
-    return typer.Option(default, name, help=text, rich_help_panel=panel, **settings)
+    topic = panel or TOPICS.get(name.partition("/")[0])
+    return typer.Option(default, name, help=text, rich_help_panel=topic, **settings)
 
 
 def flag(name: str, text: str, panel: str | None = None) -> Any:
@@ -144,8 +156,8 @@ def _hints(group: Any) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ what several commands have
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=OUTPUT)]
-JSON: Any = flag("--json", "Print what a program would read, as JSON.", OUTPUT)
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel="Output")]
+JSON: Any = flag("--json", "Print what a program would read, as JSON.")
 TABLE: Any = argument(
     "TABLE",
     "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input.",
@@ -157,25 +169,20 @@ TABLE_OR_ADDRESS: Any = argument(
     "that its workers reach, such as s3://BUCKET/FOLDER.",
     parser=lambda text: text if "://" in text else _STDIN if text == "-" else Path(text),
 )
-TARGET: Any = option(
-    "--target", "The column to predict. Default: that of the schema.", DATA, autocompletion=complete_column
-)
+TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
-    OUTPUT,
 )  # fmt: skip
 SCRATCH: Any = option(
     "--scratch",
     "Folder on whose disk the rows of a table that does not fit into memory are while the command runs, in clear. "
     "Default: that of temporary files (TMPDIR).",
-    DATA,
 )
 
 MODEL: Any = option(
     "--model",
     "ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso and "
     "sparse-logistic have few coefficients and need --radius.",
-    ABOUT_MODEL,
     default=REQUIRED,
     metavar="MODEL",
 )
@@ -185,20 +192,16 @@ MODEL: Any = option(
 class Reading:
     """How a table is written; what the command line does not say is left to the schema and the file's name."""
 
-    format: Format | None = option(
-        "--format", "csv or parquet. Default: by the name of the file.", DATA, metavar="FORMAT"
-    )
+    format: Format | None = option("--format", "csv or parquet. Default: by the name of the file.", metavar="FORMAT")
     header: bool | None = option(
         "--header/--no-header",
         "Whether a CSV file starts with the names of its columns. Default: as the schema says, else yes.",
-        DATA,
     )
     delimiter: str | None = option(
         "--delimiter",
         "What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
-        DATA,
     )
-    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", DATA, default=0, min=0)
+    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", default=0, min=0)
 
     def of_text(self) -> dict[str, object]:
         chosen = None if self.format == Format.PARQUET else self.format

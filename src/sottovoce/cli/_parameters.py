@@ -9,16 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sottovoce._parameters import Declared, parameters
-from sottovoce.cli._options import ABOUT_MODEL, PRIVACY, ModelKind, option, option_name, refuse_options
+from sottovoce.cli._options import TOPICS, ModelKind, option, option_name, refuse_options
 from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 
 __all__ = ["Models", "Parameters"]
 
 _T = TypeVar("_T")
-_ABOUT_PRIVACY: Final = (
-    "epsilon", "delta", "accept_delta", "adjacency", "n_public", "max_rows_per_group", "random_state", "ledger",
-    "dataset", "labels_public",
-)  # fmt: skip
 _CODE: Final = re.compile(r"`{1,2}([^`]+)`{1,2}")
 _ONLY_PYTHON: Final = re.compile(
     r" \((?:one of )?`sottovoce\.[^)]*\)|[;,.]? ?\b[Ss]ee `+[^`]+`+|,? or a solver object.*?(?=\.)| \[\d\]_"
@@ -66,7 +62,7 @@ class Models:
 
     def option(
         self, parameter: str, name: str | None = None, *, default: Any = None, more: str = "", text: str | None = None,
-        panel: str | None = None, **settings: Any,
+        **settings: Any,
     ) -> Any:  # fmt: skip
         """Return the option of a parameter; its default stays that of the models unless another one is given.
 
@@ -83,7 +79,7 @@ class Models:
             text = _by_model({kind: self._in_words(one) for kind, one in said.items()}, self.classes, " ")
         return option(
             option_name(parameter) if name is None else name, f"{text} {more}".rstrip(),
-            panel or (PRIVACY if parameter in _ABOUT_PRIVACY else ABOUT_MODEL), default=default, **settings,
+            TOPICS.get((name or option_name(parameter)).partition("/")[0], "Model"), default=default, **settings,
         )  # fmt: skip
 
     def _in_words(self, one: Declared) -> str:

@@ -33,8 +33,8 @@ def evaluate(
     budget: EvaluationBudget,
     reading: cli.Reading,
     scratch: Path | None = cli.SCRATCH,
-    out: Path | None = cli.option("--out", "Where to write the evaluation (JSON), with its receipt.", cli.OUTPUT),
-    page: Path | None = cli.option("--page", "Where to write the evaluation as a page to read and print.", cli.OUTPUT),
+    out: Path | None = cli.option("--out", "Where to write the evaluation (JSON), with its receipt."),
+    page: Path | None = cli.option("--page", "Where to write the evaluation as a page to read and print."),
     as_json: bool = cli.JSON,
     force: cli.ForceOption = False,
 ) -> None:

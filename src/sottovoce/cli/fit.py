@@ -54,7 +54,6 @@ class _Unit:
     unit: str | None = cli.option(
         "--unit",
         "The column that says whose row it is, never a feature: people are protected, not rows.",
-        cli.PRIVACY,
         autocompletion=cli.complete_column,
     )
     max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit")
@@ -134,22 +133,18 @@ def fit(
     *,
     table: Any = cli.TABLE_OR_ADDRESS,
     model: cli.ModelKind = cli.MODEL,
-    out: Path = cli.option("--out", "Where to write the model (JSON).", cli.OUTPUT, default=cli.REQUIRED),
-    schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML).", cli.DATA),
+    out: Path = cli.option("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
+    schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML)."),
     target: str | None = cli.TARGET,
     reading: cli.Reading,
     scratch: Path | None = cli.SCRATCH,
     training: Training,
     unit: _Unit,
-    receipt: Path | None = cli.option(
-        "--receipt", "Where to write the receipt. Default: beside the model.", cli.OUTPUT
-    ),
-    report: Path | None = cli.option(
-        "--report", "Where to write the receipt as a page (HTML). Default: nowhere.", cli.OUTPUT
-    ),
+    receipt: Path | None = cli.option("--receipt", "Where to write the receipt. Default: beside the model."),
+    report: Path | None = cli.option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
     model_card: Path | None = cli.MODEL_CARD,
     force: cli.ForceOption = False,
-    quiet: bool = cli.flag("--quiet", "No progress on stderr, no receipt on stdout.", cli.OUTPUT),
+    quiet: bool = cli.flag("--quiet", "No progress on stderr, no receipt on stdout."),
     as_json: bool = cli.JSON,
     holdout: _Holdout,
     cluster: Cluster,

@@ -42,19 +42,15 @@ def plan(
     model: cli.ModelKind = cli.MODEL,
     training: Planned,
     max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit"),
-    n_samples: int = cli.option("--n-samples", "Public number of rows.", cli.DATA, default=cli.REQUIRED),
-    schema: Path | None = cli.option(
-        "--schema", "Take features, classes and label bounds from this schema (TOML).", cli.DATA
-    ),
-    target: str | None = cli.option("--target", "The column to predict. Default: the schema's.", cli.DATA),
-    n_features: int | None = cli.option("--n-features", "Number of features, without a schema.", cli.DATA),
-    n_classes: int | None = cli.option("--n-classes", "Number of classes, without a schema. Default: 2.", cli.DATA),
-    label_bounds: str | None = MODELS.option(
-        "label_bounds", more="Without a schema.", panel=cli.DATA, metavar="LOW,HIGH"
-    ),
+    n_samples: int = cli.option("--n-samples", "Public number of rows.", default=cli.REQUIRED),
+    schema: Path | None = cli.option("--schema", "Take features, classes and label bounds from this schema (TOML)."),
+    target: str | None = cli.option("--target", "The column to predict. Default: the schema's."),
+    n_features: int | None = cli.option("--n-features", "Number of features, without a schema."),
+    n_classes: int | None = cli.option("--n-classes", "Number of classes, without a schema. Default: 2."),
+    label_bounds: str | None = MODELS.option("label_bounds", more="Without a schema.", metavar="LOW,HIGH"),
     told: Told,
     picture: Path | None = cli.option(
-        "--picture", "Draw accuracy against epsilon and against rows into this SVG file.", cli.OUTPUT
+        "--picture", "Draw accuracy against epsilon and against rows into this SVG file."
     ),
     force: cli.ForceOption = False,
     as_json: bool = cli.JSON,

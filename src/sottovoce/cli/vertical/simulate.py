@@ -118,9 +118,9 @@ def simulate(
     model: cli.ModelKind = cli.MODEL,
     epsilon: float = EPSILON,
     given: _Given,
-    out: Path | None = cli.option("--out", "Folder for receipts, parts of the model and the history.", cli.OUTPUT),
+    out: Path | None = cli.option("--out", "Folder for receipts, parts of the model and the history."),
     force: cli.ForceOption = False,
-    quiet: bool = cli.flag("--quiet", "Print the comparison only.", cli.OUTPUT),
+    quiet: bool = cli.flag("--quiet", "Print the comparison only."),
     as_json: bool = cli.JSON,
     holdout: float | None = cli.option(
         "--holdout", f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.", _HELD_OUT

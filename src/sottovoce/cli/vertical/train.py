@@ -34,7 +34,7 @@ _PARTIES = "Parties"
 def train(
     *,
     kit: Path = cli.argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
-    model: cli.ModelKind | None = cli.option("--model", "What to train.", cli.ABOUT_MODEL, metavar="MODEL"),
+    model: cli.ModelKind | None = cli.option("--model", "What to train.", metavar="MODEL"),
     epsilon: float | None = MODELS.option("epsilon"),
     training: HowToTrain,
     align: str = cli.option(
@@ -46,7 +46,7 @@ def train(
     ),
     wait: float = WAIT,
     timeout: float | None = cli.option("--timeout", "Seconds that a party has for one answer. Default: 120.", _PARTIES),
-    quiet: bool = cli.flag("--quiet", "No progress.", cli.OUTPUT),
+    quiet: bool = cli.flag("--quiet", "No progress."),
     as_json: bool = cli.JSON,
 ) -> None:  # fmt: skip
     """Train over the columns of all sites of a federation; the coordinator's and the parties' processes must run.
