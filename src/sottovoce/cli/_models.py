@@ -17,13 +17,16 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
-__all__ = ["MODELS", "EvaluationBudget", "Planned", "Training", "is_sparse", "make_estimator", "model_rows"]
+__all__ = [
+    "MODELS", "REGRESSIONS", "EvaluationBudget", "Planned", "Training", "is_sparse", "label_facts",
+    "make_estimator", "model_rows", "refuse_foreign",
+]  # fmt: skip
 
 MODELS: Final[Models] = Models({
     ModelKind.RIDGE: DPRidge, ModelKind.LOGISTIC: DPLogisticRegression, ModelKind.SVM: DPLinearSVC,
     ModelKind.LASSO: DPLasso, ModelKind.SPARSE_LOGISTIC: DPSparseLogisticRegression,
 })  # fmt: skip
-_REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
+REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 _SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
 
 # left to Python, or said by the schema
@@ -83,27 +86,45 @@ def make_estimator(
     Raises ParameterError if the kind does not suit the labels, has no such parameter, or lacks one that it needs.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    if is_sparse(kind) and "radius" not in given:
+    refuse_foreign(MODELS, kind, given)
+    labels = label_facts(kind, classes, label_bounds)
+    return cast(DPLinearEstimator, MODELS.classes[kind](**labels, **given))
+
+
+def refuse_foreign(models: Models, kind: ModelKind, given: Mapping[str, Any], *, of: str = "") -> None:
+    """Refuse parameters that a model does not have, and the lack of a radius; ``of`` says whose coefficients."""
+    if is_sparse(kind) and given.get("radius") is None:
         raise ParameterError(
             f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
-            "coefficients (of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+            f"coefficients {of}(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
         )
-    MODELS.refuse_foreign(kind, given)
-    if kind in _REGRESSIONS:
-        if label_bounds is None:
+    models.refuse_foreign(kind, given)
+
+
+def label_facts(
+    kind: ModelKind, classes: tuple[Any, ...] | None, bounds: tuple[float, float] | None, *, two: bool = False
+) -> dict[str, Any]:
+    """Return what the model has to be told of the labels; ``two``: it knows models of two classes alone.
+
+    Raises ParameterError if that is not known.
+    """
+    if kind in REGRESSIONS:
+        if bounds is None:
             raise ParameterError(
-                f"--model {kind} predicts a number, and needs its public bounds: with a schema, a target of type = "
-                '"numeric" with bounds = [low, high]; without one, --label-bounds LOW,HIGH. For classes use --model '
+                f"--model {kind} predicts a number, and needs its public bounds: a target of type = "
+                '"numeric" with bounds = [low, high]'
+                f"{'' if two else ', in a schema; without one, --label-bounds LOW,HIGH'}. For classes use --model "
                 "logistic, sparse-logistic or svm."
             )
-        return cast(DPLinearEstimator, MODELS.classes[kind](label_bounds=label_bounds, **given))
-    if classes is None:
+        return {"label_bounds": bounds}
+    if classes is None or (two and len(classes) != 2):
+        got = "" if classes is None else f"; got {len(classes)}"
+        what = "one of two classes, and needs their public list" if two else "a class, and needs the public list of all"
         raise ParameterError(
-            f"--model {kind} predicts a class, and needs the public list of classes: a target of "
-            'type = "categorical" with categories = [...]. For a number use --model '
-            "ridge or lasso."
+            f'--model {kind} predicts {what}{got}: a target of type = "categorical" with categories = '
+            f"[{'negative, positive' if two else '...'}]. For a number use --model ridge or lasso."
         )
-    return cast(DPLinearEstimator, MODELS.classes[kind](classes=list(classes), **given))
+    return {"classes": list(classes)}
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:

@@ -22,16 +22,9 @@ from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 __all__ = [
-    "Content",
-    "check_output",
-    "print_columns",
-    "print_json",
-    "print_rows",
-    "saying_what_was_charged",
-    "tell",
-    "write_or_keep",
-    "write_page",
-]
+    "Content", "check_output", "print_columns", "print_json", "print_rows", "saying_what_was_charged", "tell",
+    "write_or_keep", "write_page",
+]  # fmt: skip
 
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 

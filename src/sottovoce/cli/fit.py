@@ -12,18 +12,10 @@ from typing import Any
 
 from sottovoce._validation import number
 from sottovoce.cli import _options as cli
+from sottovoce.cli import _output as output
 from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_rows
-from sottovoce.cli._output import (
-    Content,
-    check_output,
-    print_json,
-    print_rows,
-    saying_what_was_charged,
-    write_or_keep,
-    write_page,
-)
 from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -198,30 +190,30 @@ def fit(
             if spilled is not None:
                 split = None if split is None else spilled.split(split.chosen())
                 rows = spilled.unread() if split is None else split.training
-        with saying_what_was_charged(estimator):
+        with output.saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge
             estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
-            texts: dict[Path, Content] = {
+            texts: dict[Path, output.Content] = {
                 out: model_to_json(estimator, schema=described), receipt: estimator.guarantee_.to_json()
             }  # fmt: skip
             if split is not None and opened is not None and holdout.holdout_out is not None:
                 texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
-            write_or_keep(texts, private=(holdout.holdout_out,))
+            output.write_or_keep(texts, private=(holdout.holdout_out,))
     if report is not None:
-        write_page(report, receipt_page(estimator.guarantee_, model_card=card))
+        output.write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet and not as_json:
-        print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
-        print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
+        output.print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
+        output.print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
     evaluation = holdout.evaluation(out)
     found = None
     if split is not None and evaluation is not None:
         found = _evaluated(estimator, split.held_out, holdout)
-        write_or_keep({evaluation: found.to_json()})
+        output.write_or_keep({evaluation: found.to_json()})
         if not quiet and not as_json:
-            print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
+            output.print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
 
     if as_json:
-        print_json({
+        output.print_json({
             "model": str(out), "receipt": str(receipt), "guarantee": estimator.guarantee_.to_dict(),
             "evaluation": None if found is None else found.to_dict(),
         })  # fmt: skip
@@ -235,7 +227,7 @@ def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | N
         other = seen.setdefault(path.resolve(), name)
         if other != name:
             raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
-        check_output(name, path, inputs=inputs, overwrite=overwrite)
+        output.check_output(name, path, inputs=inputs, overwrite=overwrite)
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:

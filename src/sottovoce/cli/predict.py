@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +24,7 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder
 
-__all__ = ["Scored", "ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
+__all__ = ["ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
 
 
 @cli.with_groups
@@ -120,26 +119,11 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
     return cells
 
 
-class Scored(ABC):
-    """What is left of the rows that were compared."""
+class ScoredClasses:
+    """The share of predictions that are the label, of the rows that were compared so far."""
 
     def __init__(self) -> None:
-        self.n_rows = 0
-
-    @abstractmethod
-    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
-        """Compare some rows."""
-
-    @abstractmethod
-    def __str__(self) -> str: ...
-
-
-class ScoredClasses(Scored):
-    """The share of predictions that are the label."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._right = 0
+        self.n_rows = self._right = 0
 
     def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
         self.n_rows += len(labels)
@@ -149,11 +133,11 @@ class ScoredClasses(Scored):
         return f"accuracy {self._right / self.n_rows:.4f}"
 
 
-class ScoredNumbers(Scored):
+class ScoredNumbers:
     """Mean squared error and R^2; the spread of the labels is added up around a mean that moves."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.n_rows = 0
         self._error = self._mean = self._spread = 0.0
 
     def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:

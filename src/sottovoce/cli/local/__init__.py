@@ -4,6 +4,12 @@ from sottovoce.cli._lazy import group
 
 __all__ = ["local"]
 
-_NAMES = ("plan", "protocol", "tokens", "survey", "randomize", "collect", "export", "fit", "predict")
+_PLACES = {
+    "plan": "plan", "protocol": "protocol", "tokens": "invitations", "survey": "invitations", "randomize": "reports",
+    "collect": "collect", "export": "reports", "fit": "fit", "predict": "predict",
+}  # fmt: skip
 
-local = group("One locally private report from each device.", **{name: f"{__name__}.{name}" for name in _NAMES})
+local = group(
+    "One locally private report from each device.",
+    **{name: f"{__name__}.{module}:{name}" for name, module in _PLACES.items()},
+)

@@ -4,8 +4,12 @@ from sottovoce.cli._lazy import group
 
 __all__ = ["vertical"]
 
-_NAMES = ("simulate", "provision", "coordinator", "party", "train", "status", "predict")
+_PLACES = {
+    "simulate": "simulate", "provision": "kits", "coordinator": "kits", "party": "party", "train": "train",
+    "status": "status", "predict": "predict",
+}  # fmt: skip
 
 vertical = group(
-    "Columns of the same people at several organisations.", **{name: f"{__name__}.{name}" for name in _NAMES}
+    "Columns of the same people at several organisations.",
+    **{name: f"{__name__}.{module}:{name}" for name, module in _PLACES.items()},
 )

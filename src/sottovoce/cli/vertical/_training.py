@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from sottovoce.cli._models import is_sparse
-from sottovoce.cli._options import REQUIRED, ModelKind, refuse_fields, require
+from sottovoce.cli._models import refuse_foreign
+from sottovoce.cli._options import REQUIRED, ModelKind, refuse_fields
 from sottovoce.cli._parameters import Models, Parameters
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 
-__all__ = ["EPSILON", "MODELS", "REGRESSIONS", "HowToTrain", "estimator_parameters"]
+__all__ = ["EPSILON", "MODELS", "HowToTrain", "estimator_parameters"]
 
 MODELS: Final = Models(ESTIMATORS, without=dict.fromkeys(("lasso", "sparse-logistic"), ("mechanism",)))
 _JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines
-REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 EPSILON: Any = MODELS.option("epsilon", default=REQUIRED)
 
 
@@ -38,14 +37,9 @@ class HowToTrain(Parameters):
 def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) -> dict[str, Any]:
     """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
     chosen = training.arguments() | {"labels_public": training.labels_public or None}
-    if is_sparse(kind):
-        require("--radius", training.radius, (
-            f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
-            "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
-        ))  # fmt: skip
-    MODELS.refuse_foreign(kind, chosen)
     if training.loss != "huber":
         refuse_fields("is for --loss huber", training, "threshold")
+    refuse_foreign(MODELS, kind, chosen, of="of all parties ")
     if epsilon == math.inf:
         why = "is for a private training, with a finite --epsilon"
         refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")

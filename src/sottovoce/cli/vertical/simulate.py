@@ -17,6 +17,7 @@ from sottovoce._files import check_writable
 from sottovoce._validation import choice, number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
+from sottovoce.cli._models import label_facts
 from sottovoce.cli._output import print_columns, print_json, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
@@ -29,7 +30,7 @@ from sottovoce.cli.vertical._parties import (
     several_tables,
     split_schema,
 )
-from sottovoce.cli.vertical._training import EPSILON, REGRESSIONS, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -240,22 +241,7 @@ def _make_estimator(kind: cli.ModelKind, source: PartySource, given: _Given, *, 
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
     chosen = estimator_parameters(kind, epsilon, given.training)
     own = {name: value for name, value in chosen.items() if value is not None}
-    labels: dict[str, Any]
-    if kind in REGRESSIONS:
-        if source.label_bounds is None:
-            raise ParameterError(
-                f"--model {kind} predicts a number, and needs its public bounds: a target of type = "
-                '"numeric" with bounds = [low, high]. For classes use --model logistic, sparse-logistic or svm.'
-            )
-        labels = {"label_bounds": source.label_bounds}
-    else:
-        if source.classes is None or len(source.classes) != 2:
-            got = "" if source.classes is None else f"; got {len(source.classes)}"
-            raise ParameterError(
-                f"--model {kind} predicts one of two classes, and needs their public list{got}: a target of "
-                'type = "categorical" with categories = [negative, positive]. For a number use --model ridge or lasso.'
-            )
-        labels = {"classes": list(source.classes)}
+    labels = label_facts(kind, source.classes, source.label_bounds, two=True)
     if not given.training.may_be_joint:
         cli.refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)

@@ -1,4 +1,4 @@
-"""``sottovoce local randomize``: reports from records, as a device would make them."""
+"""``sottovoce local randomize`` and ``export``: files of reports."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
 from sottovoce.cli._output import tell
-from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
-from sottovoce.cli.local._records import read_records
+from sottovoce.cli.local._options import DATABASE, MISSING, PROTOCOL, read_protocol
+from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
 from sottovoce.local.server.exports import write_reports
 
-__all__ = ["randomize"]
+__all__ = ["export", "randomize"]
 
 
 def randomize(
@@ -68,3 +68,19 @@ def _read_tokens(path: Path, count: int) -> list[bytes]:
     if len(given) < count or len(set(given)) < len(given):
         raise ParameterError(f"--tokens {path}: needs {count} different tokens; got {len(set(given))}.")
     return given[:count]
+
+
+def export(
+    *,
+    protocol: Path = PROTOCOL,
+    database: str = DATABASE,
+    out: Path = option("--out", "NAME.parquet, or NAME.reports for their bytes.", default=REQUIRED),
+    force: ForceOption = False,
+    as_json: bool = JSON,
+) -> None:
+    """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""
+    described = read_protocol(protocol)
+    check_writable("--out", out, overwrite=force)
+    source = database if "://" in database else f"sqlite:///{database}"
+    count = write_reports(out, stream(source, described), described)
+    tell(as_json, {"reports": count, "file": str(out)}, f"{count} reports in {out}")
