@@ -111,11 +111,8 @@ class Models:
             for name, said in self._declared.items():
                 if name in hidden or name in inherited:
                     continue
-                own = dict(changes.get(name, {}))
-                chosen = self.option(name, **own)
-                kind = _kind(next(iter(said.values())))
-                if kind in _READERS:
-                    readers[name] = _READERS[kind]
+                chosen, kind = self.option(name, **changes.get(name, {})), _kind(next(iter(said.values())))
+                readers |= {name: _READERS[kind]} if kind in _READERS else {}
                 plain = _TYPES.get(kind, str)
                 hints[name] = plain if chosen.default is not None else plain | None
                 setattr(cls, name, chosen)
