@@ -5,19 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._holdout import spilled_for_evaluation
 from sottovoce.cli._models import EvaluationBudget
-from sottovoce.cli._output import check_output, print_rows, write_or_keep
+from sottovoce.cli._output import check_outputs, print_rows, write_or_keep, write_page
 from sottovoce.cli._rows import RowReader
 from sottovoce.cli.predict import without_schema
 from sottovoce.estimators.persistence import load_model
-from sottovoce.evaluation import Evaluation
 from sottovoce.evaluation import evaluate as evaluate_model
 from sottovoce.evaluation.evaluating import evaluation_plan
-from sottovoce.exceptions import SottovoceError
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.tables import Encoder
@@ -42,9 +39,7 @@ def evaluate(
 
     TABLE should be held out of training: on training rows the figures are optimistic, and both budgets add up.
     """
-    for name, path in (("--out", out), ("--page", page)):
-        if path is not None:
-            check_output(name, path, inputs=(model, table), overwrite=force)
+    check_outputs({"--out": out, "--page": page}, inputs=(model, table), overwrite=force)
     estimator, schema = load_model(model)
     given = budget.arguments()
     facts: dict[str, Any] = {
@@ -68,11 +63,4 @@ def evaluate(
     else:
         print_rows(f"Evaluation of {model} on {table}, with 95 % intervals", found.rows())
     if page is not None:
-        _write_page(page, found)
-
-
-def _write_page(path: Path, found: Evaluation) -> None:
-    try:
-        write_whole(path, found.to_html())
-    except OSError as error:
-        raise SottovoceError(f"{path}: cannot write the page: {error.strerror}.") from None
+        write_page(page, found.to_html(), again="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -145,7 +144,7 @@ def fit(
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
     cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
-    _check_outputs(
+    output.check_outputs(
         {
             "--out": out,
             "--receipt": receipt,
@@ -217,17 +216,6 @@ def fit(
             "model": str(out), "receipt": str(receipt), "guarantee": estimator.guarantee_.to_dict(),
             "evaluation": None if found is None else found.to_dict(),
         })  # fmt: skip
-
-
-def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
-    seen: dict[Path, str] = {}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        other = seen.setdefault(path.resolve(), name)
-        if other != name:
-            raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
-        output.check_output(name, path, inputs=inputs, overwrite=overwrite)
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:

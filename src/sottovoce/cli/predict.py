@@ -16,8 +16,8 @@ from sklearn.base import ClassifierMixin
 
 from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
-from sottovoce.cli._echo import echo, is_terminal, write_data
-from sottovoce.cli._output import check_output
+from sottovoce.cli._echo import is_terminal, write_data
+from sottovoce.cli._output import check_output, say_how_good
 from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
@@ -77,11 +77,7 @@ def predict(
                 if rows.y is not None:
                     rated.add(rows.y, predicted)
     if score:
-        echo(
-            f"{rated} on {rated.n_rows} rows. NOT PRIVATE: computed from these labels without noise; if they are "
-            "private, so is this figure.",
-            err=True,
-        )
+        say_how_good(str(rated), rated.n_rows)
 
 
 def without_schema(model: Path) -> ParameterError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce._files import check_writable, write_whole
+from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
+from sottovoce.cli._output import check_output
 from sottovoce.cli._reading_bar import ReadingBar
-from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Layout, draft_schema
 
 __all__ = ["schema"]
@@ -29,9 +29,7 @@ def schema(
     """
     reading.refuse_unknown(table)
     if out is not None:
-        if out.resolve() == table.resolve():
-            raise ParameterError(f"--out {out}: this is the table itself. Choose another path.")
-        check_writable("--out", out, overwrite=force)
+        check_output("--out", out, inputs=(table,), overwrite=force)
     bar = ReadingBar(table)
     with bar.drawn():
         rows = reading.batches(table, Layout(), once=True, report=bar)

@@ -5,8 +5,8 @@ from sottovoce.cli._lazy import group
 __all__ = ["local"]
 
 _PLACES = {
-    "plan": "plan", "protocol": "protocol", "tokens": "invitations", "survey": "invitations", "randomize": "reports",
-    "collect": "collect", "export": "reports", "fit": "fit", "predict": "predict",
+    "plan": "protocols", "protocol": "protocols", "tokens": "invitations", "survey": "invitations",
+    "randomize": "reports", "collect": "collect", "export": "reports", "fit": "models", "predict": "models",
 }  # fmt: skip
 
 local = group(

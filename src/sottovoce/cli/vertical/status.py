@@ -8,8 +8,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from sottovoce.cli._options import JSON, argument
 from sottovoce.cli._output import print_columns, print_json, print_rows
 from sottovoce.cli.vertical._runs import progress_text
@@ -26,7 +24,7 @@ __all__ = ["status"]
 
 def status(
     kit: Path = argument("KIT", "A site's folder that `sottovoce vertical provision` made."),
-    run: str | None = typer.Argument(None, metavar="[RUN]", help="Of a coordinator: this run only."),
+    run: str | None = argument("RUN", "Of a coordinator: this run only.", default=None),
     as_json: bool = JSON,
 ) -> None:
     """Show what a party was asked, what was charged and what is left; or a coordinator's runs."""

@@ -135,9 +135,7 @@ def _check(spec: RunSpec, site: Site) -> None:
 
 def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> RunSpec:
     """Return a run that was cut off; it goes on with what it was begun with."""
-    for option_name, value in given.items():
-        if value is not None:
-            raise ParameterError(f"{option_name} is that of the run: with --resume, leave it out.")
+    cli.refuse_options("is that of the run: with --resume, leave it out", given)
     folder = find_run(kit.runs, name)
     spec = RunSpec.read(folder)
     if spec.purpose != "train":
