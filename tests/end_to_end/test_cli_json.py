@@ -58,7 +58,9 @@ def test_fits_receipts_and_ledgers(folder):
     signed = told("receipt", "sign", "m.receipt.json", "--key", "k")
     assert signed["signed"] == "m.receipt.json"
     assert told("receipt", "verify", "m.receipt.json", "--public-key", "k.pub")["passed"]
-    told(*fit, "--out", "l.json", *LEDGER, "--dataset", "people")
+    (folder / "bad.csv").write_text("a,b,y\n1,1,maybe\n")
+    words = ("fit", "bad.csv", *fit[2:], "--out", "l.json", *LEDGER, "--dataset", "people")
+    assert CliRunner().invoke(app, list(map(str, words))).exit_code == 2
     charge = told("ledger", "history", *LEDGER, "--dataset", "people")[-1]["entry"]
     assert told("ledger", "cancel", *LEDGER, charge, "--reason", "a test of mine")["state"] == "cancelled"
 

@@ -1,6 +1,5 @@
 """Laws over all commands: help by topic at 80 columns, JSON for programs, and one line where something is wrong."""
 
-import json
 import re
 
 import pytest
@@ -80,21 +79,3 @@ def test_options_say_what_the_estimators_say(models, command):
                     assert sentence in options[name].help, (name, sentence)
                     told += 1
     assert told > 20
-
-
-def test_a_fit_tells_a_program_what_it_wrote(tmp_path):
-    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k % 7},{'no' if k % 2 else 'yes'}\n" for k in range(200)))
-    (tmp_path / "s.toml").write_text(
-        'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "y"\n'
-        '[columns.x]\ntype = "numeric"\nbounds = [0, 6]\n'
-        '[columns.y]\ntype = "categorical"\ncategories = ["no", "yes"]\n'
-    )
-    done = run(
-        "fit", str(tmp_path / "t.csv"), "--schema", str(tmp_path / "s.toml"), "--model", "logistic", "--epsilon", "1",
-        "--delta", "1e-4", "--out", str(tmp_path / "m.json"), "--holdout", "0.3", "--evaluate-epsilon", "1", "--json",
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["guarantee"] == json.loads((tmp_path / "m.receipt.json").read_text())
-    assert told["evaluation"] == json.loads((tmp_path / "m.evaluation.json").read_text())
-    assert told["model"] == str(tmp_path / "m.json")
