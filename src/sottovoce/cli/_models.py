@@ -59,7 +59,8 @@ class Training(Planned):
 
 
 @Models({"": DPLinearEstimator}).options(
-    hidden=(*_HIDDEN, "fit_intercept"), ledger=_LEDGER, adjacency={"default": "zero-out"},
+    hidden=(*_HIDDEN, "fit_intercept"), adjacency={"default": "zero-out"},
+    ledger={"text": "Privacy budget on disk to charge:", **_LEDGER},
     epsilon={"default": REQUIRED, "text": "What the evaluation may cost, > 0."},
     delta={"default": 0.0, "text": "0 is pure differential privacy; else well below 1 / number of rows."},
 )  # fmt: skip
