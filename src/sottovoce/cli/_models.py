@@ -51,8 +51,8 @@ class Planned(Parameters):
 
 @MODELS.options(
     hidden=_HIDDEN, ledger=_LEDGER,
-    data_norm={"metavar": "NUMBER", "more": "With a schema it is the schema's unless this says else."},
-    data_bound={"more": "With a schema it is 1 unless this says else."},
+    data_norm={"metavar": "NUMBER", "more": "Default: the schema's."},
+    data_bound={"more": "Default: the schema's, 1."},
 )  # fmt: skip
 class Training(Planned):
     """Parameters of a training on one table."""

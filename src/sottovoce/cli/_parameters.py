@@ -73,7 +73,7 @@ class Models:
         known = {kind: one.field.default for kind, one in said.items() if one.field.default is not None}
         if default is None and isinstance(next(iter(known.values()), None), bool):
             default = next(iter(known.values()))
-        elif default is None and known:
+        elif default is None and known and "Default: " not in more:
             more = f"{more} Default: {_by_model(known, known, '; ')}.".strip()
         if text is None:
             text = _by_model({kind: self._in_words(one) for kind, one in said.items()}, self.classes, " ")
