@@ -120,7 +120,11 @@ def label_facts(
         return {"label_bounds": bounds}
     if classes is None or (two and len(classes) != 2):
         got = "" if classes is None else f"; got {len(classes)}"
-        what = "one of two classes, and needs their public list" if two else "a class, and needs the public list of all"
+        what = (
+            "one of two classes, and needs their public list"
+            if two
+            else "a class, and needs the public list of classes"
+        )
         raise ParameterError(
             f'--model {kind} predicts {what}{got}: a target of type = "categorical" with categories = '
             f"[{'negative, positive' if two else '...'}]. For a number use --model ridge or lasso."
