@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypeVar, dataclass_transform
 from sottovoce._validation import nearest
 
 __all__ = [
-    "ACCEPT_DELTA", "DATASET", "DELTA", "EPSILON", "LEDGER", "RANDOM_STATE", "Budgeted", "attribute", "estimator",
-    "parameter",
+    "ACCEPT_DELTA", "DATASET", "DELTA", "EPSILON", "LEDGER", "RANDOM_STATE", "Budgeted", "Declared", "attribute",
+    "estimator", "parameter", "parameters",
 ]  # fmt: skip
 
 _REQUIRED: Final = dataclasses.MISSING
@@ -55,7 +55,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     """
     doc = cls.__doc__
     made = dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
-    declared = sorted((_Declared(made, field) for field in dataclasses.fields(made)), key=_Declared.place)  # type: ignore[arg-type]
+    declared = _declared(made)
     known = inspect.signature(made.__init__).parameters
     ordered = [known["self"], *(known[one.name] for one in declared if one.field.init)]
     store = made.__init__
@@ -74,7 +74,16 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     return made
 
 
-class _Declared:
+def parameters(cls: type) -> "dict[str, Declared]":
+    """Return what a class that `estimator` has made takes, by name, in the order of its documentation."""
+    return {one.name: one for one in _declared(cls) if one.field.init}
+
+
+def _declared(cls: type) -> "list[Declared]":
+    return sorted((Declared(cls, field) for field in dataclasses.fields(cls)), key=Declared.place)
+
+
+class Declared:
     """A field of a class, with what the class and its bases say of it."""
 
     def __init__(self, cls: type, field: dataclasses.Field[Any]) -> None:
@@ -110,7 +119,7 @@ class _Declared:
         return f"{self.name} : {self.kind}{default}\n{text}".rstrip()
 
 
-def _with_sections(doc: str, declared: list[_Declared]) -> str:
+def _with_sections(doc: str, declared: list[Declared]) -> str:
     later = _LATER.search(doc)
     place = len(doc) if later is None else later.start()
     parts = [
@@ -122,7 +131,7 @@ def _with_sections(doc: str, declared: list[_Declared]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(title: str, declared: list[_Declared]) -> list[str]:
+def _section(title: str, declared: list[Declared]) -> list[str]:
     return ["\n".join([title, "-" * len(title), *map(str, declared)])] if declared else []
 
 

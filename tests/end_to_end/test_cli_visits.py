@@ -335,7 +335,7 @@ def test_an_interrupt_says_what_became_of_the_budget(folder: Path, monkeypatch: 
         told = run(*given, *charged).stderr
         assert re.match(r"interrupted: Charge \w+ of dataset 'visits' counts as spent: the values", told)
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["sottovoce.cli.fit"], "write_or_keep", interrupted)
+        patch.setattr(sys.modules["sottovoce.cli._output"], "write_or_keep", interrupted)
         assert run(*given).stderr.startswith("interrupted: training had ended, without a ledger")
         told = run(*given, *charged).stderr
         assert re.match(r"interrupted: training had ended: charge \w+ of data set 'visits' counts as spent\.", told)

@@ -8,7 +8,7 @@ import typer
 
 from sottovoce._shown import shown
 
-__all__ = ["echo", "write_data"]
+__all__ = ["echo", "is_terminal", "write_data"]
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Commands whose modules are imported when they are invoked, or listed: the others cost no time at the start."""
+"""Commands that are imported when they are invoked or listed, as others cost time; their help goes by topic."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import typer
 import typer.core
 import typer.main
 
-__all__ = ["LazyGroup"]
+__all__ = ["LazyGroup", "group"]
+
+_PLACES = {"Arguments": 0, "Privacy": 1, "Model": 2, "Data": 3, "Output": 5, "Options": 6}  # of headings in a help
 
 
 class LazyGroup(typer.core.TyperGroup):
     """A group of commands that are named by their places."""
 
     places: ClassVar[Mapping[str, str]] = {}
-    """Where each command is: the module in which something has the command's name, a function or a `typer.Typer`."""
+    """Where each command is: MODULE, in which a function or a `typer.Typer` has the command's name, or MODULE:NAME."""
     _names_only = False
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -40,13 +42,35 @@ class LazyGroup(typer.core.TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
-def _loaded(name: str, module: str) -> Any:
-    found = getattr(import_module(module), name)
+class Command(typer.core.TyperCommand):
+    """A command whose help lists arguments, then options by what they are about."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        by_panel: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx)
+            if record is not None:
+                kind = "Arguments" if one.param_type_name == "argument" else "Options"
+                by_panel.setdefault(getattr(one, "rich_help_panel", None) or kind, []).append(record)
+        for heading in sorted(by_panel, key=lambda heading: _PLACES.get(heading, 4)):
+            with formatter.section(heading):
+                formatter.write_dl(by_panel[heading])
+
+
+def group(text: str, **commands: str) -> typer.Typer:
+    """Return a group of commands, of which each is at a place as in `LazyGroup.places`."""
+    kind = type("Commands", (LazyGroup,), {"places": {name.rstrip("_"): place for name, place in commands.items()}})
+    return typer.Typer(cls=kind, help=text, no_args_is_help=True)
+
+
+def _loaded(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute or name)
     if isinstance(found, typer.Typer):
         command: Any = typer.main.get_group(found)
     else:
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name, cls=Command)(found)
         command = typer.main.get_command(alone)
     command.name = name
     return command

@@ -3,33 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from sottovoce._shown import in_one_line
 from sottovoce._validation import bounds
-from sottovoce.cli._options import ModelKind, refuse_options
+from sottovoce.cli._options import LEDGER, REQUIRED, ModelKind
+from sottovoce.cli._parameters import Models, Parameters
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
+from sottovoce.estimators._solvers import SOLVERS
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
-__all__ = ["PENALTY_OPTIONS", "RADIUS_OPTIONS", "is_sparse", "make_estimator", "model_rows"]
+__all__ = [
+    "MODELS", "REGRESSIONS", "EvaluationBudget", "Planned", "Training", "is_sparse", "label_facts",
+    "make_estimator", "model_rows", "refuse_foreign",
+]  # fmt: skip
 
-_ESTIMATORS: Final[Mapping[ModelKind, type[DPLinearEstimator]]] = {
-    ModelKind.RIDGE: DPRidge,
-    ModelKind.LASSO: DPLasso,
-    ModelKind.LOGISTIC: DPLogisticRegression,
-    ModelKind.SPARSE_LOGISTIC: DPSparseLogisticRegression,
-    ModelKind.SVM: DPLinearSVC,
-}
-_REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
+MODELS: Final[Models] = Models({
+    ModelKind.RIDGE: DPRidge, ModelKind.LOGISTIC: DPLogisticRegression, ModelKind.SVM: DPLinearSVC,
+    ModelKind.LASSO: DPLasso, ModelKind.SPARSE_LOGISTIC: DPSparseLogisticRegression,
+})  # fmt: skip
+REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 _SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
 
-# parameters that only one family of models has
-PENALTY_OPTIONS: Final = ("alpha", "solver", "data_norm")
-RADIUS_OPTIONS: Final = ("radius", "n_steps", "data_bound")
+# left to Python, or said by the schema
+_HIDDEN: Final = (
+    "max_iter", "tol", "verbose", "intercept_scaling", "max_sample_weight", "solver_options", "constraint", "classes",
+    "label_bounds", "max_rows_per_group",
+)  # fmt: skip
+_OF_A_FIT: Final = ("random_state", "ledger", "dataset", "data_norm", "data_bound")
+_LEDGER: Final[Mapping[str, Any]] = {
+    "more": "sqlite:///PATH or postgresql://USER@HOST/DATABASE.", "metavar": "ADDRESS", **LEDGER
+}  # fmt: skip
+_SOLVERS: Final = f"One of {', '.join(SOLVERS)}: which model has which, and where each wins: docs/guide/solvers.md."
+
+
+@MODELS.options(
+    hidden=(*_HIDDEN, *_OF_A_FIT), epsilon={"default": REQUIRED}, solver={"text": _SOLVERS},
+    class_weight={"metavar": "CLASS=WEIGHT,..."}, alpha={"metavar": "NUMBER"},
+)  # fmt: skip
+class Planned(Parameters):
+    """Parameters of a training that its plan depends on."""
+
+
+@MODELS.options(
+    hidden=_HIDDEN, ledger=_LEDGER,
+    data_norm={"metavar": "NUMBER", "more": "Default: the schema's."},
+    data_bound={"more": "Default: the schema's, 1."},
+)  # fmt: skip
+class Training(Planned):
+    """Parameters of a training on one table."""
+
+
+@Models({"": DPLinearEstimator}).options(
+    hidden=(*_HIDDEN, "fit_intercept"), adjacency={"default": "zero-out"},
+    ledger={"text": "Privacy budget on disk to charge:", **_LEDGER},
+    epsilon={"default": REQUIRED, "text": "What the evaluation may cost, > 0."},
+    delta={"default": 0.0, "text": "0 is pure differential privacy; else well below 1 / number of rows."},
+)  # fmt: skip
+class EvaluationBudget(Parameters):
+    """What an evaluation may cost, and who is protected."""
 
 
 def is_sparse(kind: ModelKind) -> bool:
@@ -51,34 +87,49 @@ def make_estimator(
     Raises ParameterError if the kind does not suit the labels, has no such parameter, or lacks one that it needs.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    if is_sparse(kind):
-        foreign, why = PENALTY_OPTIONS, f"is not for --model {kind}, whose coefficients are bounded by --radius"
-        if "radius" not in given:
+    refuse_foreign(MODELS, kind, given)
+    labels = label_facts(kind, classes, label_bounds)
+    return cast(DPLinearEstimator, MODELS.classes[kind](**labels, **given))
+
+
+def refuse_foreign(models: Models, kind: ModelKind, given: Mapping[str, Any], *, of: str = "") -> None:
+    """Refuse parameters that a model does not have, and the lack of a radius; ``of`` says whose coefficients."""
+    if is_sparse(kind) and given.get("radius") is None:
+        raise ParameterError(
+            f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
+            f"coefficients {of}(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+        )
+    models.refuse_foreign(kind, given)
+
+
+def label_facts(
+    kind: ModelKind, classes: tuple[Any, ...] | None, bounds: tuple[float, float] | None, *, two: bool = False
+) -> dict[str, Any]:
+    """Return what the model has to be told of the labels; ``two``: it knows models of two classes alone.
+
+    Raises ParameterError if that is not known.
+    """
+    if kind in REGRESSIONS:
+        if bounds is None:
             raise ParameterError(
-                f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
-                "coefficients (of features in [-1, 1], with a schema). Small is sparse, large fits closely."
-            )
-    else:
-        foreign, why = RADIUS_OPTIONS, f"is for --model lasso and sparse-logistic, not for {kind}"
-    refuse_options(why, {f"--{name.replace('_', '-')}": given.get(name) for name in foreign})
-    if kind not in (ModelKind.LOGISTIC, ModelKind.SVM):
-        why = f"is for --model logistic and svm, not for {kind}"
-        refuse_options(why, {"--class-weight": given.get("class_weight")})
-    if kind in _REGRESSIONS:
-        if label_bounds is None:
-            raise ParameterError(
-                f"--model {kind} predicts a number, and needs its public bounds: with a schema, a target of type = "
-                '"numeric" with bounds = [low, high]; without one, --label-bounds LOW,HIGH. For classes use --model '
+                f"--model {kind} predicts a number, and needs its public bounds: a target of type = "
+                '"numeric" with bounds = [low, high]'
+                f"{'' if two else ', in a schema; without one, --label-bounds LOW,HIGH'}. For classes use --model "
                 "logistic, sparse-logistic or svm."
             )
-        return _ESTIMATORS[kind](label_bounds=label_bounds, **given)
-    if classes is None:
-        raise ParameterError(
-            f"--model {kind} predicts a class, and needs the public list of classes: a target of "
-            'type = "categorical" with categories = [...]. For a number use --model '
-            "ridge or lasso."
+        return {"label_bounds": bounds}
+    if classes is None or (two and len(classes) != 2):
+        got = "" if classes is None else f"; got {len(classes)}"
+        what = (
+            "one of two classes, and needs their public list"
+            if two
+            else "a class, and needs the public list of classes"
         )
-    return _ESTIMATORS[kind](classes=list(classes), **given)
+        raise ParameterError(
+            f'--model {kind} predicts {what}{got}: a target of type = "categorical" with categories = '
+            f"[{'negative, positive' if two else '...'}]. For a number use --model ridge or lasso."
+        )
+    return {"classes": list(classes)}
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:

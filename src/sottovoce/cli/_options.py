@@ -14,50 +14,34 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.tables import BatchedTable, Layout, Table
 
 __all__ = [
-    "ACCEPT_DELTA",
-    "ALPHA",
-    "DELTA",
-    "EPSILON",
-    "INTERCEPT",
-    "LEDGER",
-    "MODEL",
-    "MODEL_CARD",
-    "N_STEPS",
-    "RADIUS",
-    "RANDOM_STATE",
-    "REQUIRED",
-    "SCRATCH",
-    "TABLE",
-    "TABLE_OR_ADDRESS",
-    "TARGET",
-    "TRAINING",
-    "ForceOption",
-    "Format",
-    "ModelKind",
-    "Reading",
-    "Training",
-    "argument",
-    "complete_column",
-    "flag",
-    "option",
-    "refuse_fields",
-    "refuse_options",
-    "require",
+    "JSON", "LEDGER", "MODEL", "MODEL_CARD", "REQUIRED", "TOPICS",
+    "SCRATCH", "TABLE", "TABLE_OR_ADDRESS", "TARGET", "ForceOption", "Format", "ModelKind", "Reading",
+    "argument", "complete_column", "flag", "option", "option_name", "refuse_fields", "refuse_options", "require",
     "with_groups",
-]
+]  # fmt: skip
 
 _MOST_BYTES = 1 << 16
 _T = TypeVar("_T")
 REQUIRED: Any = ...
-READING = "How the table is written"
-TRAINING = "Training"
+# what options are about, unless they say else: the headings of the help
+TOPICS = {
+    f"--{name}": topic
+    for topic, names in {
+        "Privacy": "epsilon delta accept-delta adjacency n-public unit max-rows-per-unit random-state ledger dataset "
+        "labels-public max-epsilon",
+        "Model": "model radius loss degree alpha",
+        "Data": "schema target format header delimiter skip-rows scratch id label missing n-samples n-features "
+        "n-classes label-bounds n d n-expected database classes scale missing",
+        "Output": "out receipt report page html picture model-card force quiet json proba score labels coefficients",
+    }.items()
+    for name in names.split()
+}
 _STDIN = Path("/dev/stdin")
 LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
@@ -111,11 +95,12 @@ def option(
     """Return the declaration of an option: the default of a command's parameter, or of a field of a group.
 
     ``name``: as it is given: ``"--out"``, ``"--header/--no-header"``.
-    ``text``, ``panel``: what the help says, and under which heading.
+    ``text``, ``panel``: what the help says, and under which heading where that is not that of `TOPICS`.
     ``default``: `REQUIRED` where there is none.
     ``**settings``: of `typer.Option`.
     """
-    return typer.Option(default, name, help=text, rich_help_panel=panel, **settings)
+    topic = panel or TOPICS.get(name.partition("/")[0])
+    return typer.Option(default, name, help=text, rich_help_panel=topic, **settings)
 
 
 def flag(name: str, text: str, panel: str | None = None) -> Any:
@@ -124,6 +109,11 @@ def flag(name: str, text: str, panel: str | None = None) -> Any:
 
 def argument(metavar: str | None, text: str, *, default: Any = REQUIRED, **settings: Any) -> Any:
     return typer.Argument(default, metavar=metavar, help=text, **settings)
+
+
+def option_name(parameter: str) -> str:
+    """Return the option of a parameter: ``--n-steps`` of ``n_steps``; the intercept's is a pair."""
+    return "--intercept/--no-intercept" if parameter == "fit_intercept" else f"--{parameter.replace('_', '-')}"
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -148,23 +138,26 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 def _flat(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     for name, kind in hints.items():
         if is_dataclass(kind):
-            yield from _flat(
-                get_type_hints(kind, include_extras=True), {field.name: field.default for field in fields(kind)}
-            )
+            yield from _flat(_hints(kind), {field.name: field.default for field in fields(kind)})
         else:
             yield name, kind, defaults[name]
 
 
 def _gathered(group: Any, given: Mapping[str, Any]) -> Any:
-    hints = get_type_hints(group)
-    return group(
-        **{name: _gathered(kind, given) if is_dataclass(kind) else given[name] for name, kind in hints.items()}
-    )
+    return group(**{
+        name: _gathered(kind, given) if is_dataclass(kind) else given[name] for name, kind in _hints(group).items()
+    })  # fmt: skip
+
+
+def _hints(group: Any) -> dict[str, Any]:
+    hints = get_type_hints(group, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(group)}
 
 
 # ------------------------------------------------------------------ what several commands have
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel="Output")]
+JSON: Any = flag("--json", "Print what a program would read, as JSON.")
 TABLE: Any = argument(
     "TABLE",
     "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input.",
@@ -178,13 +171,12 @@ TABLE_OR_ADDRESS: Any = argument(
 )
 TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
-    "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ..."
-)
+    "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
+)  # fmt: skip
 SCRATCH: Any = option(
     "--scratch",
     "Folder on whose disk the rows of a table that does not fit into memory are while the command runs, in clear. "
     "Default: that of temporary files (TMPDIR).",
-    READING,
 )
 
 MODEL: Any = option(
@@ -192,74 +184,24 @@ MODEL: Any = option(
     "ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso and "
     "sparse-logistic have few coefficients and need --radius.",
     default=REQUIRED,
+    metavar="MODEL",
 )
-EPSILON: Any = option("--epsilon", "Privacy budget, > 0; inf trains without privacy.", default=REQUIRED)
-DELTA: Any = option("--delta", "Probability with which the guarantee may fail; well below 1 / number of rows.")
-ACCEPT_DELTA: Any = option("--accept-delta", "The same number again, for a delta of 1 / sqrt(number of rows) or more.")
-ALPHA: Any = option(
-    "--alpha", "Strength of the L2 penalty, or auto: by the number of rows. Default: the estimator's.", TRAINING
-)
-RADIUS: Any = option(
-    "--radius",
-    "lasso, sparse-logistic: bound on the sum of the absolute coefficients, public; small is sparse.",
-    TRAINING,
-)
-N_STEPS: Any = option(
-    "--n-steps", "lasso, sparse-logistic: steps of a model, one coefficient each. Default: by a public rule.", TRAINING
-)
-INTERCEPT: Any = option("--intercept/--no-intercept", "Whether the model has an intercept.", TRAINING, default=True)
-RANDOM_STATE: Any = option(
-    "--random-state", "A seed: makes the run repeatable, and not private against whoever knows it.", TRAINING
-)
-
-
-@dataclass(frozen=True)
-class Training:
-    """Parameters of a training on one table."""
-
-    alpha: str | None = ALPHA
-    solver: str | None = option("--solver", "Default: auto.", TRAINING)
-    radius: float | None = RADIUS
-    n_steps: int | None = N_STEPS
-    adjacency: str | None = option(
-        "--adjacency",
-        "Which tables are neighbours: zero-out, add-remove or replace-one. Default: zero-out.",
-        TRAINING,
-    )
-    n_public: int | None = option(
-        "--n-public", "Public stand-in for the number of rows, where that is secret (add-remove).", TRAINING
-    )
-    fit_intercept: bool = INTERCEPT
-    class_weight: str | None = option(
-        "--class-weight",
-        "logistic, svm: public weights of rows by their class, one for each class, such as no=1,yes=3.",
-        TRAINING,
-    )
-
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            "alpha": parse_number_or_auto("--alpha", self.alpha),
-            "class_weight": parse_weights("--class-weight", self.class_weight),
-        }
 
 
 @dataclass(frozen=True)
 class Reading:
     """How a table is written; what the command line does not say is left to the schema and the file's name."""
 
-    format: Format | None = option("--format", "Default: by the name of the file.", READING)
+    format: Format | None = option("--format", "csv or parquet. Default: by the name of the file.", metavar="FORMAT")
     header: bool | None = option(
         "--header/--no-header",
         "Whether a CSV file starts with the names of its columns. Default: as the schema says, else yes.",
-        READING,
     )
     delimiter: str | None = option(
         "--delimiter",
         "What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
-        READING,
     )
-    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", READING, default=0, min=0)
+    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", default=0, min=0)
 
     def of_text(self) -> dict[str, object]:
         chosen = None if self.format == Format.PARQUET else self.format
@@ -321,4 +263,4 @@ def require(option: str, value: _T | None, why: str) -> _T:
 
 
 def refuse_fields(why: str, group: Any, *names: str) -> None:
-    refuse_options(why, {f"--{name.replace('_', '-')}": getattr(group, name) for name in names})
+    refuse_options(why, {option_name(name): getattr(group, name) for name in names})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -15,23 +16,32 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce._plain_data import plain
 from sottovoce._shown import in_one_line, shown
-from sottovoce.cli._echo import write_data
+from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 __all__ = [
-    "Content",
-    "check_output",
-    "print_columns",
-    "print_rows",
-    "saying_what_was_charged",
-    "write_or_keep",
-    "write_page",
-]
+    "Content", "check_output", "check_outputs", "print_columns", "print_json", "print_rows", "say_how_good",
+    "saying_what_was_charged", "tell", "write_or_keep", "write_page",
+]  # fmt: skip
 
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 
 _PLAIN_WIDTH = 100
+
+
+def print_json(content: object) -> None:
+    echo(json.dumps(plain(content), indent=2, allow_nan=False))
+
+
+def tell(as_json: bool, content: object, *lines: str) -> None:
+    """Print what a command has done: as JSON, or in words."""
+    if as_json:
+        print_json(content)
+    else:
+        for line in lines:
+            echo(line)
 
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -71,19 +81,34 @@ def _print(table: Table) -> None:
     sys.stdout.flush()
 
 
+def say_how_good(figure: str, n_rows: int) -> None:
+    what = f"{figure} on {n_rows} rows. NOT PRIVATE: computed from these labels without noise; "
+    echo(f"{what}if they are private, so is this figure.", err=True)
+
+
 def check_output(name: str, path: Path, *, inputs: Iterable[Path | None], overwrite: bool) -> None:
     if any(source is not None and source.resolve() == path.resolve() for source in inputs):
         raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
     check_writable(name, path, overwrite=overwrite)
 
 
-def write_page(path: Path, text: str) -> None:
+def check_outputs(outputs: Mapping[str, Path | None], *, inputs: Iterable[Path | None], overwrite: bool) -> None:
+    """Refuse outputs that are one file, that are read from, or that cannot be written; None is none."""
+    seen: dict[Path, str] = {}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), name)
+        if other != name:
+            raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
+        check_output(name, path, inputs=inputs, overwrite=overwrite)
+
+
+def write_page(path: Path, text: str, *, again: str = " It can be made again from the receipt.") -> None:
     try:
         write_whole(path, text)
     except OSError as error:
-        raise SottovoceError(
-            f"{path}: cannot write the page: {error.strerror}. It can be made again from the receipt."
-        ) from None
+        raise SottovoceError(f"{path}: cannot write the page: {error.strerror}.{again}") from None
 
 
 @contextmanager

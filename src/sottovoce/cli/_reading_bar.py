@@ -1,4 +1,4 @@
-"""How much of a table was read, drawn on stderr."""
+"""How much of a table was read, drawn on stderr: bytes, rows that were worked on, and the seconds that are left."""
 
 from __future__ import annotations
 
@@ -9,35 +9,43 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sottovoce.tables.text import Reported
-
-__all__ = ["ReadingBar", "reading_bar"]
-
-
-@contextmanager
-def reading_bar(path: Path, *, shown: bool = True) -> Iterator[Reported]:
-    """Yield what draws the bytes that were read as a bar, where ``shown`` and stderr is a terminal."""
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
-        yield lambda done, of: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(f"reading {path.name}", total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+__all__ = ["ReadingBar"]
 
 
 class ReadingBar:
-    """Draws a bar each time that a table is read from its start, which may be several times; itself what is told."""
+    """Draws a bar each time that a table is read from its start, where ``shown`` and stderr is a terminal.
 
-    def __init__(self, path: Path, *, shown: bool) -> None:
+    Itself it is what a reader tells bytes to; whoever works on rows tells how many.
+    """
+
+    def __init__(self, path: Path, *, shown: bool = True) -> None:
         self._path, self._shown = path, shown
-        self._report: Reported = lambda done, of: None
+        self._bar: Progress | None = None
+        self._rows = 0
 
     def __call__(self, done: int, of: int | None) -> None:
-        self._report(done, of)
+        self._update(completed=done, total=of)
+
+    def rows(self, more: int) -> None:
+        self._rows += more
+        self._update(rows=f"{self._rows:,} rows")
+
+    def _update(self, **known: object) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], **known)  # type: ignore[arg-type]
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        with reading_bar(self._path, shown=self._shown) as self._report:
+        console = Console(stderr=True)
+        if not (self._shown and console.is_terminal):
             yield
+            return
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("{task.fields[rows]}"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console, transient=True, redirect_stdout=False) as self._bar:
+            self._rows = 0
+            self._bar.add_task(f"reading {self._path.name}", total=None, rows="")
+            yield
+        self._bar = None

@@ -21,16 +21,7 @@ from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
 from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.text import Reported
 
-__all__ = [
-    "HELD_BYTES",
-    "Labels",
-    "OpenedTable",
-    "Pieces",
-    "ReadRows",
-    "RowReader",
-    "confirmed_schema",
-    "note_unused",
-]
+__all__ = ["HELD_BYTES", "Labels", "OpenedTable", "Pieces", "ReadRows", "RowReader", "confirmed_schema", "note_unused"]
 
 Labels = npt.NDArray[Any]
 Pieces: TypeAlias = "Generator[tuple[Any, Any]]"  # rows and labels, some at a time
@@ -107,6 +98,7 @@ class RowReader:
         def pieces() -> Pieces:
             with bar.drawn():
                 for part in table:
+                    bar.rows(part.n_rows)
                     yield encoder.features(part), encoder.labels(part) if labelled else None
 
         groups = None

@@ -6,6 +6,8 @@ import errno
 import re
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -13,6 +15,7 @@ import typer
 from sottovoce._version import __version__
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import LazyGroup
+from sottovoce.cli._mistakes import WrongUse, what_to_type
 from sottovoce.exceptions import SottovoceError
 
 __all__ = ["app", "as_options", "main"]
@@ -40,11 +43,16 @@ class _Commands(LazyGroup):
         )
     }
 
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with _telling_mistakes():
+            return super().make_context(*args, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
-                return super().invoke(ctx)
+                with _telling_mistakes():
+                    return super().invoke(ctx)
             except SottovoceError as error:
                 _tell("error", error, str(error))
                 raise typer.Exit(2) from None
@@ -57,6 +65,17 @@ class _Commands(LazyGroup):
                 place = "" if error.filename is None else f"{error.filename}: "
                 echo(f"error: {place}{error.strerror}", err=True)
                 raise typer.Exit(2) from None
+
+
+@contextmanager
+def _telling_mistakes() -> Iterator[None]:
+    try:
+        yield
+    except WrongUse as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # which shows the help
+            raise
+        echo(f"error: {what_to_type(error)}", err=True)
+        raise typer.Exit(2) from None
 
 
 # what an error asks for in Python, and what it is called here

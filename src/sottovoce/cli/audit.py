@@ -11,37 +11,36 @@ import typer
 from sottovoce._files import check_writable, write_whole
 from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, flag, option
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._lazy import group
+from sottovoce.cli._options import JSON, REQUIRED, flag, option
+from sottovoce.cli._output import print_json, print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["audit"]
 
-audit = typer.Typer(no_args_is_help=True)
+audit = group("Try to refute what a private estimator claims.", model=f"{__name__}:model")
 
 _TABLES = "The tables, within what the estimator was told"
 _EFFORT = "Effort"
+_CLAIM = "The estimator and its claim"
 
 VIOLATED = 3  # exit code
 
 
-@audit.callback()
-def _audit() -> None:
-    """Try to refute what a private estimator claims."""
-
-
-@audit.command()
 def model(
     estimator: str = option(
-        "--estimator", "Its class, as package.module.Class; scikit-learn's fit and get_params.", default=REQUIRED
+        "--estimator",
+        "Its class, as package.module.Class; scikit-learn's fit and get_params.",
+        _CLAIM,
+        default=REQUIRED,
     ),
-    epsilon: float = option("--epsilon", "The epsilon that it claims.", default=REQUIRED),
-    delta: float = option("--delta", "The delta that it claims; 0 for pure privacy.", default=0.0),
+    epsilon: float = option("--epsilon", "The epsilon that it claims.", _CLAIM, default=REQUIRED),
+    delta: float = option("--delta", "The delta that it claims; 0 for pure privacy.", _CLAIM, default=0.0),
     parameters: str = option(
-        "--parameters", "Of its constructor, as JSON. A random_state is changed in every run.", default="{}"
+        "--parameters", "Of its constructor, as JSON. A random_state is changed in every run.", _CLAIM, default="{}"
     ),
-    python: Path | None = option("--python", "Interpreter of the environment it lives in. Default: this one."),
+    python: Path | None = option("--python", "Interpreter of the environment it lives in. Default: this one.", _CLAIM),
     data_norm: float | None = option("--data-norm", "Its bound on the norm of a row.", _TABLES),
     data_bound: float | None = option("--data-bound", "Its bound on every entry.", _TABLES),
     classes: str | None = option("--classes", "Its two classes, such as -1,1.", _TABLES),
@@ -51,12 +50,13 @@ def model(
     adjacency: str = option("--adjacency", "replace-one or add-remove.", _TABLES, default="replace-one"),
     runs: int = option("--runs", "Main runs on each table.", _EFFORT, default=2000),
     pilot: int = option("--pilot", "Runs to choose the tables.", _EFFORT, default=300),
-    confidence: float = option("--confidence", None, _EFFORT, default=0.999),
+    confidence: float = option("--confidence", "Of the finding.", _EFFORT, default=0.999),
     gaussian: bool = flag("--gaussian", "Suppose a Gaussian mechanism: more from fewer runs.", _EFFORT),
     jobs: int = option("--jobs", "Processes at the same time.", _EFFORT, default=1),
     out: Path | None = option("--out", "Where to write the report (JSON)."),
     force: bool = flag("--force", "Replace a file that exists."),
     quiet: bool = flag("--quiet", "No progress on stderr."),
+    as_json: bool = JSON,
 ) -> None:
     """Fit an estimator again and again on neighbouring tables, and bound its epsilon from below.
 
@@ -89,7 +89,10 @@ def model(
     )
     if out is not None:
         write_whole(out, json.dumps(report.to_dict(), indent=2, allow_nan=False) + "\n")
-    print_rows(f"Audit of {estimator}", _rows(report))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_rows(f"Audit of {estimator}", _rows(report))
     if report.violated:
         raise typer.Exit(VIOLATED)
 

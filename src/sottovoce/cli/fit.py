@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -11,35 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce._validation import number
+from sottovoce.cli import _options as cli
+from sottovoce.cli import _output as output
 from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
-from sottovoce.cli._models import is_sparse, make_estimator, model_rows
-from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    EPSILON,
-    LEDGER,
-    MODEL,
-    MODEL_CARD,
-    RANDOM_STATE,
-    REQUIRED,
-    SCRATCH,
-    TABLE_OR_ADDRESS,
-    TARGET,
-    TRAINING,
-    ForceOption,
-    ModelKind,
-    Reading,
-    Training,
-    complete_column,
-    flag,
-    option,
-    refuse_options,
-    require,
-    with_groups,
-)
-from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
-from sottovoce.cli._parse import parse_number_or_auto
+from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_rows
 from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -53,53 +28,26 @@ from sottovoce.tables import Encoder, Schema
 
 __all__ = ["fit"]
 
-_BOUNDS = "Other bounds than the schema's"
-_UNIT = "Whose rows they are"
 _HOLDOUT = "Rows set aside"
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """Bounds on rows in place of those that the schema gives."""
-
-    data_norm: str | None = option(
-        "--data-norm",
-        "Bound on the Euclidean norm of a row; longer rows are shortened to it. auto releases a bound that most rows "
-        "keep, with a part of the budget. Default: the schema's.",
-        _BOUNDS,
-    )
-    data_bound: float | None = option(
-        "--data-bound",
-        "lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. Default: "
-        "the schema's, 1.",
-        _BOUNDS,
-    )
-
-    def of(self, model: ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
-        """Return the bound that the model needs: what was given, else the schema's; one that is not, if given."""
-        norm, bound = parse_number_or_auto("--data-norm", self.data_norm), self.data_bound
-        sparse = is_sparse(model)
-        return {
-            "data_norm": encoder.data_norm if norm is None and not sparse else norm,
-            "data_bound": 1.0 if bound is None and sparse else bound,
-        }
+def _bounds(given: Training, model: cli.ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
+    """Return the bound that the model needs where none was given: the schema's."""
+    if is_sparse(model):
+        return {"data_bound": 1.0} if given.data_bound is None else {}
+    return {"data_norm": encoder.data_norm} if given.data_norm is None else {}
 
 
 @dataclass(frozen=True)
 class _Unit:
     """Whose rows the rows are, where one person can have several; a schema may say it too."""
 
-    unit: str | None = option(
+    unit: str | None = cli.option(
         "--unit",
         "The column that says whose row it is, never a feature: people are protected, not rows.",
-        _UNIT,
-        autocompletion=complete_column,
+        autocompletion=cli.complete_column,
     )
-    max_rows_per_unit: int | None = option(
-        "--max-rows-per-unit",
-        "Public: how many rows of one person are used; of those with more, so many are drawn at random.",
-        _UNIT,
-    )
+    max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit")
 
     def described(self, schema: Schema, path: Path | None) -> Schema:
         try:
@@ -107,7 +55,7 @@ class _Unit:
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
         if schema.unit is not None:
-            require("--max-rows-per-unit", schema.max_rows_per_unit, (
+            cli.require("--max-rows-per-unit", schema.max_rows_per_unit, (
                 f"one person of unit {schema.unit!r} can have several rows. Give --max-rows-per-unit K, the public "
                 "number of rows that are used of one person, or write max_rows_per_unit = K in the schema. Never "
                 "compute it from the data."
@@ -119,18 +67,16 @@ class _Unit:
 class _Holdout:
     """Which rows are never trained on."""
 
-    holdout: float | None = option(
-        "--holdout",
-        "Share of rows, or of people with --unit, to set aside by coins and never train on.",
-        _HOLDOUT,
+    holdout: float | None = cli.option(
+        "--holdout", "Share of rows, or of people with --unit, to set aside by coins and never train on.", _HOLDOUT
     )
-    holdout_out: Path | None = option(
+    holdout_out: Path | None = cli.option(
         "--holdout-out",
         "Where to write the rows that were set aside, as they are: a file for its owner alone.",
         _HOLDOUT,
     )
 
-    evaluate_epsilon: float | None = option(
+    evaluate_epsilon: float | None = cli.option(
         "--evaluate-epsilon",
         "Evaluate the model on the rows that were set aside, with noise, at this cost of its own; written beside the "
         "model as NAME.evaluation.json.",
@@ -151,7 +97,7 @@ class _Holdout:
     def check(self) -> None:
         options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
         if self.holdout is None:
-            refuse_options("needs --holdout SHARE, such as 0.2", options)
+            cli.refuse_options("needs --holdout SHARE, such as 0.2", options)
         elif self.holdout_out is None and self.evaluate_epsilon is None:
             raise ParameterError(
                 "--holdout sets rows aside, and nothing says what for. Give --evaluate-epsilon E to evaluate the model "
@@ -173,43 +119,32 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
     )  # fmt: skip
 
 
-@with_groups
+@cli.with_groups
 def fit(
     *,
-    table: Any = TABLE_OR_ADDRESS,
-    model: ModelKind = MODEL,
-    epsilon: float = EPSILON,
-    out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
-    schema: Path | None = option("--schema", "Public facts about the columns (TOML)."),
-    target: str | None = TARGET,
-    receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
-    report: Path | None = option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
-    model_card: Path | None = MODEL_CARD,
-    force: ForceOption = False,
-    quiet: bool = flag("--quiet", "No progress on stderr, no receipt on stdout."),
+    table: Any = cli.TABLE_OR_ADDRESS,
+    model: cli.ModelKind = cli.MODEL,
+    out: Path = cli.option("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
+    schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML)."),
+    target: str | None = cli.TARGET,
+    reading: cli.Reading,
+    scratch: Path | None = cli.SCRATCH,
     training: Training,
-    random_state: int | None = RANDOM_STATE,
-    ledger: str | None = option(
-        "--ledger",
-        "Privacy budget on disk to charge: sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
-        TRAINING,
-        **LEDGER,
-    ),
-    dataset: str | None = option("--dataset", "Name of the data set in the ledger.", TRAINING),
-    bounds: _Bounds,
     unit: _Unit,
+    receipt: Path | None = cli.option("--receipt", "Where to write the receipt. Default: beside the model."),
+    report: Path | None = cli.option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
+    model_card: Path | None = cli.MODEL_CARD,
+    force: cli.ForceOption = False,
+    quiet: bool = cli.flag("--quiet", "No progress on stderr, no receipt on stdout."),
+    as_json: bool = cli.JSON,
     holdout: _Holdout,
     cluster: Cluster,
-    reading: Reading,
-    scratch: Path | None = SCRATCH,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
     cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
-    _check_outputs(
+    output.check_outputs(
         {
             "--out": out,
             "--receipt": receipt,
@@ -221,7 +156,7 @@ def fit(
         overwrite=force,
     )
     if report is None:
-        refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
+        cli.refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
     if not cluster.given:
         reading.refuse_unknown(table)
@@ -232,21 +167,15 @@ def fit(
         classes=described.classes,
         label_bounds=described.label_bounds,
         options={
-            "epsilon": epsilon,
-            "delta": delta,
-            "accept_delta": accept_delta,
-            **bounds.of(model, reader.encoder),
-            **training.parameters(),
+            **training.arguments(),
+            **_bounds(training, model, reader.encoder),
             "max_rows_per_group": described.max_rows_per_unit,
-            "random_state": random_state,
-            "ledger": ledger,
-            "dataset": dataset,
             "verbose": int(not quiet and sys.stderr.isatty()),
         },
     )
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
-    if is_charged(ledger, dataset):
-        Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
+    if is_charged(training.ledger, training.dataset):
+        Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
     split = None
     with ExitStack() as connection:
         opened = None if cluster.given else reader.open(table, quiet=quiet)
@@ -254,43 +183,39 @@ def fit(
         if opened is not None:
             if holdout.holdout is not None:
                 opened.refuse_unwritable()  # before the charge
-                split = split_by_coins(rows, holdout.holdout, random_state)
+                split = split_by_coins(rows, holdout.holdout, training.random_state)
                 rows = split.training
             spilled = spilled_for_fit(opened, estimator, rows.shape[0], scratch)
             if spilled is not None:
                 split = None if split is None else spilled.split(split.chosen())
                 rows = spilled.unread() if split is None else split.training
-        with saying_what_was_charged(estimator):
+        with output.saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge
             estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
-            texts: dict[Path, Content] = {
+            texts: dict[Path, output.Content] = {
                 out: model_to_json(estimator, schema=described), receipt: estimator.guarantee_.to_json()
             }  # fmt: skip
             if split is not None and opened is not None and holdout.holdout_out is not None:
                 texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
-            write_or_keep(texts, private=(holdout.holdout_out,))
+            output.write_or_keep(texts, private=(holdout.holdout_out,))
     if report is not None:
-        write_page(report, receipt_page(estimator.guarantee_, model_card=card))
-    if not quiet:
-        print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
-        print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
+        output.write_page(report, receipt_page(estimator.guarantee_, model_card=card))
+    if not quiet and not as_json:
+        output.print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
+        output.print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
     evaluation = holdout.evaluation(out)
+    found = None
     if split is not None and evaluation is not None:
         found = _evaluated(estimator, split.held_out, holdout)
-        write_or_keep({evaluation: found.to_json()})
-        if not quiet:
-            print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
+        output.write_or_keep({evaluation: found.to_json()})
+        if not quiet and not as_json:
+            output.print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
 
-
-def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
-    seen: dict[Path, str] = {}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        other = seen.setdefault(path.resolve(), name)
-        if other != name:
-            raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
-        check_output(name, path, inputs=inputs, overwrite=overwrite)
+    if as_json:
+        output.print_json({
+            "model": str(out), "receipt": str(receipt), "guarantee": estimator.guarantee_.to_dict(),
+            "evaluation": None if found is None else found.to_dict(),
+        })  # fmt: skip
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import typer
 from sottovoce._files import check_writable
 from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import LEDGER, REQUIRED, ForceOption, argument, flag, option
-from sottovoce.cli._output import print_columns, print_rows
+from sottovoce.cli._lazy import group
+from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option
+from sottovoce.cli._output import print_columns, print_json, print_rows, tell
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
@@ -20,14 +20,15 @@ from sottovoce.report import read_receipt
 
 __all__ = ["ledger"]
 
-ledger = typer.Typer(help="Privacy budgets on disk, charged before anybody looks at the data.", no_args_is_help=True)
+ledger = group(
+    "Privacy budgets on disk, charged before anybody looks at the data.",
+    **{name: f"{__name__}:{name}" for name in ("create", "show", "history", "cancel", "import_", "verify", "export")},
+)
 
 _URL: Any = option("--ledger", "sqlite:///PATH or postgresql://USER@HOST/DATABASE.", default=REQUIRED, **LEDGER)
 _DATASET: Any = option("--dataset", "Name of the data set.", default=REQUIRED)
-_JSON: Any = flag("--json", "Print JSON.")
 
 
-@ledger.command()
 def create(
     url: str = _URL,
     dataset: str = _DATASET,
@@ -43,6 +44,7 @@ def create(
     allow_nonprivate: bool = flag(
         "--allow-nonprivate", "Take runs without protection, or with a seed, rather than refuse them."
     ),
+    as_json: bool = JSON,
 ) -> None:
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
@@ -55,13 +57,15 @@ def create(
         composition=composition,
         allow_nonprivate=allow_nonprivate,
     )
+    if as_json:
+        print_json({**_dataset_json(book, made), "head": book.head()})
+        return
     print_rows(f"Data set {dataset}", _dataset_rows(book, made))
     echo(f"head {book.head()}")
 
 
-@ledger.command()
 def show(
-    url: str = _URL, dataset: str | None = option("--dataset", "Only this one. Default: all."), as_json: bool = _JSON
+    url: str = _URL, dataset: str | None = option("--dataset", "Only this one. Default: all."), as_json: bool = JSON
 ) -> None:
     """Show the budgets, what is spent of them and what remains."""
     book = Ledger(url)
@@ -70,7 +74,7 @@ def show(
         book.spent(dataset)  # says which there are
         known = {dataset: known[dataset]}
     if as_json:
-        echo(json.dumps([_dataset_json(book, one) for one in known.values()], indent=2, allow_nan=False))
+        print_json([_dataset_json(book, one) for one in known.values()])
         return
     for one in known.values():
         print_rows(f"Data set {one.name}", _dataset_rows(book, one))
@@ -78,51 +82,57 @@ def show(
         echo("This ledger has no data sets.")
 
 
-@ledger.command()
-def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = _JSON) -> None:
+def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = JSON) -> None:
     """Show every charge of a data set, the oldest first."""
     charges = Ledger(url).history(dataset)
     if as_json:
-        echo(json.dumps([_charge_json(charge) for charge in charges], indent=2, allow_nan=False))
+        print_json([_charge_json(charge) for charge in charges])
         return
     headings = ("entry", "day (UTC)", "who", "state", "private", "what")
     print_columns(f"Charges of {dataset}", headings, (_charge_row(charge) for charge in charges))
 
 
-@ledger.command()
 def cancel(
     url: str = _URL,
     charge: str = argument(None, "Number of the entry that `ledger history` shows, or the name of the charge."),
     reason: str = option(
         "--reason", "For the record: why nobody learnt anything from this run. No data in it.", default=REQUIRED
     ),
+    as_json: bool = JSON,
 ) -> None:
     """Give back a charge whose run is over and told nobody anything. A decision about privacy: never automate it."""
     book = Ledger(url)
     name = _named(book, charge)
     record = next(known for known in book.history(book.cancel(name, reason).dataset) if known.charge == name)
-    echo(f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:")
-    echo(f"    {record.ended_by}: {record.reason}")
-    echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
+    tell(
+        as_json,
+        _charge_json(record),
+        f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:",
+        f"    {record.ended_by}: {record.reason}",
+        "That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.",
+    )
 
 
-@ledger.command("import")
 def import_(
     url: str = _URL,
     dataset: str = _DATASET,
     receipt: Path = argument(None, "Receipt, model file or page of a run that no ledger was charged for."),
     same_unit: bool = flag("--same-unit", "The receipt's unit is that of the data set, in other words."),
     another_run: bool = flag("--another-run", "An equal receipt was imported, of another run."),
+    as_json: bool = JSON,
 ) -> None:
     """Charge a run of before by its receipt. Do so for all old receipts before the first new fit."""
     book = Ledger(url)
     made = book.import_receipt(dataset, read_receipt(receipt), same_unit=same_unit, another_run=another_run)
     spent, delta = book.spent(dataset)
-    echo(f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}")
-    echo(f"head {made.hash}")
+    tell(
+        as_json,
+        {"dataset": dataset, "entry": made.seq - 1, "spent": spent, "delta": delta, "head": made.hash},
+        f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}",
+        f"head {made.hash}",
+    )
 
 
-@ledger.command()
 def verify(
     url: str | None = option("--ledger", "Address of the ledger.", **LEDGER),
     exported: Path | None = option("--file", "Verify this file from `ledger export` in place of a database."),
@@ -130,6 +140,7 @@ def verify(
         "--expected-head",
         "Hash of an entry that was the last one at some time, kept elsewhere: shows that no end was cut off.",
     ),
+    as_json: bool = JSON,
 ) -> None:
     """Check the chain of hashes and every charge against its budget; exit code 1 if something is wrong."""
     if exported is not None:
@@ -140,17 +151,15 @@ def verify(
         found = Ledger(url).verify(expected_head)
     for problem in found.problems:
         echo(f"PROBLEM: {problem}", err=True)
-    echo(f"{found.n_entries} entries hold together; head {found.head}")
-    if not found.anchored:
-        echo(
-            "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
-            "another place."
-        )
+    told = {name: getattr(found, name) for name in ("ok", "n_entries", "head", "anchored", "problems")}
+    tell(as_json, told, f"{found.n_entries} entries hold together; head {found.head}", *([] if found.anchored else [
+        "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
+        "another place."
+    ]))  # fmt: skip
     if not found.ok:
         raise typer.Exit(1)
 
 
-@ledger.command()
 def export(
     url: str = _URL,
     out: Path = option("--out", "Where to write the JSON lines.", default=REQUIRED),

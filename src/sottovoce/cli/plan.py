@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce._plain_data import plain
 from sottovoce._validation import whole_number
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._models import is_sparse, make_estimator
-from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    EPSILON,
-    MODEL,
-    REQUIRED,
-    ForceOption,
-    ModelKind,
-    Training,
-    flag,
-    option,
-    refuse_options,
-    require,
-    with_groups,
-)
-from sottovoce.cli._output import check_output, print_rows, write_page
+from sottovoce.cli._models import MODELS, Planned, is_sparse, make_estimator
+from sottovoce.cli._output import check_output, print_json, print_rows, write_page
 from sottovoce.cli._parse import parse_bounds
 from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Encoder, Schema
@@ -42,37 +26,34 @@ _LEAST_ROWS: Final = 10
 class Told:
     """What is publicly known of how well labels can be predicted."""
 
-    accuracy_without_noise: float | None = option(
+    accuracy_without_noise: float | None = cli.option(
         "--accuracy-without-noise", "Accuracy of a model without privacy, from an earlier study.", _FORECAST
     )
-    largest_class: float | None = option("--largest-class", "Public share of the largest class.", _FORECAST)
-    r2_without_noise: float | None = option("--r2-without-noise", "R2 of a regression without privacy.", _FORECAST)
-    label_spread: float | None = option(
+    largest_class: float | None = cli.option("--largest-class", "Public share of the largest class.", _FORECAST)
+    r2_without_noise: float | None = cli.option("--r2-without-noise", "R2 of a regression without privacy.", _FORECAST)
+    label_spread: float | None = cli.option(
         "--label-spread", "Standard deviation of numeric labels over half the width of their bounds.", _FORECAST
     )
 
 
-@with_groups
+@cli.with_groups
 def plan(
     *,
-    model: ModelKind = MODEL,
-    epsilon: float = EPSILON,
-    n_samples: int = option("--n-samples", "Public number of rows.", default=REQUIRED),
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
-    schema: Path | None = option("--schema", "Take features, classes and label bounds from this schema."),
-    target: str | None = option("--target", "The column to predict. Default: the schema's."),
-    n_features: int | None = option("--n-features", "Number of features, without a schema."),
-    n_classes: int | None = option("--n-classes", "Number of classes, without a schema. Default: 2."),
-    label_bounds: str | None = option("--label-bounds", "Bounds of the labels (ridge, lasso), without a schema."),
-    max_rows_per_unit: int | None = option(
-        "--max-rows-per-unit", "For people: how many rows of one are used. Default: the schema's."
-    ),
+    model: cli.ModelKind = cli.MODEL,
+    training: Planned,
+    max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit"),
+    n_samples: int = cli.option("--n-samples", "Public number of rows.", default=cli.REQUIRED),
+    schema: Path | None = cli.option("--schema", "Take features, classes and label bounds from this schema (TOML)."),
+    target: str | None = cli.option("--target", "The column to predict. Default: the schema's."),
+    n_features: int | None = cli.option("--n-features", "Number of features, without a schema."),
+    n_classes: int | None = cli.option("--n-classes", "Number of classes, without a schema. Default: 2."),
+    label_bounds: str | None = MODELS.option("label_bounds", more="Without a schema.", metavar="LOW,HIGH"),
     told: Told,
-    training: Training,
-    picture: Path | None = option("--picture", "Draw accuracy against epsilon and against rows into this SVG file."),
-    force: ForceOption = False,
-    as_json: bool = flag("--json", "Print the plan as JSON."),
+    picture: Path | None = cli.option(
+        "--picture", "Draw accuracy against epsilon and against rows into this SVG file."
+    ),
+    force: cli.ForceOption = False,
+    as_json: bool = cli.JSON,
 ) -> None:
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
     if picture is not None:
@@ -80,12 +61,12 @@ def plan(
     if max_rows_per_unit is not None:
         max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
-        n_features = require("--n-features", n_features, "give it, or --schema.")
+        n_features = cli.require("--n-features", n_features, "give it, or --schema.")
         n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
         classes: tuple[Any, ...] | None = tuple(range(n_classes))
         bounds = parse_bounds("--label-bounds", label_bounds)
     else:
-        refuse_options("cannot be given together with --schema, which says it", {
+        cli.refuse_options("cannot be given together with --schema, which says it", {
             "--n-features": n_features, "--n-classes": n_classes, "--label-bounds": label_bounds,
         })  # fmt: skip
         described = Schema.from_toml(schema)
@@ -96,26 +77,19 @@ def plan(
     # the plan is made for rows in units of their bound; with --radius in those units too. Without a schema a bound on
     # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
-    options = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "accept_delta": accept_delta,
-        **unit,
-        "max_rows_per_group": max_rows_per_unit,
-        **training.parameters(),
-    }
+    options = {**training.arguments(), **unit, "max_rows_per_group": max_rows_per_unit}
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     given = {f"--{name.replace('_', '-')}": value for name, value in vars(told).items()}
-    why = _why_none(model, epsilon, n_samples)
+    why = _why_none(model, training.epsilon, n_samples)
     if why:
-        refuse_options(f"is for a forecast, and there is none: {why}", {**given, "--picture": picture})
+        cli.refuse_options(f"is for a forecast, and there is none: {why}", {**given, "--picture": picture})
     found = None if why else forecast(estimator, n_samples, n_features, **vars(told))
     if found is not None and picture is not None:
         write_page(picture, found.picture())
     if as_json:
         content = {**summary, **({} if found is None else {"forecast": found.to_dict()})}
-        echo(json.dumps(plain(content), indent=2, allow_nan=False))
+        print_json(content)
         return
     if found is None:
         echo(f"No forecast of accuracy: {why}.")
@@ -124,7 +98,7 @@ def plan(
     print_rows("For the accountant", [(name, _text(value)) for name, value in summary.items()])
 
 
-def _why_none(model: ModelKind, epsilon: float, n_samples: int) -> str:
+def _why_none(model: cli.ModelKind, epsilon: float, n_samples: int) -> str:
     if is_sparse(model):
         return f"--model {model.value} has none yet"
     if math.isinf(epsilon):

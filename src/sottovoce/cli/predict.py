@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,34 +15,34 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from sottovoce._files import whole_file
-from sottovoce.cli._echo import echo, write_data
-from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, complete_column, flag, option, with_groups
-from sottovoce.cli._output import check_output
-from sottovoce.cli._reading_bar import reading_bar
+from sottovoce.cli import _options as cli
+from sottovoce.cli._echo import is_terminal, write_data
+from sottovoce.cli._output import check_output, say_how_good
+from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder
 
-__all__ = ["Scored", "ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
+__all__ = ["ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
 
 
-@with_groups
+@cli.with_groups
 def predict(
     *,
-    model: Path = argument("MODEL", "A model that `sottovoce fit` wrote."),
-    table: Path = TABLE,
-    out: Path | None = option("--out", "Where to write the predictions (CSV). Default: stdout."),
-    proba: bool = flag("--proba", "Add the probability of each class (logistic models)."),
-    ids: list[str] = option(
+    model: Path = cli.argument("MODEL", "A model that `sottovoce fit` wrote."),
+    table: Path = cli.TABLE,
+    out: Path | None = cli.option("--out", "Where to write the predictions (CSV). Default: stdout."),
+    proba: bool = cli.flag("--proba", "Add the probability of each class (logistic models)."),
+    ids: list[str] = cli.option(
         "--id",
         "A column of TABLE to write beside the predictions, as it is; may be repeated.",
         default=[],
-        autocompletion=complete_column,
+        autocompletion=cli.complete_column,
     ),
-    score: bool = flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
-    reading: Reading,
-    force: ForceOption = False,
+    score: bool = cli.flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
+    reading: cli.Reading,
+    force: cli.ForceOption = False,
 ) -> None:
     """Predict each row of TABLE with MODEL, as CSV with one line a row."""
     if out is not None:
@@ -64,11 +62,13 @@ def predict(
             raise ParameterError(f"--id {name}: the predictions have a column of this name. Rename it in TABLE.")
     rated = (ScoredClasses if isinstance(estimator, ClassifierMixin) else ScoredNumbers)()
     # bars and predictions do not share a terminal
-    with reading_bar(table, shown=out is not None or not sys.stdout.isatty()) as report:
-        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=report)
+    bar = ReadingBar(table, shown=out is not None or not is_terminal())
+    with bar.drawn():
+        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=bar)
         with _written(out) as write:
             for number, rows in enumerate(stream):
                 predicted = estimator.predict(rows.X)
+                bar.rows(len(predicted))
                 columns = [rows.table.column(name) for name in ids]
                 columns.append(_cells(predicted))
                 if proba:
@@ -77,11 +77,7 @@ def predict(
                 if rows.y is not None:
                     rated.add(rows.y, predicted)
     if score:
-        echo(
-            f"{rated} on {rated.n_rows} rows. NOT PRIVATE: computed from these labels without noise; if they are "
-            "private, so is this figure.",
-            err=True,
-        )
+        say_how_good(str(rated), rated.n_rows)
 
 
 def without_schema(model: Path) -> ParameterError:
@@ -119,26 +115,11 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
     return cells
 
 
-class Scored(ABC):
-    """What is left of the rows that were compared."""
+class ScoredClasses:
+    """The share of predictions that are the label, of the rows that were compared so far."""
 
     def __init__(self) -> None:
-        self.n_rows = 0
-
-    @abstractmethod
-    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
-        """Compare some rows."""
-
-    @abstractmethod
-    def __str__(self) -> str: ...
-
-
-class ScoredClasses(Scored):
-    """The share of predictions that are the label."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._right = 0
+        self.n_rows = self._right = 0
 
     def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
         self.n_rows += len(labels)
@@ -148,11 +129,11 @@ class ScoredClasses(Scored):
         return f"accuracy {self._right / self.n_rows:.4f}"
 
 
-class ScoredNumbers(Scored):
+class ScoredNumbers:
     """Mean squared error and R^2; the spread of the labels is added up around a mean that moves."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.n_rows = 0
         self._error = self._mean = self._spread = 0.0
 
     def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:

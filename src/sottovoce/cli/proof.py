@@ -5,9 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
@@ -15,6 +13,7 @@ from sottovoce._addresses import documentation
 from sottovoce._proofs import proof as proof_page
 from sottovoce._proofs import proof_names, proof_path
 from sottovoce.cli._echo import echo
+from sottovoce.cli._options import argument
 from sottovoce.cli._output import print_rows
 
 __all__ = ["proof"]
@@ -25,10 +24,9 @@ _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]+(?:\.\w+|/))(#[^)\s]*)?(?=\))"
 
 
 def proof(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="As in the receipt: dp_scd, docs/privacy/dp_scd.md. None: a list."),
-    ] = None,
+    name: str | None = argument(
+        "NAME", "As in the receipt: dp_scd, docs/privacy/dp_scd.md. None: a list.", default=None
+    ),
 ) -> None:
     """Print the statement and proof behind a receipt; no network is needed.
 

@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from sottovoce._plain_data import plain
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import model_rows
-from sottovoce.cli._options import MODEL_CARD, ForceOption, argument, flag, option, refuse_options
-from sottovoce.cli._output import check_output, print_columns, print_rows, write_page
+from sottovoce.cli._output import check_output, print_columns, print_json, print_rows, write_page
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError
@@ -28,29 +28,29 @@ _SHOWN = 20
 
 
 def show(
-    path: Path = argument("MODEL_OR_RECEIPT", "A file that `sottovoce fit` wrote, or the page of a receipt."),
-    coefficients: bool = flag("--coefficients", "Print all coefficients of a model, and no receipt."),
-    as_json: bool = flag("--json", "Print the receipt, or the coefficients, as JSON."),
-    html: Path | None = option("--html", "Write the receipt as a page to read, sign and print; print nothing."),
-    model_card: Path | None = MODEL_CARD,
-    force: ForceOption = False,
+    path: Path = cli.argument("MODEL_OR_RECEIPT", "A file that `sottovoce fit` wrote, or the page of a receipt."),
+    coefficients: bool = cli.flag("--coefficients", "Print all coefficients of a model, and no receipt."),
+    as_json: bool = cli.JSON,
+    html: Path | None = cli.option("--html", "Write the receipt as a page to read, sign and print; print nothing."),
+    model_card: Path | None = cli.MODEL_CARD,
+    force: cli.ForceOption = False,
 ) -> None:
     """Show a model: its coefficients, and its receipt: what was promised, about what, and what it does not cover.
 
     The event in the file is accounted again: a receipt that promises more than its event gives is refused.
     """
     if html is None:
-        refuse_options("is for the page: give --html PAGE.html too", {"--model-card": model_card})
+        cli.refuse_options("is for the page: give --html PAGE.html too", {"--model-card": model_card})
     else:
         printed = {"--json": as_json, "--coefficients": coefficients}
-        refuse_options("prints, and --html writes a page: give one of them", printed)
+        cli.refuse_options("prints, and --html writes a page: give one of them", printed)
         check_output("--html", html, inputs=(path, model_card), overwrite=force)
     estimator, schema = load_model(path) if _is_model(path) else (None, None)
     if coefficients:
         if estimator is None:
             raise ParameterError(f"--coefficients: {path} is a receipt, which has none. Give the model's own file.")
         if as_json:
-            echo(json.dumps(coefficients_as_json(estimator, schema), indent=2, allow_nan=False))
+            print_json(coefficients_as_json(estimator, schema))
         else:
             print_coefficients(estimator, schema, every=True)
         return

@@ -106,7 +106,7 @@ def test_check_says_what_the_site_will_and_will_not_do(kit):
         "the noise is secret",
         "register.db",
     ):
-        assert text in said, text
+        assert text.replace(" ", "") in said.replace(" ", ""), text  # a long path is folded within a word
 
 
 def test_every_answer_is_said_to_be_given_or_not(kit):

@@ -54,3 +54,16 @@ def test_an_interrupt_that_the_engine_swallows_is_raised_all_the_same():
         tell("not told any more")
     assert told == ["going on"]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_training_says_what_is_left_of_it(monkeypatch):
+    """After 3 of 12 passes in 30 seconds, 90 more."""
+    monkeypatch.setattr(_runs.time, "time", lambda: 1030.0)
+    state = {
+        "phase": "training", "note": "joint computation: pass 3 of 12", "rounds": 5, "bytes_down": 2000,
+        "bytes_up": 100, "started": 1000.0, "people": 4000, "asking": None, "parties": {},
+    }  # fmt: skip
+    said = _runs.progress_text(state)
+    assert said.startswith("training, joint computation: pass 3 of 12, 4,000 people: 5 rounds, 2,000 bytes down")
+    assert said.endswith("some 90 s left")
+    assert "left" not in _runs.progress_text({**state, "note": None})

@@ -1,26 +1,15 @@
 """``sottovoce local``: one locally private report from each device."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
-import typer
-
-from sottovoce.cli._lazy import LazyGroup
+from sottovoce.cli._lazy import group
 
 __all__ = ["local"]
 
+_PLACES = {
+    "plan": "protocols", "protocol": "protocols", "tokens": "invitations", "survey": "invitations",
+    "randomize": "reports", "collect": "collect", "export": "reports", "fit": "models", "predict": "models",
+}  # fmt: skip
 
-class _Commands(LazyGroup):
-    places: ClassVar = {
-        name: f"sottovoce.cli.local.{name}"
-        for name in ("plan", "protocol", "tokens", "survey", "randomize", "collect", "export", "fit", "predict")
-    }
-
-
-local = typer.Typer(cls=_Commands, no_args_is_help=True)
-
-
-@local.callback()
-def _group() -> None:
-    """One locally private report from each device."""
+local = group(
+    "One locally private report from each device.",
+    **{name: f"{__name__}.{module}:{name}" for name, module in _PLACES.items()},
+)

@@ -13,6 +13,7 @@ from sottovoce.exceptions import ParameterError
 
 __all__ = ["collect"]
 
+_SERVICE = "Service"
 _LIMITS = "Limits"
 _OPERATOR = "For whoever runs it"
 
@@ -21,15 +22,15 @@ def collect(
     *,
     protocol: Path = PROTOCOL,
     database: str = DATABASE,
-    host: str = option("--host", "Address to listen on.", default="127.0.0.1"),
-    port: int = option("--port", "0 takes a free one.", default=8000, min=0, max=65_535),
+    host: str = option("--host", "Address to listen on.", _SERVICE, default="127.0.0.1"),
+    port: int = option("--port", "0 takes a free one.", _SERVICE, default=8000, min=0, max=65_535),
     token_key: Path | None = option(
-        "--token-key", "Accept only tokens issued with this key (`sottovoce local tokens`). Default: any."
+        "--token-key", "Accept only tokens issued with this key (`sottovoce local tokens`). Default: any.", _SERVICE
     ),
     allow_origin: list[str] | None = option(
-        "--allow-origin", "Pages of this origin may post, such as https://survey.example.", metavar="ORIGIN"
+        "--allow-origin", "Pages of this origin may post, such as https://survey.example.", _SERVICE, metavar="ORIGIN"
     ),
-    static: Path | None = option("--static", "Folder with files to serve, such as a form."),
+    static: Path | None = option("--static", "Folder with files to serve, such as a form.", _SERVICE),
     max_rate: float | None = option("--max-rate", "Reports a second, at most on average.", _LIMITS),
     max_connections: int = option("--max-connections", "Connections at the same time.", _LIMITS, default=512, min=1),
     max_batch: int = option("--max-batch", "Reports in one request.", _LIMITS, default=1_000, min=1, max=1_000),

@@ -25,16 +25,9 @@ from sottovoce.vertical import Party, align
 from sottovoce.vertical.alignment.matching import AlignmentReport
 
 __all__ = [
-    "Gathered",
-    "PartyFacts",
-    "PartySource",
-    "SeveralTables",
-    "SplitTable",
-    "find_schema",
-    "name_tables",
-    "several_tables",
-    "split_schema",
-]
+    "Gathered", "PartyFacts", "PartySource", "SeveralTables", "SplitTable", "find_schema", "name_tables",
+    "several_tables", "split_schema",
+]  # fmt: skip
 
 _NAME = re.compile(r"\w[\w.-]*")
 

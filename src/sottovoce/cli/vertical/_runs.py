@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import signal
 import sys
 import threading
@@ -20,7 +20,7 @@ from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 
-__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json", "submitted"]
+__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "submitted"]
 
 _FLARE = "Parties"
 WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.", _FLARE, default=60.0)
@@ -125,10 +125,6 @@ def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
     )
 
 
-def print_json(content: Mapping[str, object]) -> None:
-    echo(json.dumps(content, indent=2, ensure_ascii=False))
-
-
 class _Line:
     """Progress on standard error: one line that changes on a terminal, one line a phase elsewhere."""
 
@@ -168,8 +164,14 @@ def progress_text(state: Mapping[str, Any]) -> str:
     text = _doing(state)
     if not state.get("rounds"):
         return text
-    text += f": {state['rounds']:,} rounds, {state['bytes_down']:,} bytes down, {state['bytes_up']:,} up"
     now = time.time()
+    part = re.search(r"(\d+) of (\d+)$", text)
+    if state.get("people"):
+        text += f", {state['people']:,} people"
+    text += f": {state['rounds']:,} rounds, {state['bytes_down']:,} bytes down, {state['bytes_up']:,} up"
+    if part is not None and int(part[1]) > 0 and state.get("started"):
+        left = (now - state["started"]) / int(part[1]) * (int(part[2]) - int(part[1]))
+        text += f", some {left:.0f} s left"
     waiting = {name: now - party["waiting_since"] for name, party in state["parties"].items() if party["waiting_since"]}
     if waiting and max(waiting.values()) > 2.0:
         name = max(waiting, key=lambda each: waiting[each])

@@ -3,69 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
-from sottovoce.cli._options import (
-    ALPHA,
-    INTERCEPT,
-    N_STEPS,
-    RADIUS,
-    RANDOM_STATE,
-    TRAINING,
-    ModelKind,
-    option,
-    refuse_fields,
-    require,
-)
-from sottovoce.cli._parse import parse_number_or_auto
-from sottovoce.vertical.estimators.computing import CHOICES
-from sottovoce.vertical.mechanisms import MECHANISMS
-from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
+from sottovoce.cli._models import refuse_foreign
+from sottovoce.cli._options import REQUIRED, ModelKind, refuse_fields
+from sottovoce.cli._parameters import Models, Parameters
+from sottovoce.vertical.estimators.kinds import ESTIMATORS
 
-__all__ = ["REGRESSIONS", "SPARSE", "HowToTrain", "estimator_parameters"]
+__all__ = ["EPSILON", "MODELS", "HowToTrain", "estimator_parameters"]
 
-SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
+MODELS: Final = Models(ESTIMATORS, without=dict.fromkeys(("lasso", "sparse-logistic"), ("mechanism",)))
 _JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines
-REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
+EPSILON: Any = MODELS.option("epsilon", default=REQUIRED)
 
 
-@dataclass(frozen=True)
-class HowToTrain:
+@MODELS.options(
+    hidden=(
+        "epsilon", "ledger", "dataset", "label_holder", "classes", "label_bounds", "mechanism_options",
+        "solver_options", "smoothing", "radius_shares", "label_share", "sharing_options", "residual_bound",
+    ),
+    alpha={"metavar": "NUMBER"},
+    tol={"text": "Without noise: when to stop."},
+)  # fmt: skip
+class HowToTrain(Parameters):
     """How to train."""
-
-    mechanism: str | None = option(
-        "--mechanism",
-        f"With a finite epsilon: {', '.join(MECHANISMS)}, or auto: secure where it can be had and pays. Default: "
-        f"{next(iter(MECHANISMS))}. lasso and sparse-logistic have --aggregation instead.",
-        TRAINING,
-    )
-    engine: str | None = option(
-        "--engine",
-        f"What computes with --mechanism secure or auto, or --aggregation secure: {', '.join(CHOICES)}. Default: auto.",
-        TRAINING,
-    )
-    aggregation: str | None = option(
-        "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
-    )
-    radius: float | None = RADIUS
-    n_steps: int | None = N_STEPS
-    alpha: str | None = ALPHA
-    fit_intercept: bool = INTERCEPT
-    loss: str | None = option(
-        "--loss",
-        "With epsilon inf. svm: hinge, or sigmoid, which wrong labels cannot pull far. ridge: squared, or huber, "
-        "which far labels cannot. Default: hinge, squared.",
-        TRAINING,
-    )
-    threshold: float | None = option(
-        "--threshold",
-        "--loss huber: the residual beyond which it is a straight line, in units of the labels.",
-        TRAINING,
-    )
-    max_iter: int | None = option("--max-iter", "With epsilon inf: rounds at most.", TRAINING)
-    tol: float | None = option("--tol", "With epsilon inf: when to stop.", TRAINING)
-    random_state: int | None = RANDOM_STATE
 
     @property
     def may_be_joint(self) -> bool:
@@ -75,21 +36,10 @@ class HowToTrain:
 
 def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) -> dict[str, Any]:
     """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
-    chosen = {**vars(training), "alpha": parse_number_or_auto("--alpha", training.alpha)}
-    if kind in SPARSE:
-        why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
-        refuse_fields(why, training, "alpha", "mechanism")
-        require("--radius", training.radius, (
-            f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
-            "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
-        ))  # fmt: skip
-    else:
-        why = f"is for --model lasso and sparse-logistic, not for {kind}"
-        refuse_fields(why, training, "aggregation", "radius", "n_steps")
-    if kind not in (ModelKind.SVM, ModelKind.RIDGE):
-        refuse_fields(f"is for --model svm and ridge, not for {kind}", training, "loss")
+    chosen = training.arguments() | {"labels_public": training.labels_public or None}
     if training.loss != "huber":
         refuse_fields("is for --loss huber", training, "threshold")
+    refuse_foreign(MODELS, kind, chosen, of="of all parties ")
     if epsilon == math.inf:
         why = "is for a private training, with a finite --epsilon"
         refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")

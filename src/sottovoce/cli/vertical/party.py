@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import argument, flag
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._options import JSON, argument, flag
+from sottovoce.cli._output import print_json, print_rows
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.notice import site_facts
 from sottovoce.vertical.flare.processes import check_site, run_site
@@ -26,7 +24,7 @@ _NAMED: Final = 8
 def party(
     kit: Path = argument("KIT", "The party's folder that `sottovoce vertical provision` made."),
     check: bool = flag("--check", "Check kit, table, schema and ledger, say what the site would do; connect nothing."),
-    as_json: bool = flag("--json", "Say it as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Run one party's site until it is stopped (Ctrl-C or SIGTERM).
 
@@ -40,7 +38,7 @@ def party(
     site = Site.read(opened)
     facts = {**site_facts(site), "certificates_until": f"{opened.expires:%Y-%m-%d}"}
     if as_json:
-        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        print_json(facts)
     else:
         print_rows(f"{facts['site']}: a party of the federation {facts['federation']}", _rows(facts))
     if facts["seeded"]:

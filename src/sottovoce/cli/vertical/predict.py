@@ -9,9 +9,9 @@ from typing import Any
 
 from sottovoce._files import check_writable
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import ForceOption, argument, flag, option
-from sottovoce.cli._output import print_columns, print_rows, write_or_keep
-from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run, print_json
+from sottovoce.cli._options import JSON, ForceOption, argument, flag, option
+from sottovoce.cli._output import print_columns, print_json, print_rows, write_or_keep
+from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.programs import PREDICTIONS, open_home
 from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
@@ -33,7 +33,7 @@ def predict(
     wait: float = WAIT,
     timeout: float = TIMEOUT,
     quiet: bool = flag("--quiet", "No progress."),
-    as_json: bool = flag("--json", "Print the result as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Score the people of the sites' [scoring] tables by a model that was trained before.
 

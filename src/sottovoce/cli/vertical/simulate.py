@@ -15,23 +15,10 @@ from sklearn.base import clone
 
 from sottovoce._files import check_writable
 from sottovoce._validation import choice, number
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    EPSILON,
-    MODEL,
-    TARGET,
-    ForceOption,
-    ModelKind,
-    Reading,
-    argument,
-    flag,
-    option,
-    refuse_fields,
-    with_groups,
-)
-from sottovoce.cli._output import print_columns, print_rows, write_or_keep
+from sottovoce.cli._models import label_facts
+from sottovoce.cli._output import print_columns, print_json, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_by_party, parse_sizes
 from sottovoce.cli.vertical._joint import JointTrial
 from sottovoce.cli.vertical._parties import (
@@ -43,16 +30,11 @@ from sottovoce.cli.vertical._parties import (
     several_tables,
     split_schema,
 )
-from sottovoce.cli.vertical._training import REGRESSIONS, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
-from sottovoce.vertical import (
-    Comparison,
-    Party,
-    VerticalLasso,
-    VerticalSparseLogisticRegression,
-)
+from sottovoce.vertical import Comparison, Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.alignment.matching import DUPLICATES, AlignmentReport
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
@@ -74,47 +56,46 @@ _HOLDOUT: Final = 0.2
 class _Given:
     """What the command line says about tables, parties and training."""
 
-    tables: list[str] = argument(
+    tables: list[str] = cli.argument(
         "TABLE...", "One table whose columns are split, or one a party: FILE, named like the file, or NAME=FILE."
     )
-    target: str | None = TARGET
-    party: list[str] = option(
+    target: str | None = cli.TARGET
+    party: list[str] = cli.option(
         "--party", "Columns of a party, once for each; NAME alone has all others.", _SPLIT, metavar="NAME=COL,...",
         default=[],
     )  # fmt: skip
-    sizes: str | None = option(
+    sizes: str | None = cli.option(
         "--sizes",
         "Instead: how many columns each party has, in order; they are named party1, party2, ...",
         _SPLIT,
         metavar="N,N,...",
     )
-    id: list[str] = option(
+    id: list[str] = cli.option(
         "--id", "Column that identifies people; NAME=COL where it differs.", _SEVERAL, metavar="COL", default=[]
     )
-    duplicates: str | None = option(
+    duplicates: str | None = cli.option(
         "--duplicates", "Identifiers that repeat at a party: error, or drop all their rows. Default: error.", _SEVERAL
     )
-    schema: list[str] = option(
+    schema: list[str] = cli.option(
         "--schema",
         "Public facts about the columns (TOML), NAME=FILE for several. Default: beside each table, ending in .toml.",
         _FACTS,
         metavar="FILE",
         default=[],
     )
-    label_holder: str | None = option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
-    labels_public: bool = flag("--labels-public", "The labels are not secret.", _FACTS)
-    helper: list[str] = option(
+    label_holder: str | None = cli.option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
+    helper: list[str] = cli.option(
         "--helper", "--mechanism secure: a party without a table, which only computes with the others.", _FACTS,
         metavar="NAME", default=[],
     )  # fmt: skip
-    data_norm: list[str] = option(
+    data_norm: list[str] = cli.option(
         "--data-norm",
         "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
         _FACTS,
         metavar="NAME=NUMBER",
         default=[],
     )
-    data_bound: list[str] = option(
+    data_bound: list[str] = cli.option(
         "--data-bound",
         "lasso, sparse-logistic: bound on a party's entries; NUMBER alone is for all. A schema gives its own, 1.",
         _FACTS,
@@ -122,31 +103,28 @@ class _Given:
         default=[],
     )
     training: HowToTrain
-    test: list[str] = option(
+    test: list[str] = cli.option(
         "--test",
         "Other people, in tables like those of the training; NAME=FILE for several.",
         _HELD_OUT,
         metavar="TABLE",
         default=[],
     )
-    reading: Reading
+    reading: cli.Reading
 
 
-@with_groups
+@cli.with_groups
 def simulate(
     *,
-    model: ModelKind = MODEL,
+    model: cli.ModelKind = cli.MODEL,
     epsilon: float = EPSILON,
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
     given: _Given,
-    out: Path | None = option("--out", "Folder for receipts, parts of the model and the history."),
-    force: ForceOption = False,
-    quiet: bool = flag("--quiet", "Print the comparison only."),
-    holdout: float | None = option(
-        "--holdout",
-        f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.",
-        _HELD_OUT,
+    out: Path | None = cli.option("--out", "Folder for receipts, parts of the model and the history."),
+    force: cli.ForceOption = False,
+    quiet: bool = cli.flag("--quiet", "Print the comparison only."),
+    as_json: bool = cli.JSON,
+    holdout: float | None = cli.option(
+        "--holdout", f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.", _HELD_OUT
     ),
 ) -> None:
     """Try vertical training on one machine: what a joint model gains over the label holder's own.
@@ -155,7 +133,7 @@ def simulate(
     compares the label holder's own model with the joint one on people who took no part in the training.
     """
     source, paths, test_paths = _parties_of(given)
-    estimator = _make_estimator(model, source, given, epsilon=epsilon, delta=delta, accept_delta=accept_delta)
+    estimator = _make_estimator(model, source, given, epsilon=epsilon)
     streams = Streams(given.training.random_state)
     share = _share_held_out(holdout, test_paths)
     if out is not None:
@@ -180,6 +158,14 @@ def simulate(
     comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
         echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
+    if as_json:
+        print_json({
+            "comparison": comparison, "comparison_is_private": False, "guarantee": estimator.guarantee_.to_dict(),
+            "people": train[0].n_rows, "rounds": estimator.n_rounds_, "bytes_up": estimator.uplink_bytes_,
+            "bytes_down": estimator.downlink_bytes_,
+            "given_away": {name: receipt.statement() for name, receipt in estimator.party_guarantees_.items()},
+        })  # fmt: skip
+        return
     if not quiet:
         _print_parties(source, gathered)
         _print_run(estimator, train[0].n_rows, held_out[0].n_rows, gathered.report)
@@ -199,7 +185,9 @@ def _parties_of(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
     """Return who the parties are, the files to train on and those to test on; no table is read."""
     if len(given.tables) > 1:
         return _several_tables(given)
-    refuse_fields("is for several tables, which are aligned; one table is aligned already", given, "id", "duplicates")
+    cli.refuse_fields(
+        "is for several tables, which are aligned; one table is aligned already", given, "id", "duplicates"
+    )
     if len(given.test) > 1:
         raise ParameterError(f"--test: one table is split, and so is one table of test people; got {len(given.test)}.")
     if given.party and given.sizes is not None:
@@ -228,7 +216,7 @@ def _split_table(given: _Given, path: Path) -> PartySource:
 
 
 def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
-    refuse_fields("is for one table that is split; of several tables each is a party's", given, "party", "sizes")
+    cli.refuse_fields("is for one table that is split; of several tables each is a party's", given, "party", "sizes")
     paths = name_tables(given.tables)
     tests = parse_by_party("--test", given.test, paths)
     lacking = [name for name in paths if tests and name not in tests]
@@ -249,30 +237,13 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     return source, list(paths.values()), [Path(tests[name]) for name in paths if tests]
 
 
-def _make_estimator(
-    kind: ModelKind, source: PartySource, given: _Given, *, epsilon: float, **budget: float | None
-) -> VerticalEstimator:
+def _make_estimator(kind: cli.ModelKind, source: PartySource, given: _Given, *, epsilon: float) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
-    own = {**estimator_parameters(kind, epsilon, given.training), **budget, "labels_public": given.labels_public}
-    own = {name: value for name, value in own.items() if value is not None}
-    labels: dict[str, Any]
-    if kind in REGRESSIONS:
-        if source.label_bounds is None:
-            raise ParameterError(
-                f"--model {kind} predicts a number, and needs its public bounds: a target of type = "
-                '"numeric" with bounds = [low, high]. For classes use --model logistic, sparse-logistic or svm.'
-            )
-        labels = {"label_bounds": source.label_bounds}
-    else:
-        if source.classes is None or len(source.classes) != 2:
-            got = "" if source.classes is None else f"; got {len(source.classes)}"
-            raise ParameterError(
-                f"--model {kind} predicts one of two classes, and needs their public list{got}: a target of "
-                'type = "categorical" with categories = [negative, positive]. For a number use --model ridge or lasso.'
-            )
-        labels = {"classes": list(source.classes)}
+    chosen = estimator_parameters(kind, epsilon, given.training)
+    own = {name: value for name, value in chosen.items() if value is not None}
+    labels = label_facts(kind, source.classes, source.label_bounds, two=True)
     if not given.training.may_be_joint:
-        refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
+        cli.refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all

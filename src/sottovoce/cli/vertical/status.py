@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from sottovoce._plain_data import plain
-from sottovoce.cli._echo import echo
-from sottovoce.cli._options import argument, flag
-from sottovoce.cli._output import print_columns, print_rows
+from sottovoce.cli._options import JSON, argument
+from sottovoce.cli._output import print_columns, print_json, print_rows
 from sottovoce.cli.vertical._runs import progress_text
 from sottovoce.cli.vertical.party import budget_rows, cap_rows
 from sottovoce.exceptions import ParameterError
@@ -29,8 +24,8 @@ __all__ = ["status"]
 
 def status(
     kit: Path = argument("KIT", "A site's folder that `sottovoce vertical provision` made."),
-    run: str | None = typer.Argument(None, metavar="[RUN]", help="Of a coordinator: this run only."),
-    as_json: bool = flag("--json", "Print JSON."),
+    run: str | None = argument("RUN", "Of a coordinator: this run only.", default=None),
+    as_json: bool = JSON,
 ) -> None:
     """Show what a party was asked, what was charged and what is left; or a coordinator's runs."""
     opened = Kit.open(kit)
@@ -41,7 +36,7 @@ def status(
         raise ParameterError(f"RUN {run}: {opened.folder} is the kit of a party, which knows no names of runs.")
     facts = site_history(Site.read(opened))
     if as_json:
-        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        print_json(facts)
     else:
         _print(facts)
 
@@ -108,7 +103,7 @@ def _show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
     if run is not None:
         state = run_state(find_run(kit.runs, run))
         if as_json:
-            echo(json.dumps(state, indent=2))
+            print_json(state)
         else:
             _print_runs(kit, [state])
         return
@@ -121,7 +116,7 @@ def _show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
         "runs": [run_state(folder) for folder in list_runs(kit.runs)],
     }
     if as_json:
-        echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+        print_json(facts)
         return
     print_rows(f"{kit.name}: the coordinator of the federation {facts['federation']}", _rows_of_coordinator(kit, facts))
     if facts["runs"]:

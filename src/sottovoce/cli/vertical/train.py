@@ -10,20 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import (
-    ACCEPT_DELTA,
-    DELTA,
-    ModelKind,
-    argument,
-    flag,
-    option,
-    require,
-    with_groups,
-)
-from sottovoce.cli._output import print_rows
-from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run, print_json
-from sottovoce.cli.vertical._training import HowToTrain, estimator_parameters
+from sottovoce.cli._output import print_json, print_rows
+from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run
+from sottovoce.cli.vertical._training import MODELS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Helper, Party
@@ -36,26 +27,27 @@ from sottovoce.vertical.flare.site import Site
 
 __all__ = ["train"]
 
+_PARTIES = "Parties"
 
-@with_groups
+
+@cli.with_groups
 def train(
     *,
-    kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
-    model: ModelKind | None = option("--model", "What to train."),
-    epsilon: float | None = option("--epsilon", "Privacy budget, > 0; inf trains without noise."),
-    delta: float | None = DELTA,
-    accept_delta: float | None = ACCEPT_DELTA,
-    labels_public: bool = flag("--labels-public", "The labels are not secret."),
+    kit: Path = cli.argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
+    model: cli.ModelKind | None = cli.option("--model", "What to train.", metavar="MODEL"),
+    epsilon: float | None = MODELS.option("epsilon"),
     training: HowToTrain,
-    align: str = option(
+    align: str = cli.option(
         "--align", "auto: by private set intersection if the coordinator's site names an id; psi; or none: rows are "
-        "aligned already.", default="auto",
+        "aligned already.", _PARTIES, default="auto",
     ),
-    resume: str | None = option("--resume", "Go on with a run that was cut off: its name. Nothing is charged twice."),
+    resume: str | None = cli.option(
+        "--resume", "Go on with a run that was cut off: its name. Nothing is charged twice.", _PARTIES
+    ),
     wait: float = WAIT,
-    timeout: float | None = option("--timeout", "Seconds that a party has for one answer. Default: 120.", "Parties"),
-    quiet: bool = flag("--quiet", "No progress."),
-    as_json: bool = flag("--json", "Print the result as JSON."),
+    timeout: float | None = cli.option("--timeout", "Seconds that a party has for one answer. Default: 120.", _PARTIES),
+    quiet: bool = cli.flag("--quiet", "No progress."),
+    as_json: bool = cli.JSON,
 ) -> None:  # fmt: skip
     """Train over the columns of all sites of a federation; the coordinator's and the parties' processes must run.
 
@@ -65,13 +57,11 @@ def train(
     home = coordinator_kit(kit)
     site = Site.read(home)
     if resume is None:
-        spec = _new(site, model, epsilon, training, align, 120.0 if timeout is None else timeout, {
-            "delta": delta, "accept_delta": accept_delta, "labels_public": labels_public or None,
-        })  # fmt: skip
+        spec = _new(site, model, epsilon, training, align, 120.0 if timeout is None else timeout)
     else:
         spec = _old(home, resume, timeout, {
-            "--model": model, "--epsilon": epsilon, "--delta": delta, "--accept-delta": accept_delta,
-            "--labels-public": labels_public or None,
+            "--model": model, "--epsilon": epsilon, "--delta": training.delta, "--accept-delta": training.accept_delta,
+            "--labels-public": training.labels_public or None,
         })  # fmt: skip
     open_home(site, "train")  # a fault of its own table is told before a party is asked for anything
     folder = home.runs / spec.run
@@ -95,14 +85,15 @@ def train(
 
 
 def _new(
-    site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str,
-    timeout: float, budget: dict[str, Any],
-) -> RunSpec:  # fmt: skip
+    site: Site, model: cli.ModelKind | None, epsilon: float | None, training: HowToTrain, align: str, timeout: float
+) -> RunSpec:
     """Return a new run, whose parameters are known to be good."""
     why = "is missing: say what to train, or give --resume RUN."
-    kind = require("--model", model, f"--model {why} One of {', '.join(ModelKind)}.")
-    spent = require("--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise.")
-    parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training), **budget}
+    kind = cli.require("--model", model, f"--model {why} One of {', '.join(cli.ModelKind)}.")
+    spent = cli.require(
+        "--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise."
+    )
+    parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training)}
     spec = RunSpec(
         run=new_run_name(), model=str(kind), align=align, timeout=timeout,
         parameters={name: value for name, value in parameters.items() if value is not None},
@@ -144,9 +135,7 @@ def _check(spec: RunSpec, site: Site) -> None:
 
 def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> RunSpec:
     """Return a run that was cut off; it goes on with what it was begun with."""
-    for option_name, value in given.items():
-        if value is not None:
-            raise ParameterError(f"{option_name} is that of the run: with --resume, leave it out.")
+    cli.refuse_options("is that of the run: with --resume, leave it out", given)
     folder = find_run(kit.runs, name)
     spec = RunSpec.read(folder)
     if spec.purpose != "train":

@@ -1,19 +1,21 @@
-"""``sottovoce local fit``: a model from reports."""
+"""``sottovoce local fit`` and ``predict``: a model from reports, and what it says of records."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from sottovoce._files import check_writable, write_whole
 from sottovoce._validation import number
-from sottovoce.cli._options import REQUIRED, ForceOption, argument, option
-from sottovoce.cli._output import check_output, print_rows, write_or_keep
+from sottovoce.cli._echo import write_data
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
+from sottovoce.cli._output import check_outputs, print_json, print_rows, say_how_good, write_or_keep
 from sottovoce.cli._parse import parse_number_or_auto
-from sottovoce.cli.local._options import PROTOCOL, read_protocol
-from sottovoce.cli.local._records import stream
+from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
+from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.server.exports import refuse_repeated
 
-__all__ = ["fit"]
+__all__ = ["fit", "predict"]
 
 
 def fit(
@@ -29,16 +31,14 @@ def fit(
     radius: float = option("--radius", "Of the ball.", default=1.0),
     alpha: str | None = option("--alpha", "Penalty of least squares, or held-out. Default: by the noise."),
     force: ForceOption = False,
+    as_json: bool = JSON,
 ) -> None:
     """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""
     from sottovoce.local import Aggregator
 
     described = read_protocol(protocol)
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
-    for name, path in (("--out", out), ("--receipt", receipt)):
-        check_output(name, path, inputs=(protocol, *map(Path, sources)), overwrite=force)
-    if out.resolve() == receipt.resolve():
-        raise ParameterError(f"--out and --receipt are the same file, {out}. Choose another path for one of them.")
+    check_outputs({"--out": out, "--receipt": receipt}, inputs=(protocol, *map(Path, sources)), overwrite=force)
     number("--radius", radius, above=0.0)
     if [source for source in sources if "://" not in source] or len(sources) > 1:
         # within one database the tokens are unique
@@ -56,6 +56,14 @@ def fit(
     )
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
+    if as_json:
+        print_json({
+            "model": str(out), "receipt": str(receipt), "guarantee": model.guarantee_.to_dict(), "loss": model.loss,
+            "degree": model.degree, "reports": health.n, "refused": sum(health.rejected.values()),
+            "is_plausible": health.is_plausible,
+            "squared_error": None if model.quality_ is None else model.quality_.squared_error,
+        })  # fmt: skip
+        return
     rows = [
         ("reports", f"{health.n}, and {sum(health.rejected.values())} refused"),
         ("fitted by", f"{model.loss}, degree {model.degree}"),
@@ -74,3 +82,32 @@ def _degree(text: str) -> int | str:
         return text if text == "auto" else int(text)
     except ValueError:
         raise ParameterError(f"--degree must be 0, 1 or auto; got {text!r}.") from None
+
+
+def predict(
+    *,
+    model: Path = argument("MODEL", "A model of `sottovoce local fit`."),
+    table: Path = argument("TABLE", "Records as CSV with a header."),
+    out: Path | None = option("--out", "Where to write the predictions. Default: stdout."),
+    score: str | None = option("--score", "Compare with this column; the result goes to stderr.", metavar="LABEL"),
+    missing: list[str] | None = MISSING,
+    force: ForceOption = False,
+) -> None:
+    """Predict each record of TABLE with MODEL, one a line."""
+    from sottovoce.local import LocalModel
+
+    if out is not None:
+        check_writable("--out", out, overwrite=force)
+    read = LocalModel.load(model)
+    records, labels = [], []
+    for record, label in read_records(table, read.protocol, label=score, missing=missing):
+        records.append(record)
+        labels.append(label)
+    text = "prediction\n" + "".join(f"{value}\n" for value in (read.predict(records) if records else ()))
+    if out is None:
+        write_data(text)
+    else:
+        write_whole(out, text, private=True)
+    if score is not None and records:
+        name = "accuracy" if read.classes_ is not None else "R^2"
+        say_how_good(f"{name} {read.score(records, labels):.4f}", len(records))

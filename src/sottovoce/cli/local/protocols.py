@@ -1,15 +1,15 @@
-"""``sottovoce local plan``: how good a model to expect, from how many people, before anybody is asked."""
+"""``sottovoce local plan`` and ``protocol``: what to expect of a collection, and its public parameters."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, argument, flag, option, refuse_options
-from sottovoce.cli._output import print_columns
-from sottovoce.cli._parse import parse_numbers
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, refuse_options
+from sottovoce.cli._output import print_columns, print_json, print_rows
+from sottovoce.cli._parse import parse_bounds, parse_classes, parse_numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
 from sottovoce.cli.local._options import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
@@ -19,7 +19,58 @@ from sottovoce.local import Protocol
 if TYPE_CHECKING:
     from sottovoce.local.planning.planning import CollectionPlan
 
-__all__ = ["plan"]
+__all__ = ["plan", "protocol"]
+
+
+def protocol(
+    *,
+    epsilon: float = option("--epsilon", "Privacy loss of one report.", default=REQUIRED),
+    out: Path = option("--out", "Where to write the protocol (JSON).", default=REQUIRED),
+    n_expected: int = option("--n-expected", "Public: about how many reports will come.", default=REQUIRED),
+    schema: Path | None = SCHEMA,
+    target: str | None = TARGET,
+    missing: bool = MAY_BE_MISSING,
+    n_features: int | None = option("--n-features", "Instead of a schema: rows of so many numbers."),
+    classes: str | None = option("--classes", "With --n-features: the two labels. Default: -1,1."),
+    label_bounds: str | None = option("--label-bounds", "With --n-features: bounds of a label that is a number."),
+    scale: float | None = option("--scale", "With --n-features: public bound on the norm of a row. Default: 1."),
+    force: ForceOption = False,
+    as_json: bool = JSON,
+) -> None:
+    """Write the public parameters of a collection: what devices send, and what it may reveal."""
+    check_writable("--out", out, overwrite=force)
+    if schema is not None:
+        refuse_options("is for --n-features: a schema says it", {
+            "--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds, "--scale": scale,
+        })  # fmt: skip
+        rest = protocol_arguments(confirmed_schema(schema, target), missing)
+    else:
+        refuse_options("is for --schema", {"--target": target, "--missing": missing})
+        if n_features is None:
+            raise ParameterError("--schema is missing: give it, or --n-features for rows of numbers.")
+        rest = {"n_features": n_features}
+        if scale is not None:
+            rest["scale"] = scale
+        if classes is not None:
+            rest["classes"] = parse_classes("--classes", classes)
+        if label_bounds is not None:
+            rest |= {"task": "regression", "label_bounds": parse_bounds("--label-bounds", label_bounds)}
+    made = Protocol.create(epsilon=epsilon, n_expected=n_expected, **rest)
+    write_whole(out, made.to_json())
+    if as_json:
+        print_json({
+            "protocol": str(out), "id": made.id.hex(), "epsilon": made.epsilon, "task": made.task, "d": made.d,
+            "degree": made.degree,
+        })  # fmt: skip
+        return
+    print_rows(f"Protocol {out}", [
+        ("id", made.id.hex()),
+        ("privacy of a report", f"epsilon = {made.epsilon:g}, pure local differential privacy"),
+        ("predicts", made.task),
+        ("coordinates", str(made.d)),
+        ("moments", "first and second" if made.degree else "first only: too few reports for the second"),
+    ])  # fmt: skip
+
 
 _MOST = 8  # epsilons beside each other
 
@@ -27,14 +78,14 @@ _MOST = 8  # epsilons beside each other
 def plan(
     *,
     n: int = option("--n", "How many people would report.", default=REQUIRED),
-    protocol: Path | None = argument("[PROTOCOL]", "Public parameters (JSON) that exist already.", default=None),
+    protocol: Path | None = argument("PROTOCOL", "Public parameters (JSON) that exist already.", default=None),
     d: int | None = option("--d", "Number of features after encoding."),
     epsilon: str | None = option("--epsilon", "Privacy loss of one report; several with commas between them."),
     schema: Path | None = SCHEMA,
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
     delta: float | None = option("--delta", "Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),
-    as_json: bool = flag("--json", "Print the plan as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
     from sottovoce.local.planning.planning import plan_collection
@@ -60,7 +111,7 @@ def plan(
             plans = [plan_collection(n, protocol=each, delta=delta) for each in chosen]
     if as_json:
         content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
-        echo(json.dumps(content, indent=2, allow_nan=False))
+        print_json(content)
         return
     _print(n, plans)
 

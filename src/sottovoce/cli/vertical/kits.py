@@ -1,19 +1,22 @@
-"""``sottovoce vertical provision``: a federation's start-up kits."""
+"""``sottovoce vertical provision`` and ``coordinator``: a federation's start-up kits, and its coordinator's site."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import typer
+
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, argument, flag, option
-from sottovoce.cli._output import print_columns
+from sottovoce.cli._options import JSON, REQUIRED, argument, flag, option
+from sottovoce.cli._output import print_columns, print_json
+from sottovoce.vertical.flare.envelope import LedgerHeads
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import add_party
 from sottovoce.vertical.flare.provisioning import provision as make_kits
 
-__all__ = ["provision"]
+__all__ = ["coordinator", "provision"]
 
 
 def provision(
@@ -24,7 +27,7 @@ def provision(
         "--out", "Folder for the kits, one folder a site; no kit is ever overwritten.", default=REQUIRED
     ),
     add: str | None = option("--add", "Make only the kit of this party, which joins later, with OUT/authority."),
-    as_json: bool = flag("--json", "Print JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Make a federation's start-up kits: one folder a site, with its keys, mutual TLS, and what is unsafe closed.
 
@@ -36,14 +39,14 @@ def provision(
     kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
     authority = folders.get("authority")
     if as_json:
-        echo(json.dumps({
+        print_json({
             "federation": facts.name, "host": facts.host, "port": facts.port,
             "sites": [
                 {"name": kit.name, "kind": kit.kind, "folder": str(kit.folder), "expires": kit.expires.isoformat()}
                 for kit in kits
             ],
             "authority": None if authority is None else str(authority.resolve()),
-        }, indent=2))  # fmt: skip
+        })  # fmt: skip
         return
     rows = [
         (
@@ -60,3 +63,37 @@ def provision(
         echo(f"{authority} can sign new sites: keep it offline, at one organisation that all trust with this.")
     else:
         echo("Replace federation.toml at the other sites by this one; the order of the parties matters.")
+
+
+def coordinator(
+    kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
+    check: bool = flag("--check", "Check the kit, its certificates and the port; start nothing."),
+    accept_ledger: str | None = option(
+        "--accept-ledger",
+        "Take PARTY's ledger as it is, once: it was lost, and its owner has settled what it forgot.",
+        metavar="PARTY",
+    ),
+) -> None:
+    """Run the coordinator's site, where the parties connect, until it is stopped (Ctrl-C or SIGTERM).
+
+    It does not start if its kit was opened up. The log is KIT/state/log.txt. Trainings are started beside it, with
+    `sottovoce vertical train`.
+    """
+    site = Kit.open(kit)
+    site.refuse_kind("coordinator")
+    if accept_ledger is not None:
+        entry = LedgerHeads(site.state).forget(accept_ledger)
+        echo(f"{accept_ledger}: its next ledger is taken as it is; the last entry known of the one before: {entry}")
+        return
+    if check:
+        check_site(site)
+        facts = site.federation
+        echo(f"{site.name}: closed, certificates until {site.expires:%Y-%m-%d}, port {facts.port} is free")
+        return
+    status = run_site(site, say=_say)
+    if status:
+        raise typer.Exit(status)
+
+
+def _say(line: str) -> None:
+    echo(line)

@@ -1,4 +1,4 @@
-"""``sottovoce local randomize``: reports from records, as a device would make them."""
+"""``sottovoce local randomize`` and ``export``: files of reports."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, ForceOption, argument, option
-from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
-from sottovoce.cli.local._records import read_records
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
+from sottovoce.cli._output import tell
+from sottovoce.cli.local._options import DATABASE, MISSING, PROTOCOL, read_protocol
+from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
 from sottovoce.local.server.exports import write_reports
 
-__all__ = ["randomize"]
+__all__ = ["export", "randomize"]
 
 
 def randomize(
@@ -31,6 +31,7 @@ def randomize(
     missing: list[str] | None = MISSING,
     max_epsilon: float | None = option("--max-epsilon", "Refuse a protocol that asks for more."),
     force: ForceOption = False,
+    as_json: bool = JSON,
 ) -> None:
     """Make one report a line of TABLE. Run it once: each further run costs every person epsilon again.
 
@@ -50,7 +51,8 @@ def randomize(
         write_whole(out, "".join(f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True)))
     else:
         write_reports(out, reports, described)
-    echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
+    told = {"reports": len(reports), "epsilon": described.epsilon, "file": str(out)}
+    tell(as_json, told, f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
 
 
 def _posted(token: bytes | None, report: bytes) -> str:
@@ -66,3 +68,19 @@ def _read_tokens(path: Path, count: int) -> list[bytes]:
     if len(given) < count or len(set(given)) < len(given):
         raise ParameterError(f"--tokens {path}: needs {count} different tokens; got {len(set(given))}.")
     return given[:count]
+
+
+def export(
+    *,
+    protocol: Path = PROTOCOL,
+    database: str = DATABASE,
+    out: Path = option("--out", "NAME.parquet, or NAME.reports for their bytes.", default=REQUIRED),
+    force: ForceOption = False,
+    as_json: bool = JSON,
+) -> None:
+    """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""
+    described = read_protocol(protocol)
+    check_writable("--out", out, overwrite=force)
+    source = database if "://" in database else f"sqlite:///{database}"
+    count = write_reports(out, stream(source, described), described)
+    tell(as_json, {"reports": count, "file": str(out)}, f"{count} reports in {out}")

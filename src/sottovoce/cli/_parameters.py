@@ -1,0 +1,158 @@
+"""Options that are parameters of estimators: what each is called, takes, defaults to and means stands there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from sottovoce._parameters import Declared, parameters
+from sottovoce.cli._options import TOPICS, ModelKind, option, option_name, refuse_options
+from sottovoce.cli._parse import parse_number_or_auto, parse_weights
+
+__all__ = ["Models", "Parameters"]
+
+_T = TypeVar("_T")
+_CODE: Final = re.compile(r"`{1,2}([^`]+)`{1,2}")
+_ONLY_PYTHON: Final = re.compile(
+    r" \((?:one of )?`sottovoce\.[^)]*\)|[;,.]? ?\b[Ss]ee `+[^`]+`+|,? or a solver object.*?(?=\.)| \[\d\]_"
+    r"| A class: .*$"
+)
+
+
+class Parameters:
+    """Base of groups of options that `Models.options` made: one attribute for each parameter."""
+
+    _readers: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what was given as arguments of a constructor; None where nothing was.
+
+        Raises ParameterError if a text is not what the parameter takes.
+        """
+        own = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return {
+            name: self._readers[name](option_name(name), value) if name in self._readers else value
+            for name, value in own.items()
+        }
+
+
+@dataclass(frozen=True)
+class Models:
+    """The estimators that a command trains, by what ``--model`` calls them."""
+
+    classes: Mapping[Any, type]
+    without: Mapping[str, Collection[str]] = field(default_factory=dict)  # parameters that stay Python's, by the model
+
+    @cached_property
+    def _declared(self) -> dict[str, dict[str, Declared]]:
+        """What the models say of each parameter, by the parameter and the model."""
+        found: dict[str, dict[str, Declared]] = {}
+        for kind, cls in self.classes.items():
+            for name, one in parameters(cls).items():
+                if name not in self.without.get(kind, ()):
+                    found.setdefault(name, {})[str(kind)] = one
+        return found
+
+    def option(
+        self, parameter: str, name: str | None = None, *, default: Any = None, more: str = "", text: str | None = None,
+        **settings: Any,
+    ) -> Any:  # fmt: skip
+        """Return the option of a parameter; its default stays that of the models unless another one is given.
+
+        ``name``: where it is not the parameter's.
+        ``more``: what the command line adds to the text. ``text``: what it says instead.
+        """
+        said = self._declared[parameter]
+        known = {kind: one.field.default for kind, one in said.items() if one.field.default is not None}
+        if default is None and isinstance(next(iter(known.values()), None), bool):
+            default = next(iter(known.values()))
+        elif default is None and known and "Default: " not in more:
+            more = f"{more} Default: {_by_model(known, known, '; ')}.".strip()
+        if text is None:
+            text = _by_model({kind: self._in_words(one) for kind, one in said.items()}, self.classes, " ")
+        return option(
+            option_name(parameter) if name is None else name, f"{text} {more}".rstrip(),
+            TOPICS.get((name or option_name(parameter)).partition("/")[0], "Model"), default=default, **settings,
+        )  # fmt: skip
+
+    def _in_words(self, one: Declared) -> str:
+        """Return the text of a parameter without Python: options by their names, values without quotes."""
+        text = _ONLY_PYTHON.sub("", " ".join(one.text.split()))
+        text = _CODE.sub(lambda found: self._code(found[1]), text)
+        text = re.sub(r"(?:^|(?<=\. ))None (?=is|takes|follows|reads)", "Leaving it out ", text)
+        text = re.sub(r"\bNone (?=is|takes|follows|reads)", "leaving it out ", text)
+        choices = re.findall(r'"([\w-]+)"', one.kind) if one.kind.startswith("{") else []
+        return text if {*choices} <= {*re.findall(r"[\w-]+", text)} else f"{text} One of {', '.join(choices)}."
+
+    def _code(self, code: str) -> str:
+        if code.startswith("{"):
+            return code.strip("{}").replace('": ', "=").replace(", ", ",").replace('"', "")
+        name, _, value = code.replace('"', "").partition("=")
+        if name == "groups":
+            return "--unit"
+        return f"{option_name(name)} {value}".rstrip() if name in self._declared else code.replace('"', "")
+
+    def options(self, *, hidden: Collection[str] = (), **changes: Mapping[str, Any]) -> Callable[[type[_T]], type[_T]]:
+        """Return what makes a class a group with an option for each parameter that is not hidden.
+
+        ``changes``: by the parameter, what `option` is told of it beside its name.
+        """
+
+        def made(cls: type[_T]) -> type[_T]:
+            hints, readers = {}, dict(getattr(cls, "_readers", {}))
+            inherited = {one.name for one in fields(cls)} if hasattr(cls, "__dataclass_fields__") else set()  # type: ignore[arg-type]
+            for name, said in self._declared.items():
+                if name in hidden or name in inherited:
+                    continue
+                chosen, kind = self.option(name, **changes.get(name, {})), _kind(next(iter(said.values())))
+                readers |= {name: _READERS[kind]} if kind in _READERS else {}
+                plain = _TYPES.get(kind, str)
+                hints[name] = plain if chosen.default is not None else plain | None
+                setattr(cls, name, chosen)
+            cls.__annotations__ = {**hints, "_readers": ClassVar[Any]}
+            cls._readers = readers  # type: ignore[attr-defined]
+            return dataclass(frozen=True, kw_only=True)(cls)
+
+        return made
+
+    def refuse_foreign(self, kind: ModelKind, given: Mapping[str, Any]) -> None:
+        """Refuse what was given and the model has no parameter for."""
+        for name, value in given.items():
+            having = list(self._declared.get(name, ()))
+            if value is not None and having and kind not in having:
+                if len(having) > len(self.classes) / 2:
+                    why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
+                else:
+                    why = f"is for --model {' and '.join(having)}, not for {kind}"
+                refuse_options(why, {option_name(name): value})
+
+
+def _by_model(said: Mapping[str, Any], models: Collection[Any], between: str) -> str:
+    """Return what the models say: once where all say the same, else after the names of those that do."""
+    by_text: dict[str, list[str]] = {}
+    for kind, text in said.items():
+        by_text.setdefault(str(text), []).append(kind)
+    if len(by_text) == 1 and len(said) == len(models):
+        return next(iter(by_text))
+    return between.join(f"{', '.join(kinds)}: {text}" for text, kinds in by_text.items())
+
+
+def _kind(one: Declared) -> str:
+    """Return which kind of value the text of a parameter's kind speaks of first."""
+    if '"auto"' in one.kind and "float" in one.kind:
+        return "float or auto"
+    found = re.search(r"\b(dict|bool|float|int|str)\b", one.kind)
+    return "str" if found is None else found[0]
+
+
+_TYPES: Final[Mapping[str, type]] = {"bool": bool, "float": float, "int": int}
+_READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "float or auto": parse_number_or_auto, "dict": parse_weights,
+}  # fmt: skip

@@ -1,0 +1,85 @@
+"""What commands print with --json is one JSON document, and says what is in the files that they wrote."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.ledger import Ledger
+from sottovoce.local import Protocol
+
+HEAD = 'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "y"\n'
+NUMBERS = "".join(f'[columns.{name}]\ntype = "numeric"\nbounds = [0, 6]\n' for name in ("a", "b"))
+LABEL = '[columns.y]\ntype = "categorical"\ncategories = ["no", "yes"]\n'
+LEDGER = ("--ledger", "sqlite:///budget.db")
+BUDGET = ("--epsilon", 1, "--delta", 1e-4)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOTTOVOCE_LEDGER", raising=False)
+    rows = [f"{k % 7},{k % 5},{'no' if k % 2 else 'yes'}" for k in range(200)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    (tmp_path / "s.toml").write_text(HEAD + NUMBERS + LABEL)
+    return tmp_path
+
+
+def told(*words):
+    """Return what a command prints: JSON, and nothing beside it."""
+    done = CliRunner().invoke(app, [str(word) for word in (*words, "--json")])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_fits_receipts_and_ledgers(folder):
+    made = told("ledger", "create", *LEDGER, "--dataset", "people", "--epsilon", 4, "--delta", 1e-4)
+    assert (made["dataset"], made["epsilon"], made["head"]) == ("people", 4.0, Ledger("sqlite:///budget.db").head())
+    fit = ("fit", "t.csv", "--schema", "s.toml", "--model", "logistic", *BUDGET)
+    whole = told(*fit, "--out", "m.json", "--holdout", 0.3, "--evaluate-epsilon", 1)
+    assert whole["guarantee"] == read(folder / "m.receipt.json")
+    assert whole["evaluation"] == read(folder / "m.evaluation.json")
+    assert (whole["model"], whole["receipt"]) == ("m.json", "m.receipt.json")
+    assert told(*fit, "--out", "n.json", "--quiet")["evaluation"] is None
+
+    taken = told("ledger", "import", *LEDGER, "--dataset", "people", "m.receipt.json", "--same-unit")
+    assert taken["spent"] == Ledger("sqlite:///budget.db").spent("people")[0]
+    checked, found = told("ledger", "verify", *LEDGER), Ledger("sqlite:///budget.db").verify()
+    assert checked == {
+        "ok": True, "n_entries": found.n_entries, "head": taken["head"], "anchored": False, "problems": [],
+    }  # fmt: skip
+
+    assert told("receipt", "key", "--out", "k") == {"private_key": "k", "public_key": "k.pub"}
+    signed = told("receipt", "sign", "m.receipt.json", "--key", "k")
+    assert signed["signed"] == "m.receipt.json"
+    assert told("receipt", "verify", "m.receipt.json", "--public-key", "k.pub")["passed"]
+    (folder / "bad.csv").write_text("a,b,y\n1,1,maybe\n")
+    words = ("fit", "bad.csv", *fit[2:], "--out", "l.json", *LEDGER, "--dataset", "people")
+    assert CliRunner().invoke(app, list(map(str, words))).exit_code == 2
+    charge = told("ledger", "history", *LEDGER, "--dataset", "people")[-1]["entry"]
+    assert told("ledger", "cancel", *LEDGER, charge, "--reason", "a test of mine")["state"] == "cancelled"
+
+
+def test_a_simulation(folder):
+    split = ("vertical", "simulate", "t.csv", "--schema", "s.toml", "--party", "one=a", "--party", "two=b")
+    found = told(*split, "--model", "logistic", *BUDGET, "--out", "out")
+    assert found["guarantee"] == read(folder / "out" / "guarantee.json")
+    assert set(found["given_away"]) == {"one", "two"}
+    assert (found["people"], found["comparison"]["n_samples"], found["comparison_is_private"]) == (160, 40, False)
+
+
+def test_a_collection(folder):
+    protocol = ("--epsilon", 4, "--n-expected", 200, "--schema", "s.toml", "--out", "p.json")
+    made = told("local", "protocol", *protocol)
+    known = Protocol.from_json((folder / "p.json").read_bytes())
+    assert (made["id"], made["d"], made["epsilon"]) == (known.id.hex(), known.d, 4.0)
+    reports = told("local", "randomize", "p.json", "t.csv", "--label", "y", "--out", "r.reports")
+    assert reports == {"reports": 200, "epsilon": 4.0, "file": "r.reports"}
+    model = told("local", "fit", "p.json", "r.reports", "--out", "m.json")
+    assert model["guarantee"] == read(folder / "m.receipt.json")
+    assert (model["reports"], model["refused"]) == (200, 0)

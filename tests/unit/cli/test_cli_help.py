@@ -1,0 +1,81 @@
+"""Laws over all commands: help by topic at 80 columns, JSON for programs, and one line where something is wrong."""
+
+import re
+
+import pytest
+from test_cli_inventory import commands
+from typer.testing import CliRunner
+
+from sottovoce._parameters import parameters
+from sottovoce.cli import app
+from sottovoce.cli._models import MODELS
+from sottovoce.cli.vertical._training import MODELS as VERTICAL
+
+ALL = dict(commands())
+# what these print is a document, or they run until they are stopped
+WITHOUT_JSON = {
+    ("predict",): "CSV", ("local", "predict"): "CSV", ("schema",): "TOML", ("proof",): "Markdown",
+    ("ledger", "export"): "JSON lines", ("local", "tokens"): "lines", ("local", "survey"): "a page's files",
+    ("local", "collect"): "a service", ("vertical", "coordinator"): "a service", ("compile",): "nothing but the time",
+}  # fmt: skip
+ONE_LINE = [
+    (["fit", "t.csv", "--model", "svm", "--out", "m.json"], "--epsilon is missing", "sottovoce fit t.csv --model svm"),
+    (["fit"], "TABLE is missing", "--epsilon 1 --delta 1e-6 --schema schema.toml"),
+    (["fit", "t.csv", "--C", "1"], "no option --C", "--alpha A: alpha is 1 / (C n)"),
+    (["fit", "t.csv", "--penalty", "l1"], "no option --penalty", "lasso and sparse-logistic"),
+    (["fit", "t.csv", "--l1_ratio", "1"], "no option --l1_ratio", "--radius"),
+    (["plan", "--eps", "1"], "no option --eps", "--epsilon E"),
+    (["fit", "t.csv", "--epsilom", "1"], "no option --epsilom", "Did you mean --epsilon?"),
+    (["evaluate", "m", "t", "--seed", "1"], "no option --seed", "--random-state N"),
+    (["fit", "t.csv", "--model", "logit"], "'logit' is not one of", "'logistic'"),
+    (["--fit"], "no option --fit", "--help"),
+    (["fitt"], "No such command 'fitt'", "Did you mean 'fit'?"),
+]
+
+
+def run(*words, width="80"):
+    return CliRunner(env={"COLUMNS": width, "TERMINAL_WIDTH": width, "SOTTOVOCE_LEDGER": None}).invoke(app, list(words))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_is_eighty_columns_of_topics(words):
+    shown = run(*words, "--help").output
+    assert max(map(len, shown.splitlines())) <= 80
+    options = [one for one in ALL[words].params if one.param_type_name == "option" and one.name != "help"]
+    for one in options:
+        assert one.opts[0] in shown
+        assert one.help, one.opts
+    assert len(options) <= 12 or all(one.rich_help_panel for one in options), "a long list has headings"
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_what_a_program_would_read_is_json(words):
+    has = any("--json" in one.opts for one in ALL[words].params)
+    assert has == (words not in WITHOUT_JSON)
+
+
+@pytest.mark.parametrize(("words", "wrong", "typed"), ONE_LINE, ids=[" ".join(words) for words, _, _ in ONE_LINE])
+def test_wrong_use_is_one_line_that_says_what_to_type(words, wrong, typed):
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert wrong in line
+    assert typed in line
+
+
+@pytest.mark.parametrize(("models", "command"), [(MODELS, ("fit",)), (VERTICAL, ("vertical", "train"))])
+def test_options_say_what_the_estimators_say(models, command):
+    """Each sentence of a parameter that is no Python stands in the help of its option."""
+    options = {one.name: one for one in ALL[command].params}
+    told = 0
+    for kind, estimator in models.classes.items():
+        for name, one in parameters(estimator).items():
+            if name not in options or name in ("solver", "tol", "mechanism") or name in models.without.get(kind, ()):
+                continue
+            sentences = re.split(r"(?<=\.) ", " ".join(one.text.split()))
+            for sentence in sentences:
+                if not re.search(r"[`\[]|\bNone\b", sentence):
+                    assert sentence in options[name].help, (name, sentence)
+                    told += 1
+    assert told > 20
