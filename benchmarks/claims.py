@@ -76,7 +76,8 @@ def page() -> str:
             "| --- | --- | --- | --- | --- |",
         ]
         for each in entries:
-            name = Path(each.page).stem.replace("_", " ")
+            path = Path(each.page)  # the notes of a study have the name of its folder
+            name = (path.parent.name if path.stem == "notes" else path.stem).replace("_", " ")
             where = each.page.removeprefix("docs/") if each.page.startswith("docs/") else f"../{each.page}"
             lines.append(f"| {each.claim} | {each.measured} | {each.date} | `{each.script}` | [{name}]({where}) |")
     return "\n".join(lines) + "\n"

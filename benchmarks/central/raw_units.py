@@ -8,6 +8,7 @@ columns (means and deviations of the training rows, without noise) are what a pr
 scaler were chosen on the first tables and confirmed once on those of ``--confirm``.
 """
 
+import csv
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -125,15 +126,15 @@ def measure(name: str, epsilon: float, seeds: int) -> dict[str, Any]:
     return {"rows": len(A), "columns": A.shape[1], **{key: float(np.median(one)) for key, one in scores.items()}}
 
 
-def draw(page: Path) -> None:
-    """Draw both halves as the page has them: the pipeline, the best bound by hand, and a bound of one median norm."""
+def draw(folder: Path) -> None:
+    """Draw both halves from their tables: the pipeline, the best bound by hand, and a bound of one median norm."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    lines = [line.strip("| ").split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if " x " in line]
-    lines = [line for line in lines if line[0] in {**CHOSEN, **CONFIRMED}]
+    halves = [folder / f"raw_units_{half}.csv" for half in ("chosen", "confirmed")]
+    lines = [line for half in halves for line in list(csv.reader(half.read_text(encoding="utf-8").splitlines()))[1:]]
     places = np.arange(len(lines))
     middle = 2 + MULTIPLES.index(1.0)
     scores = {
@@ -195,7 +196,7 @@ def main() -> None:
     if given.docs:
         page = DOCS / "measured" / "pipelines.md"
         write_tables(page, {f"raw units, {part}": (head, rows)})
-        draw(page)
+        draw(page.parent / "data" / page.stem)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import claims
+from benchmarks import claims, common
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
@@ -93,12 +93,32 @@ def test_commands_of_all_texts_name_scripts_and_options_that_exist(helps):
     assert found > 60
 
 
-def test_pages_that_scripts_write_into_exist():
-    """What --docs writes to; the marks of the tables are looked for when it writes."""
+def test_pages_and_folders_that_scripts_write_into_exist():
+    """What --docs writes to: marks in a page, or a CSV file in the folder of that name."""
     found = [
         (path, folder, page)
         for path in FOLDER.rglob("*.py")
         for folder, page in re.findall(r'DOCS / "(\w+)" / "([\w-]+\.md)"', path.read_text(encoding="utf-8"))
     ]
     assert len(found) >= 30
-    assert not [row for row in found if not (ROOT / "docs" / row[1] / row[2]).exists()]
+    assert not [
+        row
+        for row in found
+        if not (ROOT / "docs" / row[1] / row[2]).exists()
+        and not (ROOT / "docs" / "measured" / "data" / row[2].removesuffix(".md")).is_dir()
+    ]
+
+
+def test_a_table_is_written_into_its_page_or_its_file(tmp_path, monkeypatch):
+    page, folder = tmp_path / "page.md", tmp_path / "measured" / "data" / "page"
+    page.write_text("a\n<!-- table one -->\n| old |\n<!-- end of table one -->\nb\n", encoding="utf-8")
+    monkeypatch.setattr(common, "DOCS", tmp_path)
+    other = {"the Other": (("x", "y"), [("1,0", "2")])}
+    with pytest.raises(SystemExit, match="neither marks"):
+        common.write_tables(page, other)
+    folder.mkdir(parents=True)
+    common.write_tables(page, {"one": (("x",), [("1",)]), **other})
+    assert page.read_text(encoding="utf-8") == (
+        "a\n<!-- table one -->\n| x |\n| --- |\n| 1 |\n<!-- end of table one -->\nb\n"
+    )
+    assert (folder / "the_other.csv").read_text(encoding="utf-8") == 'x,y\n"1,0",2\n'
