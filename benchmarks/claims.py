@@ -70,8 +70,7 @@ def page() -> str:
     for room, entries in groupby(all_claims, key=lambda each: each.script.partition(".")[0]):
         lines += ["", f"## {ROOMS[room]}", ""]
         for each in entries:
-            path = Path(each.page)  # the notes of a study have the name of its folder
-            name = (path.parent.name if path.stem == "notes" else path.stem).replace("_", " ")
+            name = Path(each.page.removesuffix("/notes.txt")).stem.replace("_", " ")
             where = each.page.removeprefix("docs/") if each.page.startswith("docs/") else f"../{each.page}"
             lines.append(f"* **{each.claim}**: {each.measured} ({each.date}, `{each.script}`, [{name}]({where}))")
     return "\n".join(lines) + "\n"

@@ -154,13 +154,13 @@ def write_tables(page: Path, tables: dict[str, tuple[tuple[str, ...], list[tuple
     text = page.read_text(encoding="utf-8") if page.exists() else ""
     for name, (head, rows) in tables.items():
         start, end = f"<!-- table {name} -->\n", f"<!-- end of table {name} -->"
+        file = DOCS / "measured" / "data" / page.stem / f"{re.sub(r'[^a-z0-9.]+', '_', name.lower())}.csv"
         if start in text and end in text:
             before, _, rest = text.partition(start)
             lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, ("---",) * len(head), *rows)]
             page.write_text(text := before + start + "".join(lines) + end + rest.partition(end)[2], encoding="utf-8")
-            continue
-        file = DOCS / "measured" / "data" / page.stem / f"{re.sub(r'[^a-z0-9.]+', '_', name.lower())}.csv"
-        if not file.parent.exists():
+        elif file.parent.exists():
+            with file.open("w", encoding="utf-8", newline="") as opened:
+                csv.writer(opened, lineterminator="\n").writerows((head, *rows))
+        else:
             sys.exit(f"the table {name!r} has neither marks in {page.name} nor a folder {file.parent}")
-        with file.open("w", encoding="utf-8", newline="") as text_file:
-            csv.writer(text_file, lineterminator="\n").writerows((head, *rows))

@@ -194,9 +194,8 @@ def main() -> None:
     if not given.quick:
         keep(f"raw_units_{part}_{given.epsilon:g}", found)
     if given.docs:
-        page = DOCS / "measured" / "pipelines.md"
-        write_tables(page, {f"raw units, {part}": (head, rows)})
-        draw(page.parent / "data" / page.stem)
+        write_tables(DOCS / "measured" / "pipelines.md", {f"raw units, {part}": (head, rows)})
+        draw(DOCS / "measured" / "data" / "pipelines")
 
 
 if __name__ == "__main__":

@@ -111,14 +111,13 @@ def test_pages_and_folders_that_scripts_write_into_exist():
 
 def test_a_table_is_written_into_its_page_or_its_file(tmp_path, monkeypatch):
     page, folder = tmp_path / "page.md", tmp_path / "measured" / "data" / "page"
-    page.write_text("a\n<!-- table one -->\n| old |\n<!-- end of table one -->\nb\n", encoding="utf-8")
+    page.write_text("a\n<!-- table one -->\n| old |\n<!-- end of table one -->\n", encoding="utf-8")
     monkeypatch.setattr(common, "DOCS", tmp_path)
     other = {"the Other": (("x", "y"), [("1,0", "2")])}
     with pytest.raises(SystemExit, match="neither marks"):
         common.write_tables(page, other)
     folder.mkdir(parents=True)
     common.write_tables(page, {"one": (("x",), [("1",)]), **other})
-    assert page.read_text(encoding="utf-8") == (
-        "a\n<!-- table one -->\n| x |\n| --- |\n| 1 |\n<!-- end of table one -->\nb\n"
-    )
+    written = "a\n<!-- table one -->\n| x |\n| --- |\n| 1 |\n<!-- end of table one -->\n"
+    assert page.read_text(encoding="utf-8") == written
     assert (folder / "the_other.csv").read_text(encoding="utf-8") == 'x,y\n"1,0",2\n'
