@@ -1,4 +1,4 @@
-"""The claims of the project in one table: what was measured last, where, when, with which script.
+"""The claims of the project on one page: what was measured last, where, when, with which script.
 
     python -m benchmarks.claims
 
@@ -60,17 +60,11 @@ def page() -> str:
         "<!-- made by `python -m benchmarks.claims` from benchmarks/claims.toml -->",
     ]
     for room, entries in groupby(all_claims, key=lambda each: each.script.partition(".")[0]):
-        lines += [
-            "",
-            f"## {ROOMS[room]}",
-            "",
-            "| claim | measured | date | script | page |",
-            "| --- | --- | --- | --- | --- |",
-        ]
+        lines += ["", f"## {ROOMS[room]}", ""]
         for each in entries:
-            name = Path(each.page).stem.replace("_", " ")
+            name = Path(each.page.removesuffix("/notes.txt")).stem.replace("_", " ")
             where = each.page.removeprefix("docs/") if each.page.startswith("docs/") else f"../{each.page}"
-            lines.append(f"| {each.claim} | {each.measured} | {each.date} | `{each.script}` | [{name}]({where}) |")
+            lines.append(f"* **{each.claim}**: {each.measured} ({each.date}, `{each.script}`, [{name}]({where}))")
     return "\n".join(lines) + "\n"
 
 

@@ -13,10 +13,12 @@ a generator are printed as they come. Everything that is shown ends in ``benchma
 """
 
 import argparse
+import csv
 import io
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -254,13 +256,17 @@ def keep_picture(figure: Any, path: Path) -> None:
 
 
 def write_tables(page: Path, tables: dict[str, tuple[Sequence[str], Iterable[Sequence[str]]]]) -> None:
-    """Put each table between the marks of its name in a page of the documentation."""
-    text = page.read_text(encoding="utf-8")
+    """Put each table between the marks of its name in a page, or into its CSV file in docs/measured/data/PAGE."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
     for name, (head, rows) in tables.items():
         start, end = f"<!-- table {name} -->\n", f"<!-- end of table {name} -->"
-        if start not in text or end not in text:
-            sys.exit(f"{page.name} has no marks for the table {name!r}")
-        before, _, rest = text.partition(start)
-        lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, ("---",) * len(head), *rows)]
-        text = before + start + "".join(lines) + end + rest.partition(end)[2]
-    page.write_text(text, encoding="utf-8")
+        file = DOCS / "measured" / "data" / page.stem / f"{re.sub(r'[^a-z0-9.]+', '_', name.lower())}.csv"
+        if start in text and end in text:
+            before, _, rest = text.partition(start)
+            lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, ("---",) * len(head), *rows)]
+            page.write_text(text := before + start + "".join(lines) + end + rest.partition(end)[2], encoding="utf-8")
+        elif file.parent.exists():
+            with file.open("w", encoding="utf-8", newline="") as opened:
+                csv.writer(opened, lineterminator="\n").writerows((head, *rows))
+        else:
+            sys.exit(f"the table {name!r} has neither marks in {page.name} nor a folder {file.parent}")

@@ -5,7 +5,7 @@
 Read from the source by `ast`; nothing is imported. The table counts files and lines: of code, comments, docstrings and
 nothing. The drawing shows who imports whom, the lowest below. An arrow is left out where a chain of others says it.
 Red arrows run against the order: two packages that need each other. ``--docs`` writes the drawing to
-docs/figures/house.png and the table into docs/house.md. ``--root`` reads another checkout.
+docs/figures/house.png and the tables into docs/measured/data/house. ``--root`` reads another checkout.
 """
 
 import ast

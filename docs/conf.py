@@ -55,6 +55,7 @@ paths_folders = {
     **{f"{folder}/README": folder for folder in ("papers", "privacy")},
     "about": "",
 }
+paths_grouped = ["guide/index"]
 
 autosummary_generate = True
 autosummary_imported_members = False
@@ -151,6 +152,12 @@ def tutorials_among_the_pages(app, docname, source):
         source[0] = source[0].replace("How-to <guide/index>", "Tutorials <tutorials/index>\nHow-to <guide/index>")
 
 
+def reasons_out_of_the_search(app, docname, source):
+    """Leave decisions out of the search: whoever looks for a word wants to use something."""
+    if docname.startswith("decisions/0"):
+        source[0] = f"---\nnosearch: true\n---\n\n{source[0]}"
+
+
 def title_of_the_first_page(app, pagename, templatename, context, doctree):
     """Say in the window's title what this is."""
     if pagename == "index":
@@ -161,6 +168,7 @@ def setup(app):
     """Register with Sphinx."""
     app.connect("autodoc-process-docstring", pages_as_links)
     app.connect("source-read", tutorials_among_the_pages)
+    app.connect("source-read", reasons_out_of_the_search)
     app.connect("doctree-read", mark_long_cells)
     app.connect("html-page-context", title_of_the_first_page)
     app.connect("autodoc-skip-member", for_others)

@@ -242,7 +242,7 @@ def compare(local_models: str, secure: str) -> None:
     for measure in found[0]["joint"]:
         table.add_row(measure, *(f"{measures[measure]:.4f}" for measures in columns.values()))
     CONSOLE.print(table)
-    CONSOLE.print("One draw of the noise each. Over many: docs/measured/vertical_private.md.")
+    CONSOLE.print("One draw of the noise each. Over many: docs/measured/data/vertical_private.")
 
 
 # ------------------------------------------------------------------ the story

@@ -7,7 +7,7 @@ tests/contracts/test_grey_box.py (which runs six of each): a fit is recorded on 
 all coins and released values the same. The table says how many pairs and releases were compared, the largest distance
 of exact values over what the mechanism was told, and how often control flow, results or refusals depended on the table:
 more than 1, or more than none, is a violation. The budget is shared out evenly; what a case has to calibrate first is
-not counted. With --docs the table is written into docs/measured/audit.md.
+not counted. With --docs the table is written into docs/measured/data/audit.
 
 The exit code is 1 when a violation was found.
 """

@@ -4,7 +4,7 @@
 
 Default models at delta = 1e-5, trained on at most 5,000 rows of each table: test accuracy, or R^2 of numbers.
 ``--rule`` compares shares of the rows that keep the released bound, on the tables that rules are chosen on;
-``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data_norm.md.
+``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data/data_norm.
 """
 
 from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sottovoce as sv
 from benchmarks.central.raw_columns import TABLES
-from benchmarks.common import make_parser, show
+from benchmarks.driver import benchmark
 from sottovoce.forecasting.trials import PipelineTrials
 
 DELTA, SEEDS, MOST = 1e-6, 3, 40_000
@@ -49,26 +49,19 @@ def cells(name: str) -> list[tuple[str, float, float, float, list[float]]]:
     return found
 
 
-def main() -> None:
-    arguments = make_parser(__doc__).parse_args()
-    names = ["uniform", "wine"] if arguments.quick else list(TABLES)
+@benchmark()
+def main(run):
+    names = ["uniform", "wine"] if run.quick else list(TABLES)
     found = [cell for name in names for cell in cells(name)]
-    lines = []
-    for margin in MARGINS:
-        more, shares = margin - PipelineTrials.margin, []
-        for half in (names[::2], names[1::2]):
-            inside = [
-                low - more <= score <= high + more
-                for name, _, low, high, scores in found if name in half for score in scores
-            ]  # fmt: skip
-            shares.append(f"{100 * np.mean(inside):.0f} %")
-        lines.append((f"{margin:g}", *shares))
-    show("fits within the range", ("margin", "chosen on", "confirmed on"), lines)
-    texts = [
-        (name, f"{e:g}", f"{a:.3f} to {b:.3f}", ", ".join(f"{s:.3f}" for s in fits)) for name, e, a, b, fits in found
-    ]
-    show("each table", ("table", "epsilon", "range", "fits"), texts)
 
+    def within(margin, half):
+        more = margin - PipelineTrials.margin
+        return 100 * np.mean([
+            low - more <= score <= high + more
+            for name, _, low, high, scores in found if name in half for score in scores
+        ])  # fmt: skip
 
-if __name__ == "__main__":
-    main()
+    shares = ((margin, within(margin, names[::2]), within(margin, names[1::2])) for margin in MARGINS)
+    run.table("fits within the range, percent", ("margin", "chosen on|.0f", "confirmed on|.0f"), shares)
+    rows = [(*cell[:4], ", ".join(f"{score:.3f}" for score in cell[4])) for cell in found]
+    run.table("each table", ("table", "epsilon|g", "low|.3f", "high|.3f", "fits"), rows)

@@ -70,7 +70,7 @@ def information(part, epsilon, delta):
     X, *_, public = part
     model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, solver="newton", **public)
     plan = sv.plan(model, *X.shape)
-    return plan.mu_model * plan.n_samples / plan.n_weights
+    return plan.split.model * plan.n_samples / plan.n_weights
 
 
 def rows(names, splits, quick):

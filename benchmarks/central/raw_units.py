@@ -8,6 +8,7 @@ columns (means and deviations of the training rows, without noise) are what a pr
 scaler were chosen on the first tables and confirmed once on those of ``--confirm``.
 """
 
+import csv
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -73,12 +74,12 @@ def measure(name: str, epsilon: float, seeds: int) -> dict[str, Any]:
     return {"rows": len(A), "columns": A.shape[1], **{key: float(np.median(one)) for key, one in scores.items()}}
 
 
-def draw(page: Path) -> Any:
-    """Draw both halves as the page has them: the pipeline, the best bound by hand, and a bound of one median norm."""
+def draw(folder: Path) -> Any:
+    """Draw both halves from their tables: the pipeline, the best bound by hand, and a bound of one median norm."""
     from matplotlib import pyplot as plt
 
-    lines = [line.strip("| ").split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if " x " in line]
-    lines = [line for line in lines if line[0] in {**CHOSEN, **CONFIRMED}]
+    halves = [folder / f"raw_units_{half}.csv" for half in ("chosen", "confirmed")]
+    lines = [line for half in halves for line in list(csv.reader(half.read_text(encoding="utf-8").splitlines()))[1:]]
     places = np.arange(len(lines))
     middle = 2 + MULTIPLES.index(1.0)
     scores = {
@@ -123,4 +124,4 @@ def main(run) -> None:
             "standardised|.3f", "one class|.3f")  # fmt: skip
     title = f"accuracy, or R^2, at epsilon {run.epsilon:g}, delta {DELTA:g}; data_norm over the median norm by hand"
     run.table(title, head, rows(), mark=f"raw units, {'confirmed' if run.confirm else 'chosen'}")
-    run.picture(lambda: draw(DOCS / run.page), "raw_units.png")
+    run.picture(lambda: draw(DOCS / "measured" / "data" / "pipelines"), "raw_units.png")

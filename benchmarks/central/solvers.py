@@ -2,7 +2,7 @@
 
     python -m benchmarks.central.solvers [--seeds 3] [--only a9a,reuters] [--delta 1e-3] [--epsilons 0.1,1] [--quick]
 
-The table of docs/measured/solvers.md. ``Published()`` is left out: its epsilon is not the one asked for.
+The table of docs/measured/data/solvers. ``Published()`` is left out: its epsilon is not the one asked for.
 """
 
 import warnings

@@ -4,7 +4,7 @@
     python -m benchmarks.peers.compare --ours-only          our own fits that are missing, then the table
     python -m benchmarks.peers.compare --ours-only --again  our own fits again, all of them
     python -m benchmarks.peers.compare --polish             search on where the budget ended a search
-    python -m benchmarks.peers.compare --table [--docs]     the table only, with --docs into docs/measured/comparison.md
+    python -m benchmarks.peers.compare --table [--docs]     the table only; --docs keeps it in docs/measured/data
     python -m benchmarks.peers.compare --speed              seconds of whole private trainings, in one run
     python -m benchmarks.peers.compare --time-to-accuracy [--docs]  seconds of trainings that are as accurate
 

@@ -6,7 +6,7 @@
 "secure" computes in clear in one process, which opens the same places as SPU, bit for bit. ``costs``: three real SPU
 processes (ABY3): CPU seconds a party of a fit with few steps, and of each step more; largest memory of an engine's
 process. Figures go to docs/figures/secure_frank_wolfe.json (not with --quick), the tables to
-docs/measured/vertical_sparse.md with --docs.
+docs/measured/data/vertical_sparse with --docs.
 """
 
 import json

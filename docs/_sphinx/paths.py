@@ -88,9 +88,16 @@ def list_folder(app: Sphinx, docname: str, source: list[str]) -> None:
     app.env.note_reread()  # pages of the folder come and go
     here = {path.stem for path in (Path(app.srcdir) / folder).glob("*.md")} - {Path(docname).name, "index"}
     linked = [page for page in dict.fromkeys(re.findall(r"\]\((\w+)\.md[#)]", source[0])) if page in here]
-    for option, pages in (("hidden:", linked), ("maxdepth: 1", sorted(here - set(linked)))):
+    groups = [("", linked)]
+    if docname in app.config.paths_grouped:  # the headings of the page are those of the sidebar
+        parts = re.split(r"^## (.+)\n", source[0], flags=re.MULTILINE)
+        groups = [
+            (parts[i], [page for page in linked if f"({page}.md" in parts[i + 1]]) for i in range(1, len(parts), 2)
+        ]
+    toctrees = [(f":caption: {name}\n" * bool(name) + ":hidden:", pages) for name, pages in groups]
+    for options, pages in (*toctrees, (":maxdepth: 1", sorted(here - set(linked)))):
         if pages:
-            source[0] += "\n\n```{toctree}\n:" + option + "\n\n" + "\n".join(pages) + "\n```\n"
+            source[0] += "\n\n```{toctree}\n" + options + "\n\n" + "\n".join(pages) + "\n```\n"
 
 
 def link_back(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -105,6 +112,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("paths_pages", {}, "env", dict)
     app.add_config_value("paths_rendered", {}, "env", dict)
     app.add_config_value("paths_folders", {}, "env", dict)
+    app.add_config_value("paths_grouped", [], "env", list)
     app.add_transform(PathsOutside)
     app.connect("source-read", read_outside)
     app.connect("source-read", list_folder)

@@ -146,12 +146,31 @@ def test_the_driver_takes_options_and_shows_keeps_and_writes_tables(tmp_path, mo
         script()
 
 
-def test_pages_that_scripts_write_into_exist():
-    """What --docs writes to; the marks of the tables are looked for when it writes."""
+def test_pages_and_folders_that_scripts_write_into_exist():
+    """What --docs writes to: marks in a page, or a CSV file in the folder of that name."""
     found = [
         (path, page)
         for path in FOLDER.rglob("*.py")
         for page in re.findall(r'"((?:\w+/)?[\w-]+\.md)"', path.read_text(encoding="utf-8"))
     ]
     assert len(found) >= 30
-    assert not [row for row in found if not list((ROOT / "docs").glob(f"**/{row[1]}"))]
+    assert not [
+        row
+        for row in found
+        if not list((ROOT / "docs").glob(f"**/{row[1]}"))
+        and not (ROOT / "docs" / "measured" / "data" / Path(row[1]).stem).is_dir()
+    ]
+
+
+def test_a_table_is_written_into_its_page_or_its_file(tmp_path, monkeypatch):
+    page, folder = tmp_path / "page.md", tmp_path / "measured" / "data" / "page"
+    page.write_text("a\n<!-- table one -->\n| old |\n<!-- end of table one -->\n", encoding="utf-8")
+    monkeypatch.setattr(driver, "DOCS", tmp_path)
+    other = {"the Other": (("x", "y"), [("1,0", "2")])}
+    with pytest.raises(SystemExit, match="neither marks"):
+        driver.write_tables(page, other)
+    folder.mkdir(parents=True)
+    driver.write_tables(page, {"one": (("x",), [("1",)]), **other})
+    written = "a\n<!-- table one -->\n| x |\n| --- |\n| 1 |\n<!-- end of table one -->\n"
+    assert page.read_text(encoding="utf-8") == written
+    assert (folder / "the_other.csv").read_text(encoding="utf-8") == 'x,y\n"1,0",2\n'

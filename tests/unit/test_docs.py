@@ -3,15 +3,12 @@
 import doctest
 import importlib
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.main import get_command
 
 import sottovoce
-from sottovoce.cli import app
 
 SOURCE = Path(sottovoce.__file__).parent
 ROOT = SOURCE.parent.parent
@@ -104,17 +101,6 @@ def test_planning_guide(capsys):
     text = (ROOT / "docs/guide/planning.md").read_text(encoding="utf-8")
     exec(compile(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], "planning.md", "exec"), {})
     assert capsys.readouterr().out.startswith("With 5,000 rows and 20 columns expect an accuracy of 8")
-
-
-def test_commands_of_the_local_guide_exist():
-    text = (ROOT / "docs/guide/local.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^sottovoce (local .*?)(?: +#.*)?$", text, re.MULTILINE)
-    assert len(commands) >= 7
-    group = get_command(app).get_command(None, "local")
-    for command in commands:
-        _, name, *words = shlex.split(command)
-        known = {option for parameter in group.get_command(None, name).params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= known, command
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,3 @@ def test_schema_files_of_a_guide_are_schemas(name, tmp_path):
     (text,) = blocks(GUIDE / f"{name}.md", "toml")
     (tmp_path / "schema.toml").write_text(text, encoding="utf-8")
     assert Schema.from_toml(tmp_path / "schema.toml").target == "income"
-
-
-@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem)
-def test_pages_into_which_a_benchmark_writes_exist(script):
-    for folder, page in re.findall(r'DOCS / "(\w+)" / "([\w.]+\.md)"', script.read_text(encoding="utf-8")):
-        assert (ROOT / "docs" / folder / page).exists()

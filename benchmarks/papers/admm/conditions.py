@@ -2,7 +2,7 @@
 
     python -m benchmarks.papers.admm.conditions [--docs] [--quick]
 
-``--docs`` writes the tables into docs/measured/vertical_solvers.md. All objectives are sums of losses.
+``--docs`` writes the tables into docs/measured/data/vertical_solvers. All objectives are sums of losses.
 """
 
 import math

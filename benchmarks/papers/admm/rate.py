@@ -6,7 +6,7 @@ The printed form, eqs. (6) to (8), on small made-up tables for up to 100,000 rou
 and three parties, with and without a least objective that is attained. The bound has the constant of
 `sottovoce.papers.admm.bounds`. The last case meets every published condition, not the coupling of
 that module, and diverges. At the end it looks for such a case among random tables of two parties. ``--docs`` writes
-table and picture into docs/measured/vertical_solvers.md. ``--quick``: 200 rounds.
+table and picture into docs/measured/data/vertical_solvers. ``--quick``: 200 rounds.
 """
 
 import math

@@ -13,7 +13,7 @@ noise: for T and m as above and m with iota = 1, the leading singular value of a
 the noise, over the largest norm of its columns, which is what one person can move a column by. And zCDP,
 mean shift and epsilon of all columns that the paper's algorithm shares at a claim of epsilon = 1.
 
---docs writes both tables into docs/measured/vertical_sparse.md and the picture into docs/figures.
+--docs writes both tables into docs/measured/data/vertical_sparse and the picture into docs/figures.
 """
 
 import math

@@ -14,7 +14,7 @@ The bounds on the moduli are gamma_m(rho) = l2 + rho sigma_min(D_m'D_m), without
 intercept, and gamma(rho) = rho for a convex loss, rho - L for another. (c) then is rho > sqrt(2) L, or rho > 2 L.
 
 These are the published conditions, and **they do not suffice** for three or more parties. Why, and what is measured:
-``docs/measured/vertical_solvers.md``.
+``docs/measured/data/vertical_solvers``.
 """
 
 import math
