@@ -68,16 +68,7 @@ class Cells:
         """
         values = self.plain()
         if pa.types.is_string(values.type):
-            values = pa.compute.utf8_trim_whitespace(values)
-            absent = pa.compute.or_(
-                pa.compute.is_null(values),
-                pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
-            )
-            values = pa.compute.if_else(absent, pa.scalar("0"), values)
-            try:
-                values = pa.compute.cast(values, pa.float64())
-            except pa.ArrowInvalid:
-                raise self._first_bad_number(values) from None
+            values, absent = self._numbers_of_texts(values, missing)
         else:
             absent = pa.compute.is_null(values)
             if pa.types.is_boolean(values.type):
@@ -85,7 +76,7 @@ class Cells:
             values = pa.compute.cast(values, pa.float64(), safe=False)
             if any(marker.lower() == "nan" for marker in missing):
                 absent = pa.compute.or_(absent, pa.compute.fill_null(pa.compute.is_nan(values), False))
-            values = pa.compute.if_else(absent, pa.scalar(0.0), values)
+            values, absent = pa.compute.if_else(absent, pa.scalar(0.0), values), absent.to_numpy()
         numbers = np.array(values.to_numpy(), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
@@ -94,7 +85,7 @@ class Cells:
                 f"{numbers[bad[0]]:g} is not a finite number",
                 "Remove the row, or write a marker for a missing value and list it under missing in [table].",
             )
-        return numbers, np.array(absent.to_numpy(), dtype=np.bool_)
+        return numbers, np.array(absent, dtype=np.bool_)
 
     def identifiers(self, missing: Collection[str]) -> Any:
         """Return the cells as identifiers: texts without outer white space, null where missing; other types as read.
@@ -157,6 +148,24 @@ class Cells:
             f"{self.source}, column {self.name!r}: values of type {kind} are neither numbers nor text. "
             'Convert the column before, or give it type = "ignore" in the schema.'
         )
+
+    def _numbers_of_texts(self, texts: Any, missing: Collection[str]) -> tuple[Any, Any]:
+        # most columns are numbers throughout; a marker that is a number itself is one with white space beside it too
+        if not texts.null_count and not any(map(_is_number, missing)):
+            try:
+                return pa.compute.cast(texts, pa.float64()), np.zeros(len(texts), np.bool_)
+            except pa.ArrowInvalid:
+                pass
+        values = pa.compute.utf8_trim_whitespace(texts)
+        absent = pa.compute.or_(
+            pa.compute.is_null(values),
+            pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
+        )
+        values = pa.compute.if_else(absent, pa.scalar("0"), values)
+        try:
+            return pa.compute.cast(values, pa.float64()), absent.to_numpy()
+        except pa.ArrowInvalid:
+            raise self._first_bad_number(values) from None
 
     def _first_bad_number(self, texts: Any) -> TableError:
         start, stop = 0, len(texts)
