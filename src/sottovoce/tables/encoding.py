@@ -134,7 +134,8 @@ class Encoder:
             absent = block.positions < 0
             positions[:, number] = start + np.where(absent, 0, block.positions)
             values[:, number] = np.where(absent, 0.0, block.values)
-        places = np.arange(0, values.size + 1, width, np.int64 if values.size >= 2**31 else np.int32)
+        small = values.size < 2**31
+        places = np.arange(0, values.size + 1, width, dtype=np.int32 if small else np.int64)
         parts: Any = (values.ravel(), positions.ravel(), places)
         rows: scipy.sparse.csr_matrix[Any] = scipy.sparse.csr_matrix(parts, shape=(n_rows, self.n_features))
         rows.eliminate_zeros()

@@ -12,7 +12,7 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
 
-__all__ = ["ParquetRows", "opened_parquet"]
+__all__ = ["ParquetRows", "opened_parquet", "row_of"]
 
 _BATCH_BYTES = 1 << 22
 _TEXT_BYTES = 16
@@ -57,7 +57,7 @@ class ParquetRows:
         with self._opened() as file:
             for batch in file.iter_batches(self._batch_rows, columns=list(columns), use_threads=False):
                 yield Table(
-                    pa.Table.from_batches([batch]), str(self._source.path), partial(_line, first_row), first_row
+                    pa.Table.from_batches([batch]), str(self._source.path), partial(row_of, first_row), first_row
                 )
                 first_row += batch.num_rows
                 if self._report is not None and self._source.size is not None:
@@ -65,7 +65,7 @@ class ParquetRows:
         self._source.refuse_changed()
 
     def line(self, row: int) -> str:
-        return _line(0, row)
+        return row_of(0, row)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -100,5 +100,5 @@ def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> A
     )
 
 
-def _line(first_row: int, row: int) -> str:
+def row_of(first_row: int, row: int) -> str:
     return f"row {first_row + row + 1}"

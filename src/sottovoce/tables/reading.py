@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.csv_text import CsvFile, CsvText
+from sottovoce.tables.database import Database, DatabaseRows
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.parquet_rows import ParquetRows
 from sottovoce.tables.table import Cells, Table
@@ -191,20 +192,22 @@ def _suffix(path: Path) -> str:
 
 
 def read_table(
-    path: str | Path,
+    path: str | Path | Database,
     *,
     layout: Layout | None = None,
     format: str | None = None,  # noqa: A002
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
+    table: str | None = None,
+    query: str | None = None,
 ) -> Table:
     """Read a table with named columns from CSV or Parquet.
 
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file; or the address of a database, ``postgresql://USER@HOST/NAME`` or ``duckdb:///FILE``.
     layout : Layout or None, default=None
         How a CSV file is written. None: with a header, without comments.
     format : {"csv", "parquet"} or None, default=None
@@ -215,6 +218,8 @@ def read_table(
         One of ``names`` that the file may leave out: the target, at prediction.
     skip_rows : int, default=0
         Lines to skip at the start of a CSV file, before the header.
+    table, query : str or None, default=None
+        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
 
     Returns
     -------
@@ -227,19 +232,22 @@ def read_table(
         If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
     """
     batched = open_table(
-        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, once=True
-    )
+        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
+        query=query, once=True,
+    )  # fmt: skip
     return batched.whole()
 
 
 def open_table(
-    path: str | Path,
+    path: str | Path | Database,
     *,
     layout: Layout | None = None,
     format: str | None = None,  # noqa: A002
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
+    table: str | None = None,
+    query: str | None = None,
     once: bool = False,
     report: Reported | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -249,7 +257,7 @@ def open_table(
 
     Parameters
     ----------
-    path, layout, format, names, may_lack, skip_rows
+    path, layout, format, names, may_lack, skip_rows, table, query
         As for `read_table`.
     once : bool, default=False
         Whether the rows are asked for only once. A pipe is then read as they are; else it is kept on disk.
@@ -267,7 +275,15 @@ def open_table(
     TableError
         If the file is missing, empty, or does not start like a table. Its rows are looked at when they are read.
     """
-    path = Path(path)
+    database = Database.of(path)
+    if database is not None:
+        if skip_rows or format is not None:
+            raise ParameterError("skip_rows and format are for files: a database has neither lines nor a format.")
+        rows = DatabaseRows(database, table, query, most_rows)
+        return BatchedTable(rows, rows.source)
+    if table is not None or query is not None:
+        raise ParameterError(f"{path}: table and query are for databases (postgresql://..., duckdb:///FILE).")
+    path = Path(str(path))
     kind = file_format(path, chosen=format)
     if kind == "parquet":
         if skip_rows:
