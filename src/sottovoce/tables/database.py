@@ -72,9 +72,12 @@ class Database:
         known = isinstance(address, str) and address.partition("://")[0] in _SCHEMES
         return cls(str(address)) if known and "://" in str(address) else None
 
+    def __fspath__(self) -> str:
+        """Return the file that nothing may be written to; of a server, one that is nowhere."""
+        return "/dev/null/database" if self.file is None else str(self.file)
+
     def resolve(self) -> Path:
-        """Return the file that nothing may be written to, as a path does."""
-        return Path("/dev/null/database") if self.file is None else self.file.resolve()
+        return Path(self).resolve()
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +16,15 @@ from sottovoce._validation import nearest
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 
-__all__ = ["Cells", "Table"]
+__all__ = ["Cells", "Table", "shown"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SHOWN = 5
+_REPR = reprlib.Repr()
+_REPR.maxstring = 100
 _LONGEST = 8192  # bits of a number that Python writes in decimal digits
 
 
@@ -181,7 +184,7 @@ class Cells:
         remedy = "Correct the cell, or list its text under missing in [table] of the schema."
         if "," in text:
             remedy = "Write numbers with a decimal point and without thousands separators."
-        return self.error(start, f"{text!r} is not a number", remedy)
+        return self.error(start, f"{shown(text)} is not a number", remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +274,9 @@ class Table:
         """
         if name not in self:
             names = self.column_names
-            shown = ", ".join(repr(other) for other in names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+            some = ", ".join(map(shown, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
             raise TableError(
-                f"{self.source}: there is no column {name!r} among its {len(names)} ({shown})."
+                f"{self.source}: there is no column {name!r} among its {len(names)} ({some})."
                 f"{nearest(name, names)}{self._likely_cause()}"
             )
         return Cells(name, self.data.column(name), self.source, self.line)
@@ -311,6 +314,11 @@ class Table:
         if names and all(_is_number(name) for name in names[:1]):
             return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
         return " Add the column to the table, or correct its name in the schema."
+
+
+def shown(text: str | None) -> str:
+    """Return a cell as a message shows it: the middle of a long one is left out."""
+    return _REPR.repr(text)
 
 
 def is_text(kind: Any) -> bool:
