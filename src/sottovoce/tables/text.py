@@ -7,17 +7,18 @@ import codecs
 import gzip
 import io
 import itertools
-import os
+import mmap
 import re
+import shutil
 import stat
 import tempfile
-import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 
 __all__ = [
@@ -65,8 +66,7 @@ class Source:
 
     def __init__(self, path: Path, *, once: bool = False) -> None:
         self.path = path
-        self._bytes = b""
-        self._file: IO[bytes] | None = None
+        self._kept: Any = None
         self._stamp: tuple[int, ...] | None = None
         self.size: int | None = None
         try:
@@ -79,13 +79,10 @@ class Source:
                 self._keep()
         except OSError as error:
             raise unreadable(path, error) from None
-        self._is_kept = self._is_pipe and not once
-        self.again = self._is_kept or not self._is_pipe
+        self.again = self._kept is not None or not self._is_pipe
 
-    def open(self) -> IO[bytes]:
-        if self._file is not None:
-            return io.BufferedReader(_Again(self._file))
-        return io.BytesIO(self._bytes) if self._is_kept else self.path.open("rb")
+    def open(self) -> Any:
+        return self.path.open("rb") if self._kept is None else pa.BufferReader(self._kept)
 
     def refuse_changed(self) -> None:
         try:
@@ -104,45 +101,15 @@ class Source:
 
     def _keep(self) -> None:
         with self.path.open("rb") as pipe:
-            self._bytes = pipe.read(_PIPE_IN_MEMORY + 1)
-            if len(self._bytes) <= _PIPE_IN_MEMORY:
-                self.size = len(self._bytes)
-                return
-            self._file = tempfile.TemporaryFile(prefix="sottovoce-")  # noqa: SIM115 - it lives as long as this object
-            weakref.finalize(self, self._file.close)
-            self._file.write(self._bytes)
-            self._bytes = b""
-            while piece := pipe.read(BLOCK_BYTES):
-                self._file.write(piece)
-        self._file.flush()
-        self.size = self._file.tell()
-
-
-class _Again(io.RawIOBase):
-    """A file that is read from the start whatever place others have read to."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._place = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: os.fstat(self._file.fileno()).st_size}[whence]
-        self._place = start + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, into: Any) -> int:
-        piece = os.pread(self._file.fileno(), len(into), self._place)
-        into[: len(piece)] = piece
-        self._place += len(piece)
-        return len(piece)
+            self._kept = pipe.read(_PIPE_IN_MEMORY + 1)
+            if len(self._kept) > _PIPE_IN_MEMORY:
+                with tempfile.TemporaryFile(prefix="sottovoce-") as file:
+                    file.write(self._kept)
+                    shutil.copyfileobj(pipe, file, BLOCK_BYTES)
+                    file.flush()
+                    # pages of it are read when they are asked for; the map outlives the name, which never was
+                    self._kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.size = len(self._kept)
 
 
 @dataclass(frozen=True, slots=True)
