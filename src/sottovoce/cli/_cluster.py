@@ -62,7 +62,7 @@ class Cluster:
     def given(self) -> bool:
         return self.cluster is not None
 
-    def check(self, table: str | Path, model: ModelKind, **others: object) -> None:
+    def check(self, table: str | Path, model: ModelKind, /, **others: object) -> None:
         """Refuse options that do not go together; ``others`` are those that only a table read here can have."""
         if not self.given:
             if isinstance(table, str):
@@ -76,7 +76,7 @@ class Cluster:
             return
         if table == Path("/dev/stdin"):
             raise ParameterError("TABLE -: workers cannot read this machine's pipe. Give Parquet that all can reach.")
-        if _is_text(table):
+        if not isinstance(table, str | Path) or _is_text(table):
             raise ParameterError(
                 f"TABLE {table}: workers read Parquet. Write the table as Parquet first, or train on one machine, "
                 "without --cluster."

@@ -36,8 +36,8 @@ TOPICS = {
         "Privacy": "epsilon delta accept-delta adjacency n-public unit max-rows-per-unit random-state ledger dataset "
         "labels-public max-epsilon",
         "Model": "model radius loss degree alpha",
-        "Data": "schema target format header delimiter skip-rows scratch id label missing n-samples n-features "
-        "n-classes label-bounds n d n-expected database classes scale missing",
+        "Data": "schema target format header delimiter skip-rows table query scratch id label missing n-samples "
+        "n-features n-classes label-bounds n d n-expected database classes scale missing",
         "Output": "out receipt report page html picture model-card force quiet json proba score labels coefficients",
     }.items()
     for name in names.split()
@@ -158,16 +158,25 @@ def _hints(group: Any) -> dict[str, Any]:
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel="Output")]
 JSON: Any = flag("--json", "Print what a program would read, as JSON.")
-TABLE: Any = argument(
-    "TABLE",
-    "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input.",
-    parser=lambda text: _STDIN if text == "-" else Path(text),
+_TABLES = (
+    "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input; or a database (postgresql://USER@HOST/NAME, "
+    "duckdb:///FILE) with --table or --query."
 )
+
+
+def _table(text: str) -> Any:
+    if text.startswith(("postgresql://", "postgres://", "duckdb://")):
+        from sottovoce.tables.database import Database
+
+        return Database(text)
+    return _STDIN if text == "-" else Path(text)
+
+
+TABLE: Any = argument("TABLE", _TABLES, parser=_table)
 TABLE_OR_ADDRESS: Any = argument(
     "TABLE",
-    "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input. With --cluster: Parquet "
-    "that its workers reach, such as s3://BUCKET/FOLDER.",
-    parser=lambda text: text if "://" in text else _STDIN if text == "-" else Path(text),
+    f"{_TABLES} With --cluster: Parquet that its workers reach, such as s3://BUCKET/FOLDER.",
+    parser=lambda text: text if "://" in text and isinstance(_table(text), Path) else _table(text),
 )
 TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
@@ -202,10 +211,18 @@ class Reading:
         "What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
     )
     skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", default=0, min=0)
+    from_table: str | None = option(
+        "--table", "Of a database: the table to read, in the order of its primary key (DuckDB: of insertion)."
+    )
+    query: str | None = option(
+        "--query", "Of a database: the query to read, which ends with ORDER BY: the rows need an order."
+    )
 
     def of_text(self) -> dict[str, object]:
         chosen = None if self.format == Format.PARQUET else self.format
         return {
+            "table": self.from_table,
+            "query": self.query,
             "format": chosen,
             "header": None if self.header is None else str(self.header),
             "delimiter": self.delimiter,
@@ -216,7 +233,8 @@ class Reading:
         """Refuse a file that is neither CSV nor Parquet by its name, where nothing else was said."""
         from sottovoce.tables import file_format
 
-        file_format(path, chosen=self._format(path))
+        if isinstance(path, Path):
+            file_format(path, chosen=self._format(path))
 
     def _format(self, path: Path) -> Format | None:
         return Format.CSV if path == _STDIN and self.format is None else self.format
@@ -232,15 +250,17 @@ class Reading:
         """Return the table in a file whose schema has a layout; ``settings`` are those of `read_table`."""
         from sottovoce.tables import read_table
 
-        layout = self.layout(layout)
-        return read_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
+        return read_table(path, **self._settings(path, layout), **settings)
 
     def batches(self, path: Path, layout: Layout, **settings: Any) -> BatchedTable:
         """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
         from sottovoce.tables import open_table
 
-        layout = self.layout(layout)
-        return open_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
+        return open_table(path, **self._settings(path, layout), **settings)
+
+    def _settings(self, path: Path, layout: Layout) -> dict[str, Any]:
+        where = {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
+        return {**where, "layout": self.layout(layout), "format": self._format(path)}
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:

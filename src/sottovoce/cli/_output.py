@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -87,7 +88,7 @@ def say_how_good(figure: str, n_rows: int) -> None:
 
 
 def check_output(name: str, path: Path, *, inputs: Iterable[Path | None], overwrite: bool) -> None:
-    if any(source is not None and source.resolve() == path.resolve() for source in inputs):
+    if any(source is not None and os.path.realpath(source) == os.path.realpath(path) for source in inputs):
         raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
     check_writable(name, path, overwrite=overwrite)
 

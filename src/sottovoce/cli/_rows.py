@@ -91,19 +91,21 @@ class RowReader:
             path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
             most_rows=_most_rows(row_bytes // 8), report=bar,
         )  # fmt: skip
-        self._refuse_lacking(table, labelled, beside)
+        used = self._refuse_lacking(table, labelled, beside)
         with bar.drawn():
             shape = table.n_rows, encoder.n_features
 
         def pieces() -> Pieces:
             with bar.drawn():
-                for part in table:
+                for part in table.batches(used):
                     bar.rows(part.n_rows)
                     yield encoder.features(part), encoder.labels(part) if labelled else None
 
         groups = None
         if schema.unit is not None and labelled:
-            groups = lambda: np.concatenate([encoder.groups(part) for part in table])  # noqa: E731
+            groups = lambda: np.concatenate(  # noqa: E731
+                [encoder.groups(part) for part in table.batches([str(schema.unit)])]
+            )
         return OpenedTable(
             UnreadTable(shape, lambda: _joined(pieces(), shape), groups=groups), pieces, table,
             is_small=shape[0] * row_bytes <= HELD_BYTES, row_bytes=row_bytes,

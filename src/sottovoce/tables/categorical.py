@@ -22,7 +22,7 @@ from sottovoce.tables.column import (
     refuse_missing_rule,
     with_indicator,
 )
-from sottovoce.tables.table import SHOWN, Cells
+from sottovoce.tables.table import SHOWN, Cells, shown
 
 __all__ = ["CategoricalColumn", "Level"]
 
@@ -225,7 +225,7 @@ class CategoricalColumn(Column):
             return
         texts, numbers = cells.spelled()
         first_rows = rows[np.unique(numbers[rows], return_index=True)[1]]
-        listed = ", ".join(f"{texts[numbers[row]]!r} ({cells.line(int(row))})" for row in first_rows[1:SHOWN])
+        listed = ", ".join(f"{shown(texts[numbers[row]])} ({cells.line(int(row))})" for row in first_rows[1:SHOWN])
         if len(first_rows) > SHOWN:
             listed += ", ..."
         others = f" (and {listed})" if listed else ""
@@ -233,7 +233,7 @@ class CategoricalColumn(Column):
         hint = nearest(value or "", [category for category in self.categories if isinstance(category, str)])
         raise cells.error(
             int(first_rows[0]),
-            f"{value!r} is not among the {len(self.categories)} categories of the schema{others}",
+            f"{shown(value)} is not among the {len(self.categories)} categories of the schema{others}",
             f"Correct the cell, add the category to the schema if it is public knowledge, {remedy}.{hint}",
         )
 

@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import Lines, TextFile, first_line
+from sottovoce.tables.text import BLOCK_BYTES, Lines, Reported, Source, TextStream, first_line
 
-__all__ = ["CsvText"]
+__all__ = ["CsvFile", "CsvText"]
 
-_LINE_END = re.compile(rb"\r\n|\n|\r")
-_BLANK = b"\r\n"
-_Line = Callable[[int], str]
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file and how it is written."""
+
+    source: Source
+    layout: Layout
+    delimiter: str
+    skip_rows: int = 0
+    block_bytes: int = BLOCK_BYTES
+    report: Reported | None = None
+
+    def stream(self) -> TextStream:
+        return TextStream(self.source, self.skip_rows, self.layout.comment, self.block_bytes, self.report)
+
+    def cells(self, line: bytes) -> list[str]:
+        """Return the cells of a line. A quote that is not closed in it leaves a line end in the last cell.
+
+        Raises csv.Error for a quoted cell beyond the module's limit, which Arrow reads.
+        """
+        text = line.decode()
+        if '"' not in text:
+            return text.split(self.delimiter)
+        return next(csv.reader([text + "\n"], delimiter=self.delimiter))
 
 
 class CsvText:
@@ -33,108 +56,122 @@ class CsvText:
     Raises TableError if the start of the file is not that of a table.
     """
 
-    def __init__(
-        self,
-        file: TextFile,
-        layout: Layout,
-        delimiter: str,
-        names: Sequence[str] | None,
-        may_lack: str | None,
-        most_rows: int,
-    ) -> None:
-        self._file, self._layout, self._delimiter, self._most_rows = file, layout, delimiter, most_rows
+    def __init__(self, file: CsvFile, names: Sequence[str] | None, may_lack: str | None, most_rows: int) -> None:
+        self._file, self._most_rows, self._block_bytes = file, most_rows, file.block_bytes
+        self.size = file.source.size
         self._path = file.source.path
-        self._comment = None if layout.comment is None else re.escape(layout.comment.encode()) + rb"[^\r\n]*"
-        self._started: Iterator[Lines] | None = self._content()
-        start = next(self._started, None)
+        self._started: TextStream | None = file.stream()
+        start = self._started.first_line()
         if start is None:
             raise TableError(f"{self._path}: the file holds no data.")
-        cells = self._cells_of_first_line(start.raw)
-        if layout.header:
+        try:
+            cells = [cell.strip("\r\n") for cell in file.cells(start)]
+        except csv.Error as error:
+            raise TableError(f"{self._path}: the first line cannot be read as CSV: {error}.") from None
+        if file.layout.header:
             self.names = [name.strip() for name in cells]
         else:
-            self.names = self._given_names(start, cells, names, may_lack)
+            self.names = self._given_names(cells, names, may_lack)
+            self._started.put_back(start)
         refuse_repeated_names(self.names, str(self._path))
-        self._start: Lines | None = start
-        self._columns = self.names
 
     @property
     def header(self) -> Any:
         return pa.schema([(name, pa.string()) for name in self.names]).empty_table()
 
-    def only(self, names: Collection[str]) -> None:
-        """Give no other columns from now on; all of them are looked at."""
-        self._columns = [name for name in self.names if name in names]
-
-    def tables(self) -> Iterator[Table]:
-        if self._started is None or self._start is None:
-            self._file.source.refuse_changed()
-            content = self._content()
-            start = next(content)
-        else:
-            content, start = self._started, self._start
-        self._started = self._start = None
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         first_row = 0
-        for lines in self._data(start, content):
-            if not lines.raw:
-                continue
-            data = self._parsed(lines).select(self._columns)
+        for lines, data in self._parsed(columns):
             for lo in range(0, data.num_rows, self._most_rows):
                 piece = data.slice(lo, self._most_rows)
                 yield Table(piece, str(self._path), partial(_line_of, lines, lo, first_row), first_row)
                 first_row += piece.num_rows
-        self._file.source.refuse_changed()
-        if first_row == 0:
-            raise TableError(f"{self._path}: the table has a header, but no row of data.")
+
+    def count(self) -> int:
+        """Return the number of rows: one column is decoded, all of them are looked at."""
+        return sum(data.num_rows for _, data in self._parsed(self.names[:1]))
 
     def line(self, row: int) -> str:
         """Return where a row stands in the file, which is read again: it is called for errors only."""
-        left = row
-        try:
-            if self._file.source.again:
-                content = self._content()
-                for lines in self._data(next(content), content):
-                    if (number := lines.number_of(left, bool)) is not None:
-                        return f"line {number}"
-                    left -= lines.count(bool)
-        except (TableError, StopIteration):  # the file has gone: the row is the best that can be told
-            pass
+        if self._file.source.again:
+            with contextlib.suppress(TableError, StopIteration):  # the file has gone: the row is what can be told
+                numbered = chain.from_iterable(lines.numbered() for lines in self._after_header().lines())
+                return f"line {next(islice(numbered, row, None))[0]}"
         return f"row {row + 1}"
 
-    def _content(self) -> Iterator[Lines]:
-        """Yield the lines from the first one that is neither blank nor a comment; comments are made blank."""
-        begun, after_newline = False, True
-        for lines in self._file.lines():
-            raw = lines.raw
-            if self._comment is not None:
-                raw = re.sub((rb"(?m)^" if after_newline else rb"(?<=\n)") + self._comment, b"", raw)
-                after_newline = lines.raw.endswith(b"\n")
-            first = lines.first
-            if not begun:
-                stripped = raw.lstrip(_BLANK)
-                first = Lines(raw[: len(raw) - len(stripped)], first).stop
-                raw = stripped
-            if raw:
-                begun = True
-                yield Lines(raw, first)
+    def _after_header(self) -> TextStream:
+        stream = self._file.stream()
+        if self._file.layout.header:
+            stream.first_line()
+        return stream
 
-    def _data(self, start: Lines, content: Iterator[Lines]) -> Iterator[Lines]:
-        if self._layout.header:
-            end = _LINE_END.search(start.raw)
-            start = Lines(start.raw[end.end() :], start.first + 1) if end else Lines(b"", start.first)
-        yield start
-        yield from content
+    def _parsed(self, columns: Sequence[str]) -> Iterator[tuple[Lines, Any]]:
+        """Yield some lines of the file and their cells in these columns, until its end.
 
-    def _cells_of_first_line(self, raw: bytes) -> list[str]:
-        text = _LINE_END.split(raw, maxsplit=1)[0].decode()
-        try:
-            return next(csv.reader([text], delimiter=self._delimiter))
-        except csv.Error as error:
-            raise TableError(f"{self._path}: the first line cannot be read as CSV: {error}.") from None
+        Raises TableError for the first row that has other cells, or is not one line; and if there is no row.
+        """
+        stream, self._started = self._started, None
+        if stream is None:
+            self._file.source.refuse_changed()
+            stream = self._after_header()
+        is_empty = True
+        for lines in stream.lines():
+            quoted = b'"' in lines.raw
+            try:
+                # a quoted cell may hold line ends, which is looked for in every column
+                data = self._parse(lines.raw, self.names if quoted else columns)
+            except pa.ArrowInvalid as error:
+                raise self._fault(lines, error) from None
+            if quoted and any(map(_may_hold_line_ends, data.columns)):
+                self._refuse_open_quotes(lines)
+            is_empty = is_empty and not data.num_rows
+            yield lines, data.select(columns) if quoted else data
+        self._file.source.refuse_changed()
+        if is_empty:
+            raise TableError(f"{self._path}: the table has a header, but no row of data.")
 
-    def _given_names(
-        self, start: Lines, cells: Sequence[str], names: Sequence[str] | None, may_lack: str | None
-    ) -> list[str]:
+    def _parse(self, raw: bytes, columns: Sequence[str]) -> Any:
+        return pa.csv.read_csv(
+            pa.BufferReader(raw),
+            # one block: a row may be of any length
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=len(raw) + 1, column_names=self.names),
+            parse_options=pa.csv.ParseOptions(delimiter=self._file.delimiter, newlines_in_values=b'"' in raw),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()), include_columns=list(columns), check_utf8=False
+            ),
+        )
+
+    def _refuse_open_quotes(self, lines: Lines) -> None:
+        """Refuse a cell that runs over several lines: mostly a quote that is never closed, which would swallow rows."""
+        for number, text in lines.numbered():
+            try:
+                cells = self._file.cells(text) if b'"' in text else [""]
+            except csv.Error:
+                continue
+            if cells[-1].endswith("\n") and len(cells) <= len(self.names):
+                raise TableError(
+                    f"{self._path}, line {number}, column {self.names[len(cells) - 1]!r}: the quoted cell runs over "
+                    "several lines. Close the quote, or remove the line break."
+                )
+
+    def _fault(self, lines: Lines, error: Exception) -> TableError:
+        """Return the error about the first of the lines that Arrow cannot have read."""
+        for number, text in lines.numbered():
+            try:
+                self._refuse_open_quotes(Lines(text, number))
+                n_cells = len(self._file.cells(text))
+            except TableError as fault:
+                return fault
+            except csv.Error:
+                continue
+            if n_cells != len(self.names):
+                return TableError(
+                    f"{self._path}, line {number}: {n_cells} cells instead of {len(self.names)}. Correct the line, put "
+                    'cells that hold the delimiter between quotes (""), or give delimiter="...".'
+                )
+        return TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}")
+
+    def _given_names(self, cells: Sequence[str], names: Sequence[str] | None, may_lack: str | None) -> list[str]:
         """Return the names of the columns of a file without a header, ``cells`` being those of its first line."""
         if names is None:
             return [f"column_{position + 1}" for position in range(len(cells))]
@@ -143,94 +180,17 @@ class CsvText:
         if may_lack in names and len(cells) == len(names) - 1:
             return [name for name in names if name != may_lack]
         raise TableError(
-            f"{self._path}, line {start.first}: {len(cells)} cells, but the schema describes {len(names)} columns. A "
+            f"{self._path}, {self.line(0)}: {len(cells)} cells, but the schema describes {len(names)} columns. A "
             'file without a header needs one section a column, in its order; write type = "ignore" for those to leave '
             'out. If the cells are separated otherwise, give delimiter="...".'
         )
 
-    def _parsed(self, lines: Lines) -> Any:
-        """Return whole lines as an Arrow table; refuse the first row that has other cells, or is not one line."""
-        line = partial(_line_of, lines, 0, 0)
-        quoted = b'"' in lines.raw
-        ragged: list[Any] = []
-        try:
-            only = None if quoted else self._columns
-            data = _parse(lines.raw, self.names, self._delimiter, ragged, "error", only)
-        except pa.ArrowInvalid as error:
-            if not ragged:
-                raise TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}") from None
-            row = ragged[0].number - 1
-            if quoted:
-                before = _parse(lines.raw, self.names, self._delimiter, [], "skip").slice(0, row)
-                self._refuse_line_breaks(before, line)
-                self._refuse_broken_row(ragged[0], line)
-            raise TableError(
-                f"{self._path}, {line(row)}: {ragged[0].actual_columns} cells instead of {ragged[0].expected_columns}. "
-                'Correct the line, put cells that hold the delimiter between quotes (""), or give delimiter="...".'
-            ) from None
-        if quoted:
-            self._refuse_line_breaks(data, line)
-        return data
-
-    def _refuse_line_breaks(self, data: Any, line: _Line) -> None:
-        """Refuse a cell that runs over several lines: mostly a quote that is never closed, which would swallow rows."""
-        broken = [
-            (pa.compute.index(pa.compute.match_substring_regex(column, "[\r\n]"), True).as_py(), place)
-            for place, column in enumerate(data.columns)
-        ]
-        rows = [found for found in broken if found[0] >= 0]
-        if rows:
-            row, place = min(rows)
-            raise self._line_break(line(row), place)
-
-    def _refuse_broken_row(self, row: Any, line: _Line) -> None:
-        """Refuse a row of too few or too many cells for the line break in one of them, where there is one."""
-        text = row.text.encode()
-        if not re.search(rb"[\r\n]", text):
-            # the lines may end within the quotes: then one more line is swallowed by them
-            again: list[Any] = []
-            try:
-                _parse(text + b"\n.", self.names, self._delimiter, again, "error")
-            except pa.ArrowInvalid:
-                text = again[0].text.encode() if again else text
-        if not re.search(rb"[\r\n]", text):
-            return
-        try:
-            cells = _parse(text, list(map(str, range(row.actual_columns))), self._delimiter, [], "error")
-        except pa.ArrowInvalid:
-            return
-        place = next(
-            (place for place, cell in enumerate(cells.slice(0, 1).columns) if re.search("[\r\n]", cell[0].as_py())),
-            None,
-        )
-        if place is not None and place < len(self.names):
-            raise self._line_break(line(row.number - 1), place)
-
-    def _line_break(self, where: str, place: int) -> TableError:
-        return TableError(
-            f"{self._path}, {where}, column {self.names[place]!r}: the quoted cell runs over several lines. Close the "
-            "quote, or remove the line break."
-        )
-
-
-def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], then: str, only: Any = None) -> Any:
-    """Return the lines as an Arrow table of texts, of some columns; rows of other cells are added to ``ragged``."""
-
-    def handle(row: Any) -> str:
-        ragged.append(row)
-        return then
-
-    return pa.csv.read_csv(
-        pa.BufferReader(raw),
-        # one thread and one block: only then does a ragged row know its number, and a row may be of any length
-        read_options=pa.csv.ReadOptions(use_threads=False, block_size=len(raw) + 1, column_names=list(names)),
-        parse_options=pa.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=b'"' in raw, invalid_row_handler=handle
-        ),
-        convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), include_columns=only),
-    )
-
 
 def _line_of(lines: Lines, skipped: int, first_row: int, row: int) -> str:
-    number = lines.number_of(skipped + row, bool)
-    return f"row {first_row + row + 1}" if number is None else f"line {number}"
+    number = next(islice(lines.numbered(), skipped + row, None), None)
+    return f"row {first_row + row + 1}" if number is None else f"line {number[0]}"
+
+
+def _may_hold_line_ends(texts: Any) -> bool:
+    held = [chunk.buffers()[2] for chunk in texts.chunks]
+    return any(mark in text.to_pybytes() for text in held if text is not None for mark in (b"\n", b"\r"))

@@ -90,14 +90,17 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     layout = layout or Layout()
     markers = {*layout.missing, *_USUAL_MISSING}
     rows, are_all = first_rows(table)
-    looks = {name: Look(rows.cells(name), markers) for name in rows.column_names}
-    seen = [
-        marker
-        for marker in _USUAL_MISSING
-        if marker not in layout.missing and any(marker in look.markers for look in looks.values())
-    ]
+    proposals: dict[str, _Proposal] = {}
+    occurring: set[str] = set()
+    with_gaps: set[str] = set()
+    for name in rows.column_names:  # one look at a time: that at a column of identifiers is large
+        look = Look(rows.cells(name), markers)
+        proposals[name] = _propose(look, is_target=name == target)
+        occurring |= look.markers
+        if look.n_present < rows.n_rows:
+            with_gaps.add(name)
+    seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
     layout = replace(layout, missing=(*layout.missing, *seen))
-    proposals = {name: _propose(look, is_target=name == target) for name, look in looks.items()}
     entries: dict[str, object] = {"format": FORMAT, "version": VERSION, "confirmed": False}
     if target is not None:
         entries["target"] = target
@@ -115,8 +118,8 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
         comments["confirmed",] = 'add target = "NAME" below this line'
     lacking = {
         name: _PROPOSED
-        for name, look in looks.items()
-        if name != target and proposals[name].column.feature_names and look.n_present < rows.n_rows
+        for name in rows.column_names
+        if name != target and name in with_gaps and proposals[name].column.feature_names
     }
     heading = (
         _HEADING if are_all else (*_HEADING, "", f"Only the first {rows.n_rows:,} rows of the table were looked at.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from sottovoce.exceptions import SchemaError
+from sottovoce.tables.column import Block
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 
@@ -111,21 +114,30 @@ class Encoder:
         """
         columns = self.schema.feature_columns
         cells = [table.cells(column.name) for column in columns]
-        positions = np.empty((table.n_rows, len(columns)), dtype=np.int32)
-        values = np.empty((table.n_rows, len(columns)), dtype=dtype)
-        start = 0
-        for number, (column, its_cells) in enumerate(zip(columns, cells, strict=True)):
-            block = column.encode(its_cells, self.schema.layout.missing)
+        blocks = (column.encode(some, self.schema.layout.missing) for column, some in zip(columns, cells, strict=True))
+        starts = itertools.accumulate((len(column.feature_names) for column in columns), initial=0)
+        if self.sparse:
+            return self._sparse(table.n_rows, blocks, starts, dtype)
+        rows: npt.NDArray[Any] = np.zeros((table.n_rows, self.n_features), dtype)
+        for block, start in zip(blocks, starts, strict=False):
+            present = np.flatnonzero(block.positions >= 0)
+            if len(present) == table.n_rows and not block.positions.any():
+                rows[:, start] = block.values
+            else:
+                rows[present, start + block.positions[present]] = block.values[present]
+        return rows
+
+    def _sparse(self, n_rows: int, blocks: Iterator[Block], starts: Iterator[int], dtype: npt.DTypeLike) -> Features:
+        width = len(self.schema.feature_columns)
+        positions, values = np.empty((n_rows, width), np.int32), np.empty((n_rows, width), dtype)
+        for number, (block, start) in enumerate(zip(blocks, starts, strict=False)):
             absent = block.positions < 0
             positions[:, number] = start + np.where(absent, 0, block.positions)
             values[:, number] = np.where(absent, 0.0, block.values)
-            start += len(column.feature_names)
-        width = np.int64 if values.size >= 2**31 else np.int32
-        parts: Any = (values.ravel(), positions.ravel(), np.arange(0, values.size + 1, len(columns), dtype=width))
-        rows: scipy.sparse.csr_matrix[Any] = scipy.sparse.csr_matrix(parts, shape=(table.n_rows, self.n_features))
-        if not self.sparse:
-            dense: npt.NDArray[Any] = rows.toarray()
-            return dense
+        small = values.size < 2**31
+        places = np.arange(0, values.size + 1, width, dtype=np.int32 if small else np.int64)
+        parts: Any = (values.ravel(), positions.ravel(), places)
+        rows: scipy.sparse.csr_matrix[Any] = scipy.sparse.csr_matrix(parts, shape=(n_rows, self.n_features))
         rows.eliminate_zeros()
         return rows
 

@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables.text import BLOCK_BYTES, Lines, Source, TextFile, first_line
+from sottovoce.tables.text import BLOCK_BYTES, Source, TextStream, first_line
 
 __all__ = ["LibsvmTable", "read_libsvm"]
 
@@ -59,42 +60,19 @@ def read_libsvm(path: str | Path, *, n_features: int, skip_rows: int = 0) -> Lib
     TableError
         If the file is missing, empty, binary, truncated, or a line is not LIBSVM text; naming the first such line.
     """
-    file = TextFile(Source(Path(path), once=True), skip_rows, BLOCK_BYTES, None)
-    tables: list[LibsvmTable] = []
-    count = 0
-    for lines in _lines(file):
-        tables.append(_table(file.source.path, lines, n_features, count))
-        count += len(tables[-1].y)
-    if count == 0:
-        raise TableError(f"{path}: the file holds no row of data.")
-    if len(tables) == 1:
-        return tables[0]
-    X = _with_small_indices(scipy.sparse.csr_matrix(scipy.sparse.vstack([table.X for table in tables], format="csr")))
-    return LibsvmTable(X, np.concatenate([table.y for table in tables]), str(path), partial(_line_in, file))
-
-
-def _lines(file: TextFile) -> Iterator[Lines]:
-    yield from file.lines()
-    file.source.refuse_changed()
-
-
-def _line_in(file: TextFile, row: int) -> str:
-    """Return the line of a row, for which the file is read once more; of a pipe, which cannot be, the row."""
-    left = row
-    for lines in _lines(file) if file.source.again else ():
-        if (number := lines.number_of(left, _is_data)) is not None:
-            return f"line {number}"
-        left -= lines.count(_is_data)
-    return f"row {row + 1}"
-
-
-def _table(path: Path, lines: Lines, n_features: int, first_row: int) -> LibsvmTable:
-    line = partial(_line_of, lines, first_row)
+    source = Source(Path(path))
+    start = partial(TextStream, source, skip_rows, block_bytes=BLOCK_BYTES)
     try:
-        X, y = load_svmlight_file(io.BytesIO(lines.raw), n_features=n_features, zero_based=False)
+        X, y = load_svmlight_file(io.BufferedReader(start()), n_features=n_features, zero_based=False)
+    except TableError:
+        raise
     except (ValueError, OverflowError) as error:
-        raise _first_bad_line(path, lines, n_features, error) from None
+        raise _first_bad_line(source.path, start(), n_features, error) from None
+    source.refuse_changed()
+    if not len(y):
+        raise TableError(f"{path}: the file holds no row of data.")
     X = _with_small_indices(X)
+    line = partial(_line_of, start)
     for values, rows_of in ((X.data, lambda entry: np.searchsorted(X.indptr, entry, side="right") - 1), (y, int)):
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
@@ -111,14 +89,22 @@ def _with_small_indices(X: Any) -> Any:
     return X
 
 
-def _line_of(lines: Lines, first_row: int, row: int) -> str:
-    number = lines.number_of(row, _is_data)
-    return f"row {first_row + row + 1}" if number is None else f"line {number}"
+def _line_of(start: Callable[[], TextStream], row: int) -> str:
+    """Return the line of a row, for which the file is read once more."""
+    try:
+        data = (number for number, text in _lines(start()) if _is_data(text))
+        return f"line {next(islice(data, row, None))}"
+    except (TableError, StopIteration):  # the file has gone
+        return f"row {row + 1}"
 
 
-def _first_bad_line(path: Path, lines: Lines, n_features: int, error: Exception) -> TableError:
+def _lines(stream: TextStream) -> Iterator[tuple[int, bytes]]:
+    return chain.from_iterable(lines.numbered() for lines in stream.lines())
+
+
+def _first_bad_line(path: Path, stream: TextStream, n_features: int, error: Exception) -> TableError:
     """Return the error for the first line that is not LIBSVM text, ``error`` being that of the parser."""
-    for number, text in enumerate(lines.raw.splitlines(), start=lines.first):
+    for number, text in _lines(stream):
         fault = _fault_of_line(text, n_features)
         if fault is not None:
             return TableError(f"{path}, line {number}: {fault}")

@@ -49,7 +49,9 @@ class Look:
         counts = {text: size for text, size in zip(texts, sizes, strict=True) if text is not None}
         self.name = cells.name
         self.markers = counts.keys() & set(markers)
-        self.counts: dict[str, int] = {text: size for text, size in counts.items() if text not in self.markers}
+        for marker in self.markers:
+            del counts[marker]
+        self.counts: dict[str, int] = counts
         self.n_present: int = sum(self.counts.values())
         self.numbers = Numbers.of(self.counts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
 
-__all__ = ["ParquetRows", "opened_parquet"]
+__all__ = ["ParquetRows", "opened_parquet", "row_of"]
 
 _BATCH_BYTES = 1 << 22
 _TEXT_BYTES = 16
@@ -29,8 +29,7 @@ class ParquetRows:
     """
 
     def __init__(self, source: Source, most_rows: int, report: Reported | None = None) -> None:
-        self._source, self._report = source, report
-        self._columns: list[str] | None = None
+        self._source, self._report, self.size = source, report, source.size
         path = source.path
         if path.suffix.lower() in COMPRESSIONS:
             raise TableError(f"{path}: a Parquet file is compressed inside. Unpack it first.")
@@ -48,16 +47,17 @@ class ParquetRows:
         if self._n_rows == 0:
             raise TableError(f"{path}: the table has columns, but no row of data.")
 
-    def only(self, names: Collection[str]) -> None:
-        self._columns = [name for name in self.names if name in names]
+    def count(self) -> int:
+        """Return the number of rows, all of which are decoded: a file that is damaged is refused."""
+        return sum(table.n_rows for table in self.tables(self.names))
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         self._source.refuse_changed()
         first_row = 0
         with self._opened() as file:
-            for batch in file.iter_batches(self._batch_rows, columns=self._columns, use_threads=False):
+            for batch in file.iter_batches(self._batch_rows, columns=list(columns), use_threads=False):
                 yield Table(
-                    pa.Table.from_batches([batch]), str(self._source.path), partial(_line, first_row), first_row
+                    pa.Table.from_batches([batch]), str(self._source.path), partial(row_of, first_row), first_row
                 )
                 first_row += batch.num_rows
                 if self._report is not None and self._source.size is not None:
@@ -65,7 +65,7 @@ class ParquetRows:
         self._source.refuse_changed()
 
     def line(self, row: int) -> str:
-        return _line(0, row)
+        return row_of(0, row)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -100,5 +100,5 @@ def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> A
     )
 
 
-def _line(first_row: int, row: int) -> str:
+def row_of(first_row: int, row: int) -> str:
     return f"row {first_row + row + 1}"

@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.csv_text import CsvText
+from sottovoce.tables.csv_text import CsvFile, CsvText
+from sottovoce.tables.database import Database, DatabaseRows
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.parquet_rows import ParquetRows
 from sottovoce.tables.table import Cells, Table
-from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Reported, Source, TextFile
+from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Reported, Source
 
 __all__ = [
     "FORMATS",
@@ -50,9 +51,12 @@ class _Content(Protocol):
     @property
     def header(self) -> Any: ...
 
-    def only(self, names: Collection[str]) -> None: ...
+    @property
+    def size(self) -> int | None: ...
 
-    def tables(self) -> Iterator[Table]: ...
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]: ...
+
+    def count(self) -> int: ...
 
     def line(self, row: int) -> str: ...
 
@@ -60,7 +64,7 @@ class _Content(Protocol):
 class BatchedTable:
     """The columns of a file whose rows are read some at a time, in order, as often as they are asked for.
 
-    ``for table in batched`` gives tables of at most 65,536 rows and about 4 MiB of text. Each knows its first row
+    ``for table in batched`` gives tables of at most 65,536 rows and about 1 MiB of text. Each knows its first row
     (``first_row``), and its messages name the lines of the file. Opening reads the start of the file.
 
     Parameters
@@ -80,6 +84,7 @@ class BatchedTable:
         self.source = source
         self.header = Table(content.header, source, content.line)
         self._content = content
+        self._columns: Sequence[str] = content.names
         self._n_rows: int | None = None
         self._kept: list[Table] | None = None
 
@@ -97,7 +102,7 @@ class BatchedTable:
 
     def only(self, names: Collection[str]) -> None:
         """Give no other columns from now on: the others are not decoded, where the format allows it."""
-        self._content.only(names)
+        self._columns = [name for name in self._content.names if name in names]
 
     @property
     def n_rows(self) -> int:
@@ -106,13 +111,17 @@ class BatchedTable:
         No value is looked at: what a cell means is not asked.
         """
         if self._n_rows is None:
+            size = self._content.size
+            if size is not None and size > KEPT_BYTES:
+                self._n_rows = self._content.count()
+                return self._n_rows
             kept: list[Table] | None = []
-            size = count = 0
-            for table in self._content.tables():
+            held = count = 0
+            for table in self._content.tables(self._columns):
                 count += table.n_rows
-                size += table.data.nbytes
+                held += table.data.nbytes
                 if kept is not None:
-                    kept = None if size > KEPT_BYTES else [*kept, table]
+                    kept = None if held > KEPT_BYTES else [*kept, table]
             self._n_rows, self._kept = count, kept
         return self._n_rows
 
@@ -122,7 +131,13 @@ class BatchedTable:
         return self._kept is not None
 
     def __iter__(self) -> Iterator[Table]:
-        return iter(self._kept) if self._kept is not None else self._content.tables()
+        return self.batches(self._columns)
+
+    def batches(self, names: Collection[str]) -> Iterator[Table]:
+        """Give these columns alone, and maybe others: the others need not be decoded."""
+        if self._kept is not None:
+            return iter(self._kept)
+        return self._content.tables([name for name in self._columns if name in names])
 
     def whole(self) -> Table:
         """Return all rows as one table in memory."""
@@ -177,20 +192,22 @@ def _suffix(path: Path) -> str:
 
 
 def read_table(
-    path: str | Path,
+    path: str | Path | Database,
     *,
     layout: Layout | None = None,
     format: str | None = None,  # noqa: A002
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
+    table: str | None = None,
+    query: str | None = None,
 ) -> Table:
     """Read a table with named columns from CSV or Parquet.
 
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file; or the address of a database, ``postgresql://USER@HOST/NAME`` or ``duckdb:///FILE``.
     layout : Layout or None, default=None
         How a CSV file is written. None: with a header, without comments.
     format : {"csv", "parquet"} or None, default=None
@@ -201,6 +218,8 @@ def read_table(
         One of ``names`` that the file may leave out: the target, at prediction.
     skip_rows : int, default=0
         Lines to skip at the start of a CSV file, before the header.
+    table, query : str or None, default=None
+        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
 
     Returns
     -------
@@ -213,19 +232,22 @@ def read_table(
         If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
     """
     batched = open_table(
-        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, once=True
-    )
+        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
+        query=query, once=True,
+    )  # fmt: skip
     return batched.whole()
 
 
 def open_table(
-    path: str | Path,
+    path: str | Path | Database,
     *,
     layout: Layout | None = None,
     format: str | None = None,  # noqa: A002
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
+    table: str | None = None,
+    query: str | None = None,
     once: bool = False,
     report: Reported | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -235,7 +257,7 @@ def open_table(
 
     Parameters
     ----------
-    path, layout, format, names, may_lack, skip_rows
+    path, layout, format, names, may_lack, skip_rows, table, query
         As for `read_table`.
     once : bool, default=False
         Whether the rows are asked for only once. A pipe is then read as they are; else it is kept on disk.
@@ -253,7 +275,15 @@ def open_table(
     TableError
         If the file is missing, empty, or does not start like a table. Its rows are looked at when they are read.
     """
-    path = Path(path)
+    database = Database.of(path)
+    if database is not None:
+        if skip_rows or format is not None:
+            raise ParameterError("skip_rows and format are for files: a database has neither lines nor a format.")
+        rows = DatabaseRows(database, table, query, most_rows)
+        return BatchedTable(rows, rows.source)
+    if table is not None or query is not None:
+        raise ParameterError(f"{path}: table and query are for databases (postgresql://..., duckdb:///FILE).")
+    path = Path(str(path))
     kind = file_format(path, chosen=format)
     if kind == "parquet":
         if skip_rows:
@@ -261,7 +291,7 @@ def open_table(
         content: Any = ParquetRows(Source(path), most_rows, report)
     else:
         layout = layout or Layout()
-        file = TextFile(Source(path, once=once), skip_rows, block_bytes, report)
         delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
-        content = CsvText(file, layout, delimiter, names, may_lack, most_rows)
+        file = CsvFile(Source(path, once=once), layout, delimiter, skip_rows, block_bytes, report)
+        content = CsvText(file, names, may_lack, most_rows)
     return BatchedTable(content, str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +16,15 @@ from sottovoce._validation import nearest
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 
-__all__ = ["Cells", "Table"]
+__all__ = ["Cells", "Table", "shown"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SHOWN = 5
+_REPR = reprlib.Repr()
+_REPR.maxstring = 100
 _LONGEST = 8192  # bits of a number that Python writes in decimal digits
 
 
@@ -68,16 +71,7 @@ class Cells:
         """
         values = self.plain()
         if pa.types.is_string(values.type):
-            values = pa.compute.utf8_trim_whitespace(values)
-            absent = pa.compute.or_(
-                pa.compute.is_null(values),
-                pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
-            )
-            values = pa.compute.if_else(absent, pa.scalar("0"), values)
-            try:
-                values = pa.compute.cast(values, pa.float64())
-            except pa.ArrowInvalid:
-                raise self._first_bad_number(values) from None
+            values, absent = self._numbers_of_texts(values, missing)
         else:
             absent = pa.compute.is_null(values)
             if pa.types.is_boolean(values.type):
@@ -85,7 +79,7 @@ class Cells:
             values = pa.compute.cast(values, pa.float64(), safe=False)
             if any(marker.lower() == "nan" for marker in missing):
                 absent = pa.compute.or_(absent, pa.compute.fill_null(pa.compute.is_nan(values), False))
-            values = pa.compute.if_else(absent, pa.scalar(0.0), values)
+            values, absent = pa.compute.if_else(absent, pa.scalar(0.0), values), absent.to_numpy()
         numbers = np.array(values.to_numpy(), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
@@ -94,7 +88,7 @@ class Cells:
                 f"{numbers[bad[0]]:g} is not a finite number",
                 "Remove the row, or write a marker for a missing value and list it under missing in [table].",
             )
-        return numbers, np.array(absent.to_numpy(), dtype=np.bool_)
+        return numbers, np.array(absent, dtype=np.bool_)
 
     def identifiers(self, missing: Collection[str]) -> Any:
         """Return the cells as identifiers: texts without outer white space, null where missing; other types as read.
@@ -158,6 +152,24 @@ class Cells:
             'Convert the column before, or give it type = "ignore" in the schema.'
         )
 
+    def _numbers_of_texts(self, texts: Any, missing: Collection[str]) -> tuple[Any, Any]:
+        # most columns are numbers throughout; a marker that is a number itself is one with white space beside it too
+        if not texts.null_count and not any(map(_is_number, missing)):
+            try:
+                return pa.compute.cast(texts, pa.float64()), np.zeros(len(texts), np.bool_)
+            except pa.ArrowInvalid:
+                pass
+        values = pa.compute.utf8_trim_whitespace(texts)
+        absent = pa.compute.or_(
+            pa.compute.is_null(values),
+            pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
+        )
+        values = pa.compute.if_else(absent, pa.scalar("0"), values)
+        try:
+            return pa.compute.cast(values, pa.float64()), absent.to_numpy()
+        except pa.ArrowInvalid:
+            raise self._first_bad_number(values) from None
+
     def _first_bad_number(self, texts: Any) -> TableError:
         start, stop = 0, len(texts)
         while stop - start > 1:
@@ -172,7 +184,7 @@ class Cells:
         remedy = "Correct the cell, or list its text under missing in [table] of the schema."
         if "," in text:
             remedy = "Write numbers with a decimal point and without thousands separators."
-        return self.error(start, f"{text!r} is not a number", remedy)
+        return self.error(start, f"{shown(text)} is not a number", remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +274,9 @@ class Table:
         """
         if name not in self:
             names = self.column_names
-            shown = ", ".join(repr(other) for other in names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+            some = ", ".join(map(shown, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
             raise TableError(
-                f"{self.source}: there is no column {name!r} among its {len(names)} ({shown})."
+                f"{self.source}: there is no column {name!r} among its {len(names)} ({some})."
                 f"{nearest(name, names)}{self._likely_cause()}"
             )
         return Cells(name, self.data.column(name), self.source, self.line)
@@ -302,6 +314,11 @@ class Table:
         if names and all(_is_number(name) for name in names[:1]):
             return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
         return " Add the column to the table, or correct its name in the schema."
+
+
+def shown(text: str | None) -> str:
+    """Return a cell as a message shows it: the middle of a long one is left out."""
+    return _REPR.repr(text)
 
 
 def is_text(kind: Any) -> bool:

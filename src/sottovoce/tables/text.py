@@ -1,4 +1,4 @@
-"""Text files a block at a time: decompressed, checked, and cut into whole lines that know their number."""
+"""Text files as streams: decompressed, checked, without what is no data."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ import bz2
 import codecs
 import gzip
 import io
-import os
+import itertools
+import mmap
+import re
+import shutil
 import stat
 import tempfile
-import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 
-__all__ = ["BLOCK_BYTES", "COMPRESSIONS", "Lines", "Reported", "Source", "TextFile", "first_line", "unreadable"]
+__all__ = [
+    "BLOCK_BYTES",
+    "COMPRESSIONS",
+    "Lines",
+    "Reported",
+    "Source",
+    "TextStream",
+    "first_line",
+    "unreadable",
+]
 
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 20  # read and parsed at once
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BLANK = b"\r\n"
 COMPRESSIONS: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _BINARY_STARTS = (
     (b"\x1f\x8b", "is compressed with gzip: name it with .gz at the end"),
@@ -52,8 +66,7 @@ class Source:
 
     def __init__(self, path: Path, *, once: bool = False) -> None:
         self.path = path
-        self._bytes = b""
-        self._file: IO[bytes] | None = None
+        self._kept: Any = None
         self._stamp: tuple[int, ...] | None = None
         self.size: int | None = None
         try:
@@ -66,13 +79,10 @@ class Source:
                 self._keep()
         except OSError as error:
             raise unreadable(path, error) from None
-        self._is_kept = self._is_pipe and not once
-        self.again = self._is_kept or not self._is_pipe
+        self.again = self._kept is not None or not self._is_pipe
 
-    def open(self) -> IO[bytes]:
-        if self._file is not None:
-            return io.BufferedReader(_Again(self._file))
-        return io.BytesIO(self._bytes) if self._is_kept else self.path.open("rb")
+    def open(self) -> Any:
+        return self.path.open("rb") if self._kept is None else pa.BufferReader(self._kept)
 
     def refuse_changed(self) -> None:
         try:
@@ -91,154 +101,168 @@ class Source:
 
     def _keep(self) -> None:
         with self.path.open("rb") as pipe:
-            self._bytes = pipe.read(_PIPE_IN_MEMORY + 1)
-            if len(self._bytes) <= _PIPE_IN_MEMORY:
-                self.size = len(self._bytes)
-                return
-            self._file = tempfile.TemporaryFile(prefix="sottovoce-")  # noqa: SIM115 - it lives as long as this object
-            weakref.finalize(self, self._file.close)
-            self._file.write(self._bytes)
-            self._bytes = b""
-            while piece := pipe.read(BLOCK_BYTES):
-                self._file.write(piece)
-        self._file.flush()
-        self.size = self._file.tell()
-
-
-class _Again(io.RawIOBase):
-    """A file that is read from the start whatever place others have read to."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._place = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: os.fstat(self._file.fileno()).st_size}[whence]
-        self._place = start + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, into: Any) -> int:
-        piece = os.pread(self._file.fileno(), len(into), self._place)
-        into[: len(piece)] = piece
-        self._place += len(piece)
-        return len(piece)
+            self._kept = pipe.read(_PIPE_IN_MEMORY + 1)
+            if len(self._kept) > _PIPE_IN_MEMORY:
+                with tempfile.TemporaryFile(prefix="sottovoce-") as file:
+                    file.write(self._kept)
+                    shutil.copyfileobj(pipe, file, BLOCK_BYTES)
+                    file.flush()
+                    # pages of it are read when they are asked for; the map outlives the name, which never was
+                    self._kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.size = len(self._kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some whole lines of a file, one after another."""
+    """Some whole lines of a file, one after another; ``first`` is the number of the first of them, from 1."""
 
     raw: bytes
-    first: int  # number of the first of them in the file, from 1
+    first: int
 
-    @property
-    def stop(self) -> int:
-        ends = self.raw.count(b"\n")
-        returns = self.raw.count(b"\r")
-        return self.first + ends + (returns - self.raw.count(b"\r\n") if returns else 0)
-
-    def number_of(self, row: int, is_data: Callable[[bytes], bool]) -> int | None:
-        """Return the number of the line that holds a row, counted from 0 among the lines with data; None if none."""
-        for number, text in enumerate(self.raw.splitlines(), start=self.first):
-            if is_data(text):
-                if row == 0:
-                    return number
-                row -= 1
-        return None
-
-    def count(self, is_data: Callable[[bytes], bool]) -> int:
-        return sum(map(is_data, self.raw.splitlines()))
+    def numbered(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines that are not blank, with their numbers."""
+        return ((number, text) for number, text in enumerate(self.raw.splitlines(), self.first) if text)
 
 
-@dataclass(frozen=True, slots=True)
-class TextFile:
-    """A text file, also compressed, that is read in blocks: no more of it is in memory at a time."""
+class TextStream(io.RawIOBase):
+    """The bytes of a text file, decompressed and checked, without a byte order mark, skipped lines and comments.
 
-    source: Source
-    skip_rows: int = 0  # lines to skip at the start
-    block_bytes: int = BLOCK_BYTES  # read at once; a longer line is read whole all the same
-    report: Reported | None = None  # told of each block
+    A comment becomes a blank line, so that lines keep their numbers.
 
-    def __post_init__(self) -> None:
-        skip_rows = self.skip_rows
+    ``skip_rows``: lines to skip at the start.
+    ``comment``: what a line begins with that is no data.
+    ``block_bytes``: read at once.
+    ``report``: told of each block.
+
+    Reading raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        skip_rows: int = 0,
+        comment: str | None = None,
+        block_bytes: int = BLOCK_BYTES,
+        report: Reported | None = None,
+    ) -> None:
+        super().__init__()
         if isinstance(skip_rows, bool) or not isinstance(skip_rows, int) or skip_rows < 0:
             raise ParameterError(f"skip_rows must be a whole number >= 0; got {skip_rows!r}.")
+        self._source, self._skip_rows, self._block_bytes, self._report = source, skip_rows, block_bytes, report
+        self._left, self._number = b"", skip_rows + 1
+        blocks = self._checked()
+        self._blocks = blocks if comment is None else _without_comments(blocks, comment)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._left = block
+        piece = self._left[: len(into)]
+        into[: len(piece)] = piece
+        self._left = self._left[len(piece) :]
+        return len(piece)
+
+    def first_line(self) -> bytes | None:
+        """Take the first line that is not blank, without its end; None if there is none."""
+        text = b""
+        for block in self._blocks:
+            text += block
+            end = _LINE_END.search(text, len(text) - len(text.lstrip(_BLANK)))
+            # a \r that ends the block may be half of a line end
+            if end is not None and end.end() < len(text):
+                break
+        line, *rest = _LINE_END.split(text.lstrip(_BLANK), maxsplit=1)
+        self._left = b"".join(rest)
+        self._number += _line_ends(text[: len(text) - len(self._left)])
+        return line or None
+
+    def put_back(self, line: bytes) -> None:
+        """Give a line again that `first_line` took."""
+        self._left = line + b"\n" + self._left
+        self._number -= 1
 
     def lines(self) -> Iterator[Lines]:
-        """Yield the lines of the file, without those to skip and without a byte order mark.
-
-        Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
-        """
+        """Yield the lines of the file, some at a time."""
         held: list[bytes] = []
-        number = self.skip_rows + 1
-        for block in self._without_skipped():
+        number = self._number
+        for block in itertools.chain([self._left], self._blocks):
             # a \r that ends the block may be half of a line end
-            cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
-            if cut == 0:
-                held.append(block)
-                continue
-            lines = Lines(b"".join((*held, block[:cut])), number)
-            yield lines
-            held, number = [block[cut:]], lines.stop
+            cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, max(0, len(block) - 1))) + 1
+            held.append(block[:cut] if cut else block)
+            if cut:
+                lines = Lines(b"".join(held), number)
+                yield lines
+                number += _line_ends(lines.raw)
+                held = [block[cut:]]
         if rest := b"".join(held):
             yield Lines(rest, number)
 
-    def _without_skipped(self) -> Iterator[bytes]:
-        left = self.skip_rows
-        for block in self._checked():
-            kept = block
+    def _checked(self) -> Iterator[bytes]:
+        path, passed, left, block = self._source.path, 0, self._skip_rows, b""
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for block in self._decompressed():
+            if passed == 0 and (found := next((what for what in _BINARY_STARTS if block.startswith(what[0])), None)):
+                raise TableError(f"{path}: the file {found[1]}.")
+            if (zero := block.find(b"\0")) >= 0:
+                raise TableError(
+                    f"{path}, {self._place(passed + zero)}: a NUL byte: this is a binary file, or damaged. Give CSV or "
+                    "LIBSVM text, or a Parquet file."
+                )
+            held = len(decoder.getstate()[0])  # of a character that the last block ended in
+            if held or not block.isascii():
+                self._refuse_undecoded(decoder, block, passed - held)
+            kept = block.removeprefix(codecs.BOM_UTF8) if passed == 0 else block
+            passed += len(block)
             while left and kept:
                 _, newline, kept = kept.partition(b"\n")
                 left -= bool(newline)
             if kept:
                 yield kept
+        self._refuse_undecoded(decoder, b"", passed - len(decoder.getstate()[0]))
         if left:
             raise TableError(
-                f"{self.source.path}: skip_rows = {self.skip_rows}, but the file has only {self.skip_rows - left + 1} "
-                "lines."
+                f"{path}: skip_rows = {self._skip_rows}, but the file has only {self._skip_rows - left + 1} lines."
             )
+        if not block.endswith((b"\n", b"\r")):
+            yield b"\n"  # a quote that is open at the end runs over it, and is seen by that
 
-    def _checked(self) -> Iterator[bytes]:
-        """Yield the blocks, of which all are UTF-8 text, and the first is no byte order mark."""
-        path, line = self.source.path, 1
-        decoder = _Utf8()
-        for number, block in enumerate(self._blocks()):
-            if number == 0:
-                for start, remedy in _BINARY_STARTS:
-                    if block.startswith(start):
-                        raise TableError(f"{path}: the file {remedy}.")
-            zero = block.find(b"\0")
-            if zero >= 0:
-                at = line + block.count(b"\n", 0, zero)
-                raise TableError(
-                    f"{path}, line {at}: a NUL byte: this is a binary file, or damaged. Give CSV or LIBSVM "
-                    "text, or a Parquet file."
-                )
-            decoder.take(path, line, block)
-            line += block.count(b"\n")
-            yield block.removeprefix(codecs.BOM_UTF8) if number == 0 else block
-        decoder.end(path, line)
+    def _refuse_undecoded(self, decoder: codecs.IncrementalDecoder, block: bytes, start: int) -> None:
+        try:
+            decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            raise TableError(
+                f"{self._source.path}, {self._place(start + error.start)}: the byte 0x{error.object[error.start]:02x} "
+                "is not UTF-8: this is a binary file, or text in another encoding. Save it as UTF-8."
+            ) from None
 
-    def _blocks(self) -> Iterator[bytes]:
+    def _place(self, offset: int) -> str:
+        """Return the line of a byte, for which the file is read once more; of a pipe, which cannot be, the byte."""
+        if not self._source.again:
+            return f"byte {offset + 1}"
+        line = 1
+        for block in TextStream(self._source, block_bytes=self._block_bytes)._decompressed():
+            line += block.count(b"\n", 0, offset)
+            if (offset := offset - len(block)) <= 0:
+                break
+        return f"line {line}"
+
+    def _decompressed(self) -> Iterator[bytes]:
         """Yield the decompressed bytes; the first block is long enough to tell what the file is."""
-        path = self.source.path
+        path, source = self._source.path, self._source
         compression = COMPRESSIONS.get(path.suffix.lower())
         first = True
         try:
-            with self.source.open() as file:
+            with source.open() as file:
                 opened = file if compression is None else compression(file)
-                while block := opened.read(max(self.block_bytes, _LONGEST_START) if first else self.block_bytes):
+                while block := opened.read(max(self._block_bytes, _LONGEST_START) if first else self._block_bytes):
                     first = False
-                    if self.report is not None:
-                        self.report(file.tell() if self.source.size is not None else 0, self.source.size)
+                    if self._report is not None:
+                        self._report(file.tell() if source.size is not None else 0, source.size)
                     yield block
         except EOFError:
             raise TableError(f"{path}: the compressed file ends too early: it is truncated. Copy it again.") from None
@@ -252,28 +276,21 @@ class TextFile:
             raise TableError(f"{path}: the file is empty.")
 
 
-class _Utf8:
-    """Refuses what is not UTF-8, a block at a time."""
+def _line_ends(raw: bytes) -> int:
+    ends = raw.count(b"\n")
+    return ends + raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else ends
 
-    def __init__(self) -> None:
-        self._cut = b""  # the start of a character that a block ended in
 
-    def take(self, path: Path, line: int, block: bytes) -> None:
-        if not self._cut and block.isascii():
-            return
-        text = self._cut + block
-        self._cut = b""
-        try:
-            text.decode()
-        except UnicodeDecodeError as error:
-            if error.reason == "unexpected end of data" and error.end == len(text):
-                self._cut = text[error.start :]
-            else:
-                raise _not_utf8(path, line + text.count(b"\n", 0, error.start), text[error.start]) from None
-
-    def end(self, path: Path, line: int) -> None:
-        if self._cut:
-            raise _not_utf8(path, line, self._cut[0])
+def _without_comments(blocks: Iterator[bytes], comment: str) -> Iterator[bytes]:
+    pattern = re.compile(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\r\n]*")
+    held: list[bytes] = []
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        held.append(block[:cut] if cut else block)
+        if cut:
+            yield pattern.sub(b"", b"".join(held))
+            held = [block[cut:]]
+    yield pattern.sub(b"", b"".join(held))
 
 
 def first_line(error: Exception) -> str:
@@ -288,11 +305,4 @@ def unreadable(path: Path, error: OSError) -> TableError:
 def _damaged(path: Path, error: Exception) -> TableError:
     return TableError(
         f"{path}: cannot be decompressed: {first_line(error)} The file is damaged, or not what its name says."
-    )
-
-
-def _not_utf8(path: Path, line: int, byte: int) -> TableError:
-    return TableError(
-        f"{path}, line {line}: the byte 0x{byte:02x} is not UTF-8: "
-        "this is a binary file, or text in another encoding. Save it as UTF-8."
     )

@@ -1,0 +1,221 @@
+"""Tables of databases, read as Arrow batches: PostgreSQL through ADBC, DuckDB through its own streams.
+
+Rows have the same order in each reading, and nothing else is trusted to give it:
+
+* a table of PostgreSQL: that of its primary key; all readings see one snapshot (``REPEATABLE READ, READ ONLY``);
+* a table of DuckDB: that of insertion; the file is opened for reading alone, and no other process can write then;
+* a query: its own ``ORDER BY``.
+
+A password is never shown: an address stands in texts with its user, host and database alone.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from sottovoce._optional import Optional, pa
+from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.tables.parquet_rows import row_of
+from sottovoce.tables.table import Table, refuse_repeated_names
+from sottovoce.tables.text import first_line
+
+__all__ = ["Database", "DatabaseRows"]
+
+_SCHEMES: Final = ("postgresql", "postgres", "duckdb")
+_BATCH_BYTES: Final = 1 << 22
+_CELL_BYTES: Final = 8  # of a cell, for whether a table is small
+
+_duckdb: Final[Any] = Optional("duckdb", purpose="tables of DuckDB need", extra="databases")
+_adbc: Final[Any] = Optional("adbc_driver_postgresql", purpose="tables of PostgreSQL need", extra="databases")
+
+
+class Database:
+    """The address of a database, which is shown without what opens it.
+
+    ``address``: ``postgresql://USER:PASSWORD@HOST/NAME``, ``duckdb:///FILE``; an absolute file has four slashes.
+
+    Raises ParameterError if it names no database.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            parts = urlsplit(address)
+            self.scheme, host = parts.scheme.replace("postgresql", "postgres"), parts.netloc.rpartition("@")[2]
+            secrets = [parts.password or "", *(text for name, text in parse_qsl(parts.query) if "pass" in name)]
+        except ValueError:  # the text may hold a password: it is not repeated
+            raise ParameterError("the address of the database cannot be read: a part of it is malformed.") from None
+        self.file = None
+        self.address, self._secrets = address, {secret for each in secrets for secret in (each, unquote(each)) if each}
+        user = f"{parts.username}@" if parts.username else ""
+        self.shown = f"{parts.scheme}://{user}{host}{parts.path}"
+        if self.scheme == "duckdb":
+            if host or parts.path in ("", "/"):
+                raise ParameterError(f"{self.shown}: a file of DuckDB is given as duckdb:///FILE.")
+            self.file = Path(unquote(parts.path[1:]))
+        self.name = Path(parts.path).name or self.shown
+
+    def __str__(self) -> str:
+        return self.shown
+
+    @classmethod
+    def of(cls, address: object) -> Self | None:
+        """Return the database that an address names; None where it names none."""
+        if isinstance(address, cls):
+            return address
+        known = isinstance(address, str) and address.partition("://")[0] in _SCHEMES
+        return cls(str(address)) if known and "://" in str(address) else None
+
+    def __fspath__(self) -> str:
+        """Return the file that nothing may be written to; of a server, one that is nowhere."""
+        return "/dev/null/database" if self.file is None else str(self.file)
+
+    def resolve(self) -> Path:
+        return Path(self).resolve()
+
+    @contextmanager
+    def told(self, what: str) -> Iterator[None]:
+        """Tell what the database refuses, without what opens it."""
+        try:
+            yield
+        except (ParameterError, TableError):
+            raise
+        except Exception as error:  # each driver has errors of its own, and of Arrow's
+            text = first_line(error)
+            for secret in self._secrets:
+                text = text.replace(secret, "***")
+            raise TableError(f"{self.shown}, {what}: the database says: {text}") from None
+
+    def connect(self) -> Any:
+        if self.file is None:
+            connection = _adbc.dbapi.connect(self.address)
+            with closing(connection.cursor()) as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            return connection
+        if not self.file.is_file():
+            raise TableError(f"{self.shown}: cannot read the file: there is no such file.")
+        connection = _duckdb.connect(str(self.file), read_only=True)
+        connection.execute("SET preserve_insertion_order = true")
+        return connection
+
+
+class DatabaseRows:
+    """The columns of a table or a query, and its rows, some at a time.
+
+    ``table``, ``query``: one of them; a table may be named with its schema, as in ``public.people``.
+    ``most_rows``: of a table in memory.
+
+    Raises TableError if the database cannot be asked, or the rows have no order.
+    """
+
+    def __init__(self, database: Database, table: str | None, query: str | None, most_rows: int) -> None:
+        if (table is None) == (query is None):
+            raise ParameterError(
+                f"{database}: a database holds many tables: give --table NAME, or --query 'SELECT ... ORDER BY ...' "
+                "(in Python table=, query=), one of them."
+            )
+        self._database, self._query, self._most_rows = database, query, most_rows
+        self.source = f"{database}, {'the query' if table is None else f'table {table}'}"
+        self._what = self.source.removeprefix(f"{database}, ")
+        if query is not None and not re.search(r"\border\s+by\b", query, re.IGNORECASE):
+            raise ParameterError(
+                f"{self.source}: it gives rows in no order, and a model is the same again only in one. End it with "
+                "ORDER BY and columns that tell each row from the others."
+            )
+        with database.told(self._what):
+            self._connection = database.connect()
+            weakref.finalize(self, self._connection.close)
+            self._table, self._order = ("", "") if table is None else self._ordered(table)
+            with self._reading("*") as reader:
+                self.header = _without_extensions(reader.schema.empty_table())
+            self.names = list(self.header.column_names)
+            refuse_repeated_names(self.names, self.source)
+            self._n_rows = self._counted()
+        if self._n_rows == 0:
+            raise TableError(f"{self.source}: the table has columns, but no row of data.")
+        self.size = self._n_rows * len(self.names) * _CELL_BYTES
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        first_row = 0
+        with self._database.told(self._what), self._reading(", ".join(map(_quoted, columns))) as reader:
+            for batch in reader:
+                data = _without_extensions(pa.Table.from_batches([batch]).select(list(columns)))
+                for lo in range(0, data.num_rows, self._most_rows):
+                    piece = data.slice(lo, self._most_rows)
+                    yield Table(piece, self.source, partial(row_of, first_row), first_row)
+                    first_row += piece.num_rows
+
+    def count(self) -> int:
+        return self._n_rows
+
+    def line(self, row: int) -> str:
+        return row_of(0, row)
+
+    def _ordered(self, table: str) -> tuple[str, str]:
+        """Return the table as SQL names it, and what says its order."""
+        name = ".".join(map(_quoted, table.split(".")))
+        if self._database.file is not None:
+            try:
+                with self._reading(f"rowid FROM {name} LIMIT 0", whole=True):
+                    return name, ""
+            except _duckdb.BinderException:
+                key: list[str] = []
+        else:
+            key = self._primary_key(*reversed(table.split(".")))
+        if not key:
+            raise TableError(
+                f"{self.source}: it has no primary key, so its rows have no order, and a model is the same again only "
+                f"in one. Give --query 'SELECT * FROM {name} ORDER BY ...' with columns that tell each row from the "
+                "others."
+            )
+        return name, f" ORDER BY {', '.join(map(_quoted, key))}"
+
+    def _primary_key(self, table: str, schema: str | None = None) -> list[str]:
+        with closing(self._connection.adbc_get_objects(table_name_filter=table, db_schema_filter=schema)) as found:
+            catalogs = found.read_all().to_pylist()
+        tables = [
+            each for catalog in catalogs for space in catalog["catalog_db_schemas"] or ()
+            if schema is not None or space["db_schema_name"] == self._connection.adbc_current_db_schema
+            for each in space["db_schema_tables"] or () if each["table_name"] == table
+        ]  # fmt: skip
+        keys = [
+            rule["constraint_column_names"] for each in tables for rule in each["table_constraints"] or ()
+            if rule["constraint_type"] == "PRIMARY KEY"
+        ]  # fmt: skip
+        return list(keys[0]) if keys else []
+
+    def _counted(self) -> int:
+        with self._reading("count(*)") if self._query is None else self._reading("*") as reader:
+            if self._query is not None:
+                return sum(batch.num_rows for batch in reader)
+            return int(next(iter(reader)).column(0)[0].as_py())
+
+    @contextmanager
+    def _reading(self, columns: str, *, whole: bool = False) -> Iterator[Any]:
+        order = "" if columns == "count(*)" else getattr(self, "_order", "")
+        sql = self._query or (f"SELECT {columns}" if whole else f"SELECT {columns} FROM {self._table}{order}")
+        with closing(self._connection.cursor()) as cursor:
+            if self._database.file is None:
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})
+                cursor.execute(sql)
+                yield cursor.fetch_record_batch()
+            else:
+                yield cursor.sql(sql).to_arrow_reader(self._most_rows)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _without_extensions(data: Any) -> Any:
+    """Return columns as they are stored where the driver has a type of its own: numeric of PostgreSQL is text."""
+    for place, field in enumerate(data.schema):
+        if isinstance(field.type, pa.BaseExtensionType):
+            data = data.set_column(place, field.name, data.column(place).cast(field.type.storage_type))
+    return data

@@ -1,0 +1,228 @@
+"""Databases as sources: what a model is made of equals the CSV's, in a defined order, and no password is told."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.tables import Encoder, Schema, database, open_table, read_table
+from sottovoce.tables.database import Database
+from support import postgres
+
+duckdb = pytest.importorskip("duckdb")
+needs_server = pytest.mark.skipif(postgres.why_not() is not None, reason=str(postgres.why_not()))
+N_ROWS = 3000
+SCHEMA = Schema.from_columns(
+    {
+        "age": (0, 100),
+        "cost": {"bounds": (0, 500), "scale": "log", "missing": "indicator"},
+        "reason": ["check", "injury", "pain"],
+        "again": ["no", "yes"],
+    },
+    target="again",
+)
+COMMAND = ["--model", "logistic", "--epsilon", "1", "--delta", "1e-6", "--random-state", "3", "--quiet", "--force"]
+
+
+def people() -> pa.Table:
+    rng = np.random.default_rng(0)
+    cost = [None if coin < 0.1 else f"{each:.2f}" for coin, each in zip(*rng.random((2, N_ROWS)), strict=True)]
+    return pa.table({
+        "visit": range(N_ROWS),
+        "age": rng.integers(0, 100, N_ROWS),
+        "cost": cost,
+        "reason": rng.choice(["check", "injury", "pain"], N_ROWS),
+        "again": rng.choice(["no", "yes"], N_ROWS),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("csv") / "people.csv"
+    pyarrow.csv.write_csv(people(), path)
+    path.write_text(path.read_text().replace('"', ""))
+    path.with_name("schema.toml").write_text(SCHEMA.to_toml())
+    return path
+
+
+@pytest.fixture(scope="module")
+def duck(csv: Path) -> str:
+    path = csv.with_name("people.duckdb")
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE people (visit INTEGER, age BIGINT, cost DECIMAL(9, 2), reason TEXT, again TEXT);"
+            f"COPY people FROM '{csv}' (HEADER); CREATE VIEW seen AS SELECT * FROM people"
+        )
+    return f"duckdb:///{path}"
+
+
+@pytest.fixture(scope="module")
+def server(csv: Path) -> Iterator[tuple[postgres.PostgresServer, str]]:
+    with postgres.running_server() as running:
+        address = running.make_database("visits")
+        # rows are put in backwards: the order that they have in the heap is not that of the key
+        sql(running, "CREATE TABLE raw (visit int, age bigint, cost numeric(9, 2), reason text, again text)")
+        sql(running, f"\\copy raw FROM '{csv}' CSV HEADER")
+        sql(running, "CREATE TABLE people (LIKE raw, PRIMARY KEY (visit))")
+        sql(running, "INSERT INTO people SELECT * FROM raw ORDER BY visit DESC")
+        yield running, address
+
+
+def sql(running: postgres.PostgresServer, text: str) -> None:
+    line = [
+        "psql",
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-h",
+        str(running.folder),
+        "-U",
+        "tester",
+        "-d",
+        "visits",
+        "-c",
+        text,
+    ]
+    subprocess.run(line, check=True, capture_output=True)
+
+
+def encoded(address: object, **options: Any) -> tuple[bytes, list[str], int]:
+    encoder = Encoder(SCHEMA)
+    opened = open_table(address, most_rows=257, **options)  # type: ignore[arg-type]
+    n_rows = opened.n_rows
+    parts = list(opened.batches([*SCHEMA.column_names]))
+    X, y = np.vstack([encoder.features(part) for part in parts]), [encoder.labels(part) for part in parts]
+    return X.tobytes(), np.concatenate(y).tolist(), n_rows
+
+
+WHERE = [
+    {"table": "people"},
+    {"query": "SELECT * FROM people ORDER BY visit"},
+    {"query": "select again, reason, cost, age from people\norder  by visit;"},
+]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_rows_of_duckdb_are_those_of_the_csv(csv: Path, duck: str, where: dict[str, str]) -> None:
+    assert encoded(duck, **where) == encoded(csv)
+
+
+@needs_server
+@pytest.mark.parametrize("where", [*WHERE, {"table": "public.people"}])
+def test_rows_of_postgresql_are_those_of_the_csv(csv: Path, server: Any, where: dict[str, str]) -> None:
+    assert encoded(server[1], **where) == encoded(csv)
+
+
+def model_of(csv: Path, table: object, *more: str) -> bytes:
+    from sottovoce.cli.app import app
+
+    out = csv.with_name("model.json")
+    schema = csv.with_name("schema.toml")
+    done = CliRunner().invoke(app, ["fit", str(table), *more, "--schema", str(schema), "--out", str(out), *COMMAND])
+    assert done.exit_code == 0, done.output
+    return out.read_bytes()
+
+
+def test_the_model_of_duckdb_is_that_of_the_csv(csv: Path, duck: str) -> None:
+    assert model_of(csv, duck, "--table", "people") == model_of(csv, csv)
+
+
+@needs_server
+def test_the_model_of_postgresql_is_that_of_the_csv(csv: Path, server: Any) -> None:
+    assert model_of(csv, server[1], "--table", "people") == model_of(csv, csv)
+
+
+@needs_server
+def test_all_readings_of_postgresql_see_one_snapshot(server: Any) -> None:
+    running, address = server
+    sql(running, "CREATE TABLE growing (visit int PRIMARY KEY); INSERT INTO growing VALUES (2), (1)")
+    opened = open_table(address, table="growing")
+    sql(running, "INSERT INTO growing VALUES (3)")
+    assert opened.whole().column("visit") == [1, 2]
+    assert read_table(address, table="growing").column("visit") == [1, 2, 3]
+
+
+REFUSED = [
+    ({"query": "SELECT * FROM people"}, r"the query: it gives rows in no order.*End it with ORDER BY"),
+    ({"table": "nobody"}, r"table nobody: (the database says: .*nobody.*|it has no primary key)"),
+    ({}, r"give --table NAME, or --query"),
+    ({"table": "people", "query": "SELECT 1 ORDER BY 1"}, r"give --table NAME, or --query.*one of them"),
+    ({"query": "SELECT * FROM people WHERE age < 0 ORDER BY visit"}, r"columns, but no row of data"),
+    ({"query": "SELECT age, age FROM people ORDER BY visit"}, r"two columns are named 'age'|.*"),
+    ({"table": "people", "format": "csv"}, r"skip_rows and format are for files"),
+]
+
+
+@pytest.mark.parametrize(("where", "message"), REFUSED)
+def test_what_gives_no_table_in_an_order_is_refused(duck: str, where: dict[str, str], message: str) -> None:
+    with pytest.raises((TableError, ParameterError), match=message):
+        open_table(duck, **where)  # type: ignore[arg-type]
+
+
+@needs_server
+@pytest.mark.parametrize(("where", "message"), [*REFUSED, ({"table": "raw"}, r"table raw: it has no primary key")])
+def test_postgresql_refuses_alike(server: Any, where: dict[str, str], message: str) -> None:
+    with pytest.raises((TableError, ParameterError), match=message):
+        open_table(server[1], **where)
+
+
+def test_a_view_has_no_order_and_a_file_no_tables(duck: str, csv: Path) -> None:
+    with pytest.raises(TableError, match=r"table seen: it has no primary key.*--query 'SELECT \* FROM \"seen\" ORDER"):
+        open_table(duck, table="seen")
+    with pytest.raises(ParameterError, match=r"people\.csv: table and query are for databases"):
+        open_table(csv, table="people")
+    with pytest.raises(TableError, match=r"none\.duckdb: cannot read the file: there is no such file"):
+        open_table(f"duckdb:///{csv.parent}/none.duckdb", table="people")
+    with pytest.raises(TableError, match=r"people\.csv, table people: the database says"):
+        open_table(f"duckdb:///{csv}", table="people")
+
+
+SECRET = "s3cret%2Fword"
+ADDRESSES = [
+    f"postgresql://ann:{SECRET}@nowhere.invalid/visits",
+    f"postgres://ann:{SECRET}@127.0.0.1:1/visits",
+    f"postgresql://ann@127.0.0.1:1/visits?password={SECRET}",
+    f"postgresql://ann:{SECRET}@[::1/visits",
+    f"postgresql://ann:{SECRET}@127.0.0.1:port/visits",
+    f"postgresql://ann:{SECRET}@127.0.0.1:1/visits?what={SECRET}&password={SECRET}",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_password_is_told(address: str, csv: Path) -> None:
+    from sottovoce.cli.app import app
+
+    pytest.importorskip("adbc_driver_postgresql")
+    with pytest.raises((TableError, ParameterError)) as found:
+        open_table(address, table="people")
+    told = [str(found.value), repr(found.value)]
+    told.append(CliRunner().invoke(app, ["schema", address, "--table", "people"]).output)
+    told.append(CliRunner().invoke(app, ["fit", address, "--out", str(csv.with_name("m.json")), *COMMAND]).output)
+    assert not [text for text in told if "s3cret" in text]
+
+
+def test_a_missing_library_is_named_with_its_extra(duck: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(database._duckdb, "connect", raising=False)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(ParameterError, match=r"tables of DuckDB need duckdb.*pip install \"sottovoce\[databases\]\""):
+        open_table(duck, table="people")
+    monkeypatch.delattr(database._adbc, "dbapi", raising=False)
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    with pytest.raises(ParameterError, match=r"tables of PostgreSQL need .*sottovoce\[databases\]"):
+        open_table("postgresql://ann@127.0.0.1:1/visits", table="people")
+
+
+def test_an_address_names_the_file_that_is_not_written_to(tmp_path: Path) -> None:
+    assert Database(f"duckdb:///{tmp_path}/a%20b.db").resolve() == tmp_path / "a b.db"
+    assert Database("duckdb:///a.db").resolve() == Path("a.db").resolve()
+    assert Database.of("people.csv") is None
+    with pytest.raises(ParameterError, match=r"given as duckdb:///FILE"):
+        Database("duckdb://people.duckdb")
