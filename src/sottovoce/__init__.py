@@ -35,27 +35,10 @@ if TYPE_CHECKING:
     from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
-    "DPLasso",
-    "DPLinearSVC",
-    "DPLogisticRegression",
-    "DPPipeline",
-    "DPRidge",
-    "DPScaler",
-    "DPSearchCV",
-    "DPSparseLogisticRegression",
-    "Evaluation",
-    "Forecast",
-    "Guarantee",
-    "Ledger",
-    "ParquetTable",
-    "Plan",
-    "SchemaEncoder",
-    "evaluate",
-    "forecast",
-    "load_model",
-    "plan",
-    "save_model",
-]
+    "DPLasso", "DPLinearSVC", "DPLogisticRegression", "DPPipeline", "DPRidge", "DPScaler", "DPSearchCV",
+    "DPSparseLogisticRegression", "Evaluation", "Forecast", "Guarantee", "Ledger", "ParquetTable", "Plan",
+    "SchemaEncoder", "evaluate", "forecast", "load_model", "plan", "save_model",
+]  # fmt: skip
 
 _HOMES: Final = {
     **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),

@@ -26,24 +26,10 @@ holds the data: they may quote a value of the data, so treat them as private whe
 """
 
 __all__ = [
-    "AccountingError",
-    "AuditError",
-    "BudgetError",
-    "ClusterError",
-    "DataError",
-    "LedgerError",
-    "LedgerIntegrityError",
-    "MessageError",
-    "ModelFormatError",
-    "ParameterError",
-    "PartyError",
-    "PrivacyWarning",
-    "SchemaError",
-    "SottovoceError",
-    "SottovoceWarning",
-    "StorageError",
-    "TableError",
-]
+    "AccountingError", "AuditError", "BudgetError", "ClusterError", "DataError", "LedgerError",
+    "LedgerIntegrityError", "MessageError", "ModelFormatError", "ParameterError", "PartyError", "PrivacyWarning",
+    "SchemaError", "SottovoceError", "SottovoceWarning", "StorageError", "TableError",
+]  # fmt: skip
 
 
 class SottovoceError(Exception):

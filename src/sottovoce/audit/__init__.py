@@ -7,14 +7,6 @@ from sottovoce.audit.power import detectable_epsilon
 from sottovoce.audit.threshold import epsilon_lower_bound, gaussian_lower_bound
 
 __all__ = [
-    "AuditReport",
-    "OneRun",
-    "Pair",
-    "audit_estimator",
-    "canary_table",
-    "detectable_epsilon",
-    "epsilon_lower_bound",
-    "gaussian_lower_bound",
-    "one_run_lower_bound",
-    "worst_case_pairs",
-]
+    "AuditReport", "OneRun", "Pair", "audit_estimator", "canary_table", "detectable_epsilon", "epsilon_lower_bound",
+    "gaussian_lower_bound", "one_run_lower_bound", "worst_case_pairs",
+]  # fmt: skip

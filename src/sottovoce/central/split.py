@@ -12,16 +12,18 @@ from sottovoce._numerics import Vector
 from sottovoce.central.calibration import calibrated, prior_for
 from sottovoce.central.core import Asked
 from sottovoce.central.data.lengths import Shorten
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.scales import label_location_and_scale, most_rows_bound
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["AFTER_STEPS", "Scales", "Split", "State", "averaged", "unshortened"]
+__all__ = ["AFTER_STEPS", "Scales", "Split", "State", "averaged", "one_by_one", "unshortened"]
 
 AFTER_STEPS: Final = "the weights after every step (the model is an average of them)"
 State = tuple[Vector, ...]  # the point where a model is, and whatever else its steps need
 
+_ORIGIN: Final[State] = (np.zeros(1),)  # one entry stands for all weights
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
 
@@ -167,6 +169,31 @@ def averaged(
         if number >= n_points - last:
             total = total + state[0]
     return total / (last * unit)
+
+
+def one_by_one(
+    split: Split,
+    scales: Scales,
+    step: Callable[[int, State, tuple[int, int]], Asked[State]],
+    n_points: int,
+    share: float,
+    *,
+    start: State = _ORIGIN,
+    duals: tuple[tuple[str, int | None], ...] = (),
+    unit: float = 1.0,
+) -> Asked[list[Vector]]:
+    """Train one model for each target by the same noisy steps; return their weights for rows as they were.
+
+    ``duals``: columns of dual variables, zeros when a model is begun, and how many numbers each has for a row.
+    The rest is as in `averaged`.
+    """
+    weights, n_models = [], split.facts.n_models
+    for model in range(n_models):
+        yield BeginModel(model, scales.location, duals)
+        point = yield from averaged(step, start, n_points, share, unit=unit, model=(model, n_models))
+        found = yield from split.calibrated(point, scales.eigenvalue, model)
+        weights.append(unshortened(found, scales.norm, split.facts.n_features))
+    return weights
 
 
 def unshortened(weights: Vector, norm: float, n_features: int) -> Vector:

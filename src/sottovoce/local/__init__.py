@@ -30,18 +30,9 @@ if TYPE_CHECKING:
     from sottovoce.local.server.ladder import fit_ladder, label_ladder
 
 __all__ = [
-    "Aggregator",
-    "CategoricalFeature",
-    "LocalModel",
-    "MarginLoss",
-    "NumericFeature",
-    "Protocol",
-    "Randomizer",
-    "fit_ladder",
-    "label_ladder",
-    "plan_collection",
-    "predict_accuracy_range",
-]
+    "Aggregator", "CategoricalFeature", "LocalModel", "MarginLoss", "NumericFeature", "Protocol", "Randomizer",
+    "fit_ladder", "label_ladder", "plan_collection", "predict_accuracy_range",
+]  # fmt: skip
 
 __getattr__ = lazy_names(
     __name__,

@@ -12,17 +12,6 @@ from sottovoce.losses.squared import Squared
 from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
-    "Absolute",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Multinomial",
-    "SigmoidLoss",
-    "SmoothLoss",
-    "SmoothedHinge",
-    "Squared",
-    "TiltedLogistic",
-    "dual_step",
-    "slope",
-]
+    "Absolute", "Hinge", "Huber", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
+    "Squared", "TiltedLogistic", "dual_step", "slope",
+]  # fmt: skip

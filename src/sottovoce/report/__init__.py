@@ -11,19 +11,7 @@ from sottovoce.report.summing import ReceiptSum, sum_receipts
 from sottovoce.report.verification import Verification, verify_receipt
 
 __all__ = [
-    "CARD_FIELDS",
-    "PrivacyCurve",
-    "ReceiptDifference",
-    "ReceiptSum",
-    "Verification",
-    "diff_receipts",
-    "difference_page",
-    "make_key",
-    "privacy_curve",
-    "read_model_card",
-    "read_receipt",
-    "receipt_page",
-    "sign_receipt",
-    "sum_receipts",
-    "verify_receipt",
-]
+    "CARD_FIELDS", "PrivacyCurve", "ReceiptDifference", "ReceiptSum", "Verification", "diff_receipts",
+    "difference_page", "make_key", "privacy_curve", "read_model_card", "read_receipt", "receipt_page",
+    "sign_receipt", "sum_receipts", "verify_receipt",
+]  # fmt: skip

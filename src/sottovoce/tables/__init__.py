@@ -14,22 +14,7 @@ from sottovoce.tables.table import Table
 from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
-    "FORMATS",
-    "BatchedTable",
-    "CategoricalColumn",
-    "Column",
-    "Encoder",
-    "IgnoredColumn",
-    "Layout",
-    "LibsvmTable",
-    "NumericColumn",
-    "ParquetTable",
-    "Schema",
-    "SchemaEncoder",
-    "Table",
-    "draft_schema",
-    "file_format",
-    "open_table",
-    "read_libsvm",
-    "read_table",
-]
+    "FORMATS", "BatchedTable", "CategoricalColumn", "Column", "Encoder", "IgnoredColumn", "Layout", "LibsvmTable",
+    "NumericColumn", "ParquetTable", "Schema", "SchemaEncoder", "Table", "draft_schema", "file_format",
+    "open_table", "read_libsvm", "read_table",
+]  # fmt: skip

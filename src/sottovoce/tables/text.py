@@ -22,15 +22,8 @@ from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 
 __all__ = [
-    "BLOCK_BYTES",
-    "COMPRESSIONS",
-    "Lines",
-    "Reported",
-    "Source",
-    "TextStream",
-    "first_line",
-    "unreadable",
-]
+    "BLOCK_BYTES", "COMPRESSIONS", "Lines", "Reported", "Source", "TextStream", "first_line", "unreadable",
+]  # fmt: skip
 
 BLOCK_BYTES = 1 << 20  # read and parsed at once
 _LINE_END = re.compile(rb"\r\n|\n|\r")

@@ -16,22 +16,10 @@ if TYPE_CHECKING:
     from sottovoce.vertical.party.splitting import split_columns
 
 __all__ = [
-    "AlignedParties",
-    "Comparison",
-    "ComputeSite",
-    "Helper",
-    "InProcessParties",
-    "Part",
-    "Parties",
-    "Party",
-    "VerticalLasso",
-    "VerticalLinearSVC",
-    "VerticalLogisticRegression",
-    "VerticalRidge",
-    "VerticalSparseLogisticRegression",
-    "align",
-    "split_columns",
-]
+    "AlignedParties", "Comparison", "ComputeSite", "Helper", "InProcessParties", "Part", "Parties", "Party",
+    "VerticalLasso", "VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge",
+    "VerticalSparseLogisticRegression", "align", "split_columns",
+]  # fmt: skip
 
 __getattr__ = lazy_names(
     __name__,

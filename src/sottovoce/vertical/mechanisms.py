@@ -23,16 +23,9 @@ from sottovoce.vertical.protocols import (
 from sottovoce.vertical.wire import Message
 
 __all__ = [
-    "ANSWERS",
-    "ANSWERS_TO",
-    "CLOSED",
-    "HANDLERS",
-    "MECHANISMS",
-    "PROTOCOLS",
-    "Repertoire",
-    "plan_class",
+    "ANSWERS", "ANSWERS_TO", "CLOSED", "HANDLERS", "MECHANISMS", "PROTOCOLS", "Repertoire", "plan_class",
     "repertoire",
-]
+]  # fmt: skip
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = (
     general.PROTOCOL,

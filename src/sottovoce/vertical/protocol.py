@@ -23,20 +23,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "Answer",
-    "Desk",
-    "Handler",
-    "Part",
-    "PartyFacts",
-    "Protocol",
-    "RefusalError",
-    "Step",
-    "Training",
-    "Uncharged",
-    "Unprotected",
-    "count",
-    "within",
-]
+    "Answer", "Desk", "Handler", "Part", "PartyFacts", "Protocol", "RefusalError", "Step", "Training", "Uncharged",
+    "Unprotected", "count", "within",
+]  # fmt: skip
 
 _MOST: Final = 1_000_000  # steps of one request: a party works for nobody for ever
 

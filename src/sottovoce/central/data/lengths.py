@@ -17,15 +17,9 @@ from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
 
 __all__ = [
-    "WHOLE_SCALE",
-    "BadRows",
-    "BoundEntries",
-    "CountWithin",
-    "MeasureRows",
-    "ScaleRows",
-    "Shorten",
+    "WHOLE_SCALE", "BadRows", "BoundEntries", "CountWithin", "MeasureRows", "ScaleRows", "Shorten",
     "refuse_bad_rows",
-]
+]  # fmt: skip
 
 WHOLE_SCALE: Final = "whole scale"  # of the row before it was shortened
 

@@ -14,18 +14,9 @@ from numpy.typing import NDArray
 from sottovoce.central.data.scratch import ScratchFile
 
 __all__ = [
-    "DIVISOR",
-    "DUAL",
-    "DUAL_BEFORE",
-    "LABEL",
-    "LENGTH",
-    "SCALE",
-    "TARGET",
-    "WEIGHT",
-    "InMemory",
-    "OnDisk",
+    "DIVISOR", "DUAL", "DUAL_BEFORE", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk",
     "RowMemory",
-]
+]  # fmt: skip
 
 # names of columns that several operations know
 SCALE: Final = "scale"  # what a raw row is multiplied by

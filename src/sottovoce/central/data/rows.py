@@ -24,16 +24,9 @@ from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 
 __all__ = [
-    "PIECE",
-    "Rows",
-    "describe_not_finite",
-    "make_bounded_rows",
-    "make_rows",
-    "norm_bounds",
-    "norms_within",
-    "row_norms",
-    "scales_for",
-]
+    "PIECE", "Rows", "describe_not_finite", "make_bounded_rows", "make_rows", "norm_bounds", "norms_within",
+    "row_norms", "scales_for",
+]  # fmt: skip
 
 Matrix = Any  # a C-contiguous ndarray of shape (n, d), or a scipy CSR matrix of that shape
 

@@ -10,15 +10,9 @@ from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = [
-    "accelerated_pass",
-    "batch_pass",
-    "margins",
-    "move_duals",
-    "norms",
-    "sdca_epoch",
-    "weighted_pass",
+    "accelerated_pass", "batch_pass", "margins", "move_duals", "norms", "sdca_epoch", "weighted_pass",
     "weighted_sdca_epoch",
-]
+]  # fmt: skip
 
 
 @njit(inline="always")

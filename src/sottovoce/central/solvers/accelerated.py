@@ -47,10 +47,9 @@ from sottovoce._validation import whole_number
 from sottovoce.central.calibration import check_share, share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.split import Scales, Split, State, averaged, unshortened
+from sottovoce.central.split import Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
@@ -259,11 +258,6 @@ class AcceleratedPlan(Plan):
             one_pass = AcceleratedPass(loss, v / unit, momentum, ratio, damping, sums.clip, ticks)
             return v + (yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)), before
 
-        weights = []
-        for model in range(self.n_models):
-            yield BeginModel(model, scales.location, ((DUAL, None), (DUAL_BEFORE, None)))
-            start = np.zeros(1), np.zeros(1)
-            point = yield from averaged(step, start, passes, self.averaged, unit=unit, model=(model, self.n_models))
-            found = yield from split.calibrated(point, eigenvalue, model)
-            weights.append(unshortened(found, scales.norm, self.n_features))
+        start, duals = (np.zeros(1), np.zeros(1)), ((DUAL, None), (DUAL_BEFORE, None))
+        weights = yield from one_by_one(split, scales, step, passes, self.averaged, start=start, duals=duals, unit=unit)
         return self.solution(weights, passes, offset=scales.location)

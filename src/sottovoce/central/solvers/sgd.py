@@ -34,11 +34,10 @@ from sottovoce.central.batches import Batches
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels import sequential
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, averaged
+from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.samples import SampledGradient
 from sottovoce.central.without_noise import Exact, UnprotectedPlan
@@ -195,12 +194,7 @@ class SGDPlan(Plan):
             noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
             return ((point - towards * noisy) / shrunk,)
 
-        weights = []
-        for model in range(self.n_models):
-            yield BeginModel(model, scales.location)
-            start = (np.zeros(1),)
-            found = averaged(step, start, batches.n_steps, _AVERAGED, model=(model, self.n_models))
-            weights.append((yield from found))
+        weights = yield from one_by_one(self.split, scales, step, batches.n_steps, _AVERAGED)
         return self.solution(weights, batches.n_steps, offset=scales.location)
 
 

@@ -30,16 +30,9 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
-    "MAX_WEIGHTS",
-    "Gram",
-    "GramSum",
-    "LabelColumn",
-    "ReleasedGram",
-    "Triangle",
-    "gram",
-    "gram_mechanism",
+    "MAX_WEIGHTS", "Gram", "GramSum", "LabelColumn", "ReleasedGram", "Triangle", "gram", "gram_mechanism",
     "moments_mechanism",
-]
+]  # fmt: skip
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 _BITS: Final = 21  # of an entry

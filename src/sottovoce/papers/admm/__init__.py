@@ -27,23 +27,7 @@ from sottovoce.papers.admm.noisy import noisy_admm
 from sottovoce.papers.admm.sharing import Penalty, admm, usual_rho
 
 __all__ = [
-    "Lemma1Counterexample",
-    "Penalty",
-    "admm",
-    "admm_sharing",
-    "corollary_1",
-    "coupling",
-    "distance_to_columns",
-    "identify_rows",
-    "labels_from_dual",
-    "lemma_1_bound",
-    "noisy_admm",
-    "perturbed_admm_sharing",
-    "rate_constant",
-    "recover_block",
-    "rows_to_know",
-    "start_value",
-    "theorem_1_conditions",
-    "theorem_3_std",
-    "usual_rho",
-]
+    "Lemma1Counterexample", "Penalty", "admm", "admm_sharing", "corollary_1", "coupling", "distance_to_columns",
+    "identify_rows", "labels_from_dual", "lemma_1_bound", "noisy_admm", "perturbed_admm_sharing", "rate_constant",
+    "recover_block", "rows_to_know", "start_value", "theorem_1_conditions", "theorem_3_std", "usual_rho",
+]  # fmt: skip

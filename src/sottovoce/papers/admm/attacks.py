@@ -20,13 +20,9 @@ from sottovoce.papers.admm.conditions import theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty
 
 __all__ = [
-    "Lemma1Counterexample",
-    "distance_to_columns",
-    "identify_rows",
-    "labels_from_dual",
-    "recover_block",
+    "Lemma1Counterexample", "distance_to_columns", "identify_rows", "labels_from_dual", "recover_block",
     "rows_to_know",
-]
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 

@@ -24,10 +24,9 @@ from sottovoce.central.batches import Batches
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, TARGET
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, averaged
+from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.central.sums.samples import SampledSum
 from sottovoce.exceptions import ParameterError
@@ -141,11 +140,8 @@ class Minibatch(Plan):
             )
             return (v + (yield Release(AFTER_STEPS, ask, sums.mechanism, done)),)
 
-        weights = []
-        for model in range(self.n_models):
-            yield BeginModel(model, scales.location, ((DUAL, None),))
-            start, which = (np.zeros(1),), (model, self.n_models)
-            weights.append((yield from averaged(step, start, batches.n_steps, _AVERAGED, unit=unit, model=which)))
+        duals = ((DUAL, None),)
+        weights = yield from one_by_one(self.split, scales, step, batches.n_steps, _AVERAGED, duals=duals, unit=unit)
         return self.solution(weights, batches.n_steps, offset=scales.location)
 
 

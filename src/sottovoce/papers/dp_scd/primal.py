@@ -26,11 +26,10 @@ from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows, norm_bounds
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.solvers.sgd import safe_rate
-from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, averaged
+from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.losses import Loss
 
@@ -162,11 +161,7 @@ class Primal(Plan):
                 w[where] = after
             return (w,)
 
-        weights = []
-        for model in range(self.n_models):
-            yield BeginModel(model, scales.location)
-            start, which = (np.zeros(1),), (model, self.n_models)
-            weights.append((yield from averaged(step, start, self.n_epochs, _AVERAGED, model=which)))
+        weights = yield from one_by_one(self.split, scales, step, self.n_epochs, _AVERAGED)
         return self.solution(weights, self.n_steps, offset=scales.location)
 
 

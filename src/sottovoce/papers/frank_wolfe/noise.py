@@ -21,14 +21,9 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, coarsest_tick
 
 __all__ = [
-    "Sketch",
-    "SketchRelease",
-    "column_release",
-    "published_column_std",
-    "published_rows",
-    "published_selection_scale",
-    "published_steps",
-]
+    "Sketch", "SketchRelease", "column_release", "published_column_std", "published_rows",
+    "published_selection_scale", "published_steps",
+]  # fmt: skip
 
 _PIECE: Final = 1024  # people whose columns of J are in memory at a time
 _KEPT: Final = 2**23  # entries of J that are kept, 64 MB; a larger one is drawn again for each use

@@ -62,13 +62,9 @@ from sottovoce.vertical.wire import Count, Done, Message
 from sottovoce.vertical.wire import Vector as Numbers
 
 __all__ = [
-    "PROTOCOL",
-    "PublishedBallPlan",
-    "PublishedBallReply",
-    "PublishedBallStart",
-    "PublishedBallStep",
+    "PROTOCOL", "PublishedBallPlan", "PublishedBallReply", "PublishedBallStart", "PublishedBallStep",
     "PublishedBallWorker",
-]
+]  # fmt: skip
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------

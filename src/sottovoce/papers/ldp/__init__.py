@@ -9,13 +9,6 @@ from sottovoce.papers.ldp.report import BernsteinProtocol, bernstein_reports
 from sottovoce.papers.ldp.server import BernsteinModel, fit_reports, verify_receipt
 
 __all__ = [
-    "BernsteinModel",
-    "BernsteinProtocol",
-    "RiskBound",
-    "TheoremChoice",
-    "bernstein_reports",
-    "fit_reports",
-    "risk_bound",
-    "theorem_choice",
-    "verify_receipt",
-]
+    "BernsteinModel", "BernsteinProtocol", "RiskBound", "TheoremChoice", "bernstein_reports", "fit_reports",
+    "risk_bound", "theorem_choice", "verify_receipt",
+]  # fmt: skip

@@ -14,14 +14,8 @@ from sottovoce.vertical.protocols.general.messages import Afford
 from sottovoce.vertical.wire import Done
 
 __all__ = [
-    "LARGEST_MU",
-    "SMALLEST_MU",
-    "check_affordable",
-    "check_spent",
-    "event_text",
-    "require_row_bounds",
-    "split_mu",
-]
+    "LARGEST_MU", "SMALLEST_MU", "check_affordable", "check_spent", "event_text", "require_row_bounds", "split_mu",
+]  # fmt: skip
 
 SMALLEST_MU: Final = 1e-6  # of one party's part: with less its noise says nothing about 10^9 people either
 LARGEST_MU: Final = 1e4  # a larger one protects nobody

@@ -30,17 +30,9 @@ from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
 __all__ = [
-    "SCORED",
-    "LabelsOncePlan",
-    "PublicFacts",
-    "SumOfScores",
-    "Term",
-    "VerticalPlan",
-    "VerticalSolution",
-    "ask_scores",
-    "helpers_among",
-    "read_public_facts",
-]
+    "SCORED", "LabelsOncePlan", "PublicFacts", "SumOfScores", "Term", "VerticalPlan", "VerticalSolution",
+    "ask_scores", "helpers_among", "read_public_facts",
+]  # fmt: skip
 
 SCORED: Final = "the people who are scored, those of the training included: each party sends one exact score for each"
 """What no statement covers of a model that is split, for the receipt."""

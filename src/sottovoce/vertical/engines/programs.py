@@ -15,22 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "COMPARES",
-    "PROGRAMS",
-    "Add",
-    "AddScores",
-    "AddSlopes",
-    "ChooseColumn",
-    "CrossProduct",
-    "Mask",
-    "MoveDuals",
-    "OverRows",
-    "Program",
-    "digest_of",
-    "product",
-    "program_from",
-    "program_text",
-]
+    "COMPARES", "PROGRAMS", "Add", "AddScores", "AddSlopes", "ChooseColumn", "CrossProduct", "Mask", "MoveDuals",
+    "OverRows", "Program", "digest_of", "product", "program_from", "program_text",
+]  # fmt: skip
 
 _Shape = tuple[int, ...]
 

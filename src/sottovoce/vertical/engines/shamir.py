@@ -20,18 +20,8 @@ from numpy.typing import NDArray
 from sottovoce.vertical.engines.engine import Whole
 
 __all__ = [
-    "MODULUS",
-    "Share",
-    "add",
-    "combine",
-    "from_field",
-    "matmul",
-    "mul",
-    "split",
-    "to_field",
-    "total",
-    "weights",
-]
+    "MODULUS", "Share", "add", "combine", "from_field", "matmul", "mul", "split", "to_field", "total", "weights",
+]  # fmt: skip
 
 Share = NDArray[np.uint64]
 

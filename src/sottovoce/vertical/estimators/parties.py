@@ -18,16 +18,9 @@ from sottovoce.vertical.protocols.alignment.identifiers import canonical_identif
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
 __all__ = [
-    "as_parties",
-    "check_length",
-    "hand_out",
-    "kept_parts",
-    "label_holder",
-    "labels_of",
-    "own_labels",
-    "owned",
+    "as_parties", "check_length", "hand_out", "kept_parts", "label_holder", "labels_of", "own_labels", "owned",
     "seeded_for_session",
-]
+]  # fmt: skip
 
 
 def as_parties(parties: Any) -> Parties:

@@ -23,15 +23,8 @@ from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
 
 __all__ = [
-    "ALIGNMENTS",
-    "CHECKPOINT",
-    "RunSpec",
-    "find_run",
-    "list_runs",
-    "new_run_name",
-    "run_state",
-    "why_not_resumed",
-]
+    "ALIGNMENTS", "CHECKPOINT", "RunSpec", "find_run", "list_runs", "new_run_name", "run_state", "why_not_resumed",
+]  # fmt: skip
 
 CHECKPOINT: Final = "checkpoint"
 ALIGNMENTS: Final = ("auto", "psi", "none")

@@ -3,13 +3,8 @@
 from sottovoce.vertical.wire import Message, Vector
 
 __all__ = [
-    "LbfgsDirection",
-    "LbfgsGradient",
-    "LbfgsMove",
-    "LbfgsProducts",
-    "LbfgsScores",
-    "LbfgsStart",
-]
+    "LbfgsDirection", "LbfgsGradient", "LbfgsMove", "LbfgsProducts", "LbfgsScores", "LbfgsStart",
+]  # fmt: skip
 
 
 class LbfgsStart(Message, code=30):

@@ -14,12 +14,8 @@ from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.wire import Done
 
 __all__ = [
-    "EXACT",
-    "LbfgsDirectionHandler",
-    "LbfgsGradientHandler",
-    "LbfgsMoveHandler",
-    "LbfgsStartHandler",
-]
+    "EXACT", "LbfgsDirectionHandler", "LbfgsGradientHandler", "LbfgsMoveHandler", "LbfgsStartHandler",
+]  # fmt: skip
 
 EXACT = Answer("exact", "train without noise, and show slopes: whoever asks learns the columns")
 

@@ -22,14 +22,8 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
 __all__ = [
-    "ColumnRelease",
-    "bounded_column",
-    "coarsest_tick",
-    "pack_places",
-    "place_of",
-    "signed_column",
-    "unpack_places",
-]
+    "ColumnRelease", "bounded_column", "coarsest_tick", "pack_places", "place_of", "signed_column", "unpack_places",
+]  # fmt: skip
 
 _FINEST: Final = 2.0**-7  # of the largest entry: coarse enough for 2 bytes, fine enough to keep what a column says
 _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut, after the noise

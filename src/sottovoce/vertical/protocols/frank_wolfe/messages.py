@@ -3,17 +3,9 @@
 from sottovoce.vertical.wire import Count, Message, Vector
 
 __all__ = [
-    "BallChoice",
-    "BallSelect",
-    "BallStart",
-    "BallStep",
-    "BallVertex",
-    "Chosen",
-    "KeepWeights",
-    "ShareColumn",
-    "SharedColumn",
-    "TrainOnBall",
-]
+    "BallChoice", "BallSelect", "BallStart", "BallStep", "BallVertex", "Chosen", "KeepWeights", "ShareColumn",
+    "SharedColumn", "TrainOnBall",
+]  # fmt: skip
 
 
 class TrainOnBall(Message, code=60):

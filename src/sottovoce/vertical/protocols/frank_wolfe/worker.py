@@ -25,17 +25,9 @@ from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, boun
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
 
 __all__ = [
-    "LOSSES",
-    "BallSteps",
-    "SoftLogistic",
-    "check_mechanisms",
-    "choose_alone",
-    "cut",
-    "score_mechanism",
-    "selection_mechanism",
-    "start_event",
-    "train_event",
-]
+    "LOSSES", "BallSteps", "SoftLogistic", "check_mechanisms", "choose_alone", "cut", "score_mechanism",
+    "selection_mechanism", "start_event", "train_event",
+]  # fmt: skip
 
 _WIDTH: Final = 4.0 * TICKS * ROUNDING_SLACK  # both signs of a replaced person's term, which is at most TICKS each
 

@@ -6,13 +6,8 @@ from sottovoce._version import RELEASE
 from sottovoce.vertical.wire import Count, Message
 
 __all__ = [
-    "Afford",
-    "Close",
-    "Describe",
-    "Description",
-    "Keep",
-    "Prepare",
-]
+    "Afford", "Close", "Describe", "Description", "Keep", "Prepare",
+]  # fmt: skip
 
 
 class Describe(Message, code=1):

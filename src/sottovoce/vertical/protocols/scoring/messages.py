@@ -3,11 +3,8 @@
 from sottovoce.vertical.wire import Count, Message, Vector
 
 __all__ = [
-    "Score",
-    "Scores",
-    "ShowColumn",
-    "ShownColumn",
-]
+    "Score", "Scores", "ShowColumn", "ShownColumn",
+]  # fmt: skip
 
 
 class Score(Message, code=7):

@@ -3,19 +3,9 @@
 from sottovoce.vertical.wire import Count, Message, Vector
 
 __all__ = [
-    "AskConnected",
-    "AskEngines",
-    "Card",
-    "Connect",
-    "Connected",
-    "Engines",
-    "Invite",
-    "Join",
-    "KeepJoint",
-    "Opened",
-    "StepJointly",
-    "TakeOpened",
-]
+    "AskConnected", "AskEngines", "Card", "Connect", "Connected", "Engines", "Invite", "Join", "KeepJoint",
+    "Opened", "StepJointly", "TakeOpened",
+]  # fmt: skip
 
 
 class AskEngines(Message, code=90):
