@@ -38,7 +38,10 @@ _OF_A_FIT: Final = ("random_state", "ledger", "dataset", "data_norm", "data_boun
 _LEDGER: Final[Mapping[str, Any]] = {
     "more": "sqlite:///PATH or postgresql://USER@HOST/DATABASE.", "metavar": "ADDRESS", **LEDGER
 }  # fmt: skip
-_SOLVERS: Final = f"One of {', '.join(SOLVERS)}: which model has which, and where each wins: docs/guide/solvers.md."
+_SOLVERS: Final = (
+    f"One of {', '.join(SOLVERS)}: an unknown name is answered with those of the model, and the guide to solvers says "
+    "where each wins."
+)
 
 
 @MODELS.options(

@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from test_cli_inventory import commands
 from typer.testing import CliRunner
 
 from sottovoce._parameters import parameters
 from sottovoce.cli import app
 from sottovoce.cli._models import MODELS
 from sottovoce.cli.vertical._training import MODELS as VERTICAL
+from support.commands import commands
 
 ALL = dict(commands())
 # what these print is a document, or they run until they are stopped

@@ -4,22 +4,9 @@ import inspect
 import re
 from pathlib import Path
 
-from typer.main import get_command
-
-from sottovoce.cli import app
+from support.commands import commands
 
 WRITTEN = Path(__file__).with_name("options.txt")
-
-
-def commands(group=None, above=()):
-    """Yield the words of each command and the command, from the whole of the command line."""
-    group = get_command(app) if group is None else group
-    for name in group.list_commands(None):
-        found, words = group.get_command(None, name), (*above, name)
-        if hasattr(found, "list_commands"):
-            yield from commands(found, words)
-        else:
-            yield words, found
 
 
 def line(words, parameter, hints):

@@ -81,7 +81,7 @@ def coefficients(model):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"epsilon": None}, "epsilon is missing: give a number > 0"),
+        ({"epsilon": None}, "epsilon is missing: give the privacy budget, a number > 0"),
         ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. 1 is a usual budget"),
         ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
         ({"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite"),
