@@ -4,7 +4,7 @@ import html
 import shutil
 from collections.abc import Iterable, Mapping
 
-__all__ = ["html_table", "plan_rows", "ten_lines"]
+__all__ = ["ShownPlan", "html_table", "plan_rows", "ten_lines"]
 
 _MOST_LINES = 10
 
@@ -49,3 +49,16 @@ def plan_rows(
 
 def _shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class ShownPlan:
+    """What a plan shows of itself: `_rows` in a notebook, ten of them when it is printed."""
+
+    def _rows(self) -> list[tuple[str, str]]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return ten_lines(self._rows(), "all of it: .summary()")
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())

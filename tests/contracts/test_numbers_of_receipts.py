@@ -1,6 +1,7 @@
 """Is the work of verifying a stranger's receipt bounded, whatever numbers are in it?
 
-Work is counted, not timed: how often anything is accounted, and how long the lists and arrays are that a plan makes.
+Work is counted, not timed: how often anything is accounted, how many steps of a run are followed one by one, and how
+long the lists and arrays are that a plan makes.
 The largest number that is accepted is tried for each option of a solver, and one above it, which is refused in words.
 """
 
@@ -15,6 +16,7 @@ from sottovoce.exceptions import ModelFormatError
 from sottovoce.papers import dp_scd
 from sottovoce.privacy import accounting
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report import rebuilding
 from sottovoce.report.rebuilding import made_again
 from support.receipts import fitted
 
@@ -25,12 +27,13 @@ LARGEST = {
     "refinement, passes given": {"n_passes": 10**6},
     "all classes jointly, passes given": {"n_passes": 10**6},
     "ridge Published": {"epochs": 10**6},
-    "ridge Sequential": {"epochs": 10**6},
-    "ridge Primal": {"epochs": 10**6, "block_size": 10**6},
+    "ridge Sequential": {"epochs": 10**6 // 40},  # of 40 batches
+    "ridge Primal": {"epochs": 10**6 // 4, "block_size": 10**6},  # of four blocks
 }
 CASES = [(name, option) for name, options in LARGEST.items() for option in options]
 MOST_ACCOUNTED = 400
 MOST_STEPS = 20_000
+MOST_FOLLOWED = 4 * 10**6  # a million releases, and what is done with them
 
 
 def with_option(name, option, value):
@@ -44,8 +47,8 @@ def with_option(name, option, value):
 
 @pytest.fixture
 def work(monkeypatch):
-    """Count what is accounted, and the passes whose noise is planned one by one."""
-    counted = {"accounted": 0, "planned": 0}
+    """Count what is accounted, the passes whose noise is planned one by one, and the steps that are followed."""
+    counted = {"accounted": 0, "planned": 0, "followed": 0}
 
     def counting(kind, function):
         def call(*given, **more):
@@ -58,6 +61,21 @@ def work(monkeypatch):
         if isinstance(kind, type) and issubclass(kind, accounting.Accountant) and "_epsilon" in vars(kind):
             monkeypatch.setattr(kind, "_epsilon", counting("accounted", vars(kind)["_epsilon"]))
     monkeypatch.setattr(newton_schedule, "math", _Counted(newton_schedule.math, counted))
+
+    def followed(asks):
+        asked, answer = asks(), None
+        while True:
+            try:
+                step = asked.send(answer)
+            except StopIteration as end:
+                return end.value
+            counted["followed"] += 1
+            if counted["followed"] > MOST_FOLLOWED:
+                raise RecursionError("this would not end soon")
+            answer = yield step
+
+    follow = rebuilding.replay
+    monkeypatch.setattr(rebuilding, "replay", lambda asks, kept: follow(lambda: followed(asks), kept))
     return counted
 
 
@@ -80,6 +98,7 @@ def test_the_largest_number_is_cheap(work, name, option):
         assert "must be a whole number" not in str(error)  # refused for another reason, such as too much noise
     assert work["accounted"] <= MOST_ACCOUNTED
     assert work["planned"] <= MOST_STEPS
+    assert work["followed"] <= MOST_FOLLOWED
 
 
 @pytest.mark.parametrize("beyond", [1, 2**53, 10**30])
@@ -88,6 +107,7 @@ def test_a_larger_one_is_refused_in_words(work, name, option, beyond):
     with pytest.raises(ModelFormatError, match=rf"{option} must be a whole number >= 1 and <= \d+"):
         made_again(with_option(name, option, LARGEST[name][option] + beyond), dp_scd.SOLVERS)
     assert work["accounted"] <= MOST_ACCOUNTED
+    assert not work["followed"]
 
 
 def test_the_count_sees_the_work(work):

@@ -196,7 +196,7 @@ def test_a_terminal_shows_how_much_was_read(
 ) -> None:
     table, screen = written(tmp_path / "t.csv"), io.StringIO()
     monkeypatch.setattr(
-        "sottovoce.cli._reading_bar.Console",
+        "sottovoce.cli._output.Console",
         lambda **_: Console(file=screen, force_terminal=terminal, width=80, legacy_windows=False),
     )
     passes("schema", table, "--out", tmp_path / "s.toml")

@@ -39,6 +39,21 @@ def test_ten_lines(model, width):
     assert unit in str(plan).split("\n")[0] or not plan.is_private
 
 
+@pytest.mark.parametrize(
+    "planned",
+    [
+        sv.DPScaler(**BUDGET),
+        sv.DPPipeline([("scale", sv.DPScaler()), ("model", sv.DPRidge(label_bounds=(0, 1)))], **BUDGET),
+        sv.DPSearchCV(sv.DPLogisticRegression(classes=[0, 1]), {"alpha": [1e-5, 1e-3]}, **BUDGET),
+    ],
+    ids=lambda planned: type(planned).__name__,
+)
+def test_other_plans(planned, width):
+    first, *others = str(planned.plan(200, 3)).split("\n")
+    assert "differentially private for one row" in first
+    assert len(others) < 10 and all(len(line) <= width for line in others)
+
+
 def test_a_forecast_and_a_solver_object(width):
     from sottovoce.papers.dp_scd import Minibatch
 

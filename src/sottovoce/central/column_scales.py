@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, softmax
 
+from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce._numerics import Vector
 from sottovoce._validation import truth
 from sottovoce.central.core import Asked, Keep, Release, Unprotected, replay
@@ -40,6 +41,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.unit import unit_of
 
 __all__ = ["ColumnScales", "ColumnScalesPlan", "column_scales", "signal_of"]
 
@@ -57,7 +59,7 @@ _FEW_ZEROS: Final = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnScalesPlan:
+class ColumnScalesPlan(ShownPlan):
     """Public facts and privacy parameters of a release of locations and scales."""
 
     # The budget; ``epsilon=inf`` adds no noise.
@@ -117,6 +119,9 @@ class ColumnScalesPlan:
             "locations are released": self.centred and bool(self.rounds),
             "scaled entries are cut at": self.cut if self.rounds else math.inf,
         }
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return plan_rows("A scaler", self.summary(), unit=unit_of(self.max_rows), private=self.is_private)
 
     def summary(self) -> dict[str, object]:
         return {

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
-from sottovoce._notebook import html_table, plan_rows, ten_lines
+from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
@@ -65,7 +65,7 @@ class _Fact(Generic[T]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(ABC):
+class Plan(ShownPlan, ABC):
     """A solver, whose fields are its options, and with public facts the frozen plan of one training run.
 
     Without facts it is what ``solver=`` takes in place of a name.
@@ -120,7 +120,7 @@ class Plan(ABC):
         if self.facts is not None:
             self.check()
 
-    def check(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
+    def check(self) -> None:
         """Check the solver's own options."""
 
     @classmethod
@@ -160,7 +160,7 @@ class Plan(ABC):
         """
         _ = self.event
 
-    def check_size(self, n_rows: int) -> None:  # noqa: B027 - most plans follow any number of rows
+    def check_size(self, n_rows: int) -> None:
         """Refuse a number of rows for which the plan cannot be followed, before noise is drawn."""
 
     def asks(self, scaled: Callable[[float | None], Change] | None = None) -> Asked[Solution]:
@@ -238,10 +238,7 @@ class Plan(ABC):
         return plan_rows("A fit", self.summary(), unit=unit, private=self.is_private, hint=hint)
 
     def __str__(self) -> str:
-        return repr(self) if self.facts is None else ten_lines(self._rows(), "all of it: .summary()")
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows())
+        return repr(self) if self.facts is None else super().__str__()
 
     def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
         """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""

@@ -165,10 +165,11 @@ _TABLES = (
 
 
 def _table(text: str) -> Any:
-    if text.startswith(("postgresql://", "postgres://", "duckdb://")):
+    if "://" in text:
         from sottovoce.tables.database import Database
 
-        return Database(text)
+        if (database := Database.of(text)) is not None:
+            return database
     return _STDIN if text == "-" else Path(text)
 
 

@@ -1,4 +1,4 @@
-"""What the commands print on stdout, and how they keep what a fit has paid for."""
+"""What the commands print, how far they have read, and how they keep what a fit has paid for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -23,8 +24,8 @@ from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 __all__ = [
-    "Content", "check_output", "check_outputs", "print_columns", "print_json", "print_rows", "say_how_good",
-    "saying_what_was_charged", "tell", "write_or_keep", "write_page",
+    "Content", "ReadingBar", "check_output", "check_outputs", "print_columns", "print_json", "print_rows",
+    "say_how_good", "saying_what_was_charged", "tell", "write_or_keep", "write_page",
 ]  # fmt: skip
 
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
@@ -161,3 +162,42 @@ def _keep(path: Path, text: Content) -> str:
             write_data(part)
         return "The content was written to stdout instead: its privacy budget is spent, do not lose it."
     return f"The content was kept in {kept}: its privacy budget is spent, do not lose it."
+
+
+class ReadingBar:
+    """Draws a bar each time that a table is read from its start, where ``shown`` and stderr is a terminal.
+
+    Itself it is what a reader tells bytes to; whoever works on rows tells how many.
+    """
+
+    def __init__(self, path: Path, *, shown: bool = True) -> None:
+        self._path, self._shown = path, shown
+        self._bar: Progress | None = None
+        self._rows = 0
+
+    def __call__(self, done: int, of: int | None) -> None:
+        self._update(completed=done, total=of)
+
+    def rows(self, more: int) -> None:
+        self._rows += more
+        self._update(rows=f"{self._rows:,} rows")
+
+    def _update(self, **known: object) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], **known)  # type: ignore[arg-type]
+
+    @contextmanager
+    def drawn(self) -> Iterator[None]:
+        console = Console(stderr=True)
+        if not (self._shown and console.is_terminal):
+            yield
+            return
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("{task.fields[rows]}"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console, transient=True, redirect_stdout=False) as self._bar:
+            self._rows = 0
+            self._bar.add_task(f"reading {self._path.name}", total=None, rows="")
+            yield
+        self._bar = None

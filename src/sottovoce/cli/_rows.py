@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
-from sottovoce.cli._reading_bar import ReadingBar
+from sottovoce.cli._output import ReadingBar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table

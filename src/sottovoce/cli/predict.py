@@ -17,8 +17,7 @@ from sklearn.base import ClassifierMixin
 from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import is_terminal, write_data
-from sottovoce.cli._output import check_output, say_how_good
-from sottovoce.cli._reading_bar import ReadingBar
+from sottovoce.cli._output import ReadingBar, check_output, say_how_good
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError

@@ -7,8 +7,7 @@ from pathlib import Path
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import check_output
-from sottovoce.cli._reading_bar import ReadingBar
+from sottovoce.cli._output import ReadingBar, check_output
 from sottovoce.tables import Layout, draft_schema
 
 __all__ = ["schema"]

@@ -132,6 +132,8 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     @staticmethod
     def instead_of(name: str, known: Collection[str]) -> str:
         """Return what to give in place of a parameter that these estimators do not have."""
+        if name in _INSTEAD and "solver" not in known and "radius" not in known:
+            return " It belongs to the model."
         if "radius" in known and name in _PENALTIES:
             return " Give radius, the L1 norm that the coefficients have at most."
         return f" {_INSTEAD[name]}" if name in _INSTEAD else nearest(name, known)

@@ -127,7 +127,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         """Return a step by its name or place, or scikit-learn's `Pipeline` of several: the fitted ones after a fit."""
         return self._as_fitted()[ind]
 
-    def _checked(self) -> tuple[DPLinearEstimator, DPScaler | None]:
+    def checked(self) -> tuple[DPLinearEstimator, DPScaler | None]:
         """Return model and scaler, if the steps are such that can be fitted together."""
         try:
             named = [(name, step) for name, step in self.steps]
@@ -186,31 +186,31 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     # --- the plan
 
     def known_models(self) -> int | None:
-        return self._checked()[0].known_models()
+        return self.checked()[0].known_models()
 
     def planned_models(self) -> int:
-        self._checked()
+        self.checked()
         return int(self[-1].planned_models())
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PipelinePlan:
-        model, scaler = self._checked()
+        model, scaler = self.checked()
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         scaled, width = self._widths(n_features)
         spent = None
         if scaler is not None:
-            whole = self._own(scaler, epsilon=epsilon).plan_for(n_samples, scaled)
+            whole = self.own_copy(scaler, epsilon=epsilon).plan_for(n_samples, scaled)
             share = self.scaler_share
             if share is None:
                 share = scaler_share(epsilon, delta, whole.n_samples, scaled, whole.per_column)
             spent = replace(whole, share=number("scaler_share", share, above=0.0, below=1.0))
         facts = (n_samples, width, n_models) if self._is_scaled(spent) else None
-        plan_of = cache(lambda own: self._own(model, epsilon=own, facts=facts).plan_for(n_samples, width, n_models))
+        plan_of = cache(lambda own: self.own_copy(model, epsilon=own, facts=facts).plan_for(n_samples, width, n_models))
         left = epsilon if spent is None else model_epsilon(spent, epsilon, delta, lambda own: plan_of(own).event)
         return PipelinePlan(
             epsilon=epsilon, delta=delta, model=plan_of(left), scaler=spent, model_epsilon=left, n_features=n_features
         )
 
-    def _own(
+    def own_copy(
         self, step: Any, *, epsilon: float, facts: tuple[int, int, int] | None = None, seed: int | None = None
     ) -> Any:
         """Return a copy of a private step with the pipeline's parameters, and the bound that follows from a scaler."""
@@ -226,15 +226,10 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             return own.set_params(data_bound=min(cut, _TYPICAL_ENTRY))
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
-    def planned_model(self) -> DPLinearEstimator:
-        """Return a copy of the model with the whole budget of the pipeline, which no scaler shares."""
-        model: DPLinearEstimator = self._own(self._checked()[0], epsilon=privacy_budget(self.epsilon, self.delta)[0])
-        return model
-
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
         if isinstance(X, StreamedTable):
             raise ParameterError("DPPipeline needs a table in memory; got a table on disk. Give it to the model alone.")
-        scaler = self._checked()[1]
+        scaler = self.checked()[1]
         if (
             scaler is not None
             and plan.scaler is not None
@@ -300,7 +295,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         for name, step in self.steps[:-1]:
             if isinstance(step, DPScaler):
                 assert plan.scaler is not None
-                step = scaler = self._own(step, epsilon=plan.epsilon)
+                step = scaler = self.own_copy(step, epsilon=plan.epsilon)
                 scaler._check_table(X, plan.scaler)
                 scaler.release(scaler.read(X), plan.scaler, run.streams, persons)
                 X = step.transform(X)
@@ -311,7 +306,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if plan.is_private:
             run.streams.generator(Purpose.NOISE)  # warns of a seed that was used before; below nothing warns
         seed = int(run.streams.generator(Purpose.SAMPLING).integers(2**63)) if run.streams.seeded else None
-        model = self._own(
+        model = self.own_copy(
             self.steps[-1][1],
             epsilon=plan.model_epsilon,
             seed=seed,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce.central.column_scales import ColumnScalesPlan, signal_of
 from sottovoce.central.plan import Plan
 from sottovoce.exceptions import AccountingError
@@ -12,6 +13,7 @@ from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, compose, describe
+from sottovoce.privacy.unit import unit_of
 
 __all__ = ["PipelinePlan", "model_epsilon", "scaler_share"]
 
@@ -22,7 +24,7 @@ _HALVINGS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipelinePlan:
+class PipelinePlan(ShownPlan):
     """Public facts and privacy parameters of a pipeline."""
 
     # Budget of the whole.
@@ -62,6 +64,10 @@ class PipelinePlan:
             **({} if self.scaler is None else self.scaler.details()),
             "epsilon left to the model": self.model_epsilon,
         }
+
+    def _rows(self) -> list[tuple[str, str]]:
+        unit = unit_of(self.model.max_rows_per_group)
+        return plan_rows("A pipeline", self.summary(), unit=unit, private=self.is_private)
 
     def summary(self) -> dict[str, object]:
         return {

@@ -251,7 +251,7 @@ def forecast(
     True
     """
     pipeline = estimator if isinstance(estimator, DPPipeline) else None
-    model = estimator if pipeline is None else pipeline.steps[-1][1]
+    model = estimator if pipeline is None else pipeline.checked()[0]
     if not (isinstance(model, DPLinearEstimator) and hasattr(model, "data_norm")):
         what = type(model).__name__
         known = "DPLogisticRegression, DPLinearSVC or DPRidge, or a DPPipeline that ends in one,"
@@ -263,7 +263,7 @@ def forecast(
         raise ParameterError("epsilon must be finite for a forecast; got inf. Without noise there is nothing to tell.")
     width = n_features if pipeline is None else plan.model.n_features  # after the steps that learn nothing
     if pipeline is not None and plan.scaler is None:  # nothing beside the model learns, or pays
-        model, pipeline = pipeline.planned_model(), None
+        model, pipeline = pipeline.own_copy(model, epsilon=plan.epsilon), None
     populations: dict[str, Population]
     if isinstance(model, DPLinearClassifier):
         _refuse(model, r2_without_noise=r2_without_noise, label_spread=label_spread)

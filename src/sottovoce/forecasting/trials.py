@@ -52,6 +52,7 @@ class Trials:
 
     def __init__(self, estimator: DPLinearEstimator, population: Population, n_features: int) -> None:
         self._estimator, self._population, self._n_features = estimator, population, n_features
+        self._most_rows: int | None = estimator.max_rows_per_group
         self._exact: dict[int, tuple[float, ...]] = {}
 
     @property
@@ -93,8 +94,7 @@ class Trials:
 
     def _groups(self, rows: int) -> NDArray[Any] | None:
         """Return made-up people, each with as many rows as a person may have, or None where each row is one."""
-        most = self._estimator.max_rows_per_group
-        return None if most is None else np.arange(rows) // most
+        return None if self._most_rows is None else np.arange(rows) // self._most_rows
 
     def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
         found = []
@@ -117,7 +117,7 @@ class PipelineTrials(Trials):
 
     def __init__(self, pipeline: DPPipeline, model: DPLinearEstimator, population: Population, n_features: int) -> None:
         super().__init__(model, population, n_features)
-        self._pipeline = pipeline
+        self._pipeline, self._most_rows = pipeline, pipeline.max_rows_per_group
         sizes = np.random.default_rng(_UNITS_SEED).uniform(-_MOST_DIGITS, _MOST_DIGITS, (2, population.width))
         self._units, self._offsets = 10.0 ** sizes[0], 10.0 ** sizes[0] * sizes[1]
 
@@ -137,10 +137,6 @@ class PipelineTrials(Trials):
             n_public=None if own.n_public is None else n, max_rows_per_group=own.max_rows_per_group,
             scaler_share=own.scaler_share, **{name: changed[name] for name in of_pipeline if name in changed},
         )  # fmt: skip
-
-    def _groups(self, rows: int) -> NDArray[Any] | None:
-        most = self._pipeline.max_rows_per_group
-        return None if most is None else np.arange(rows) // most
 
     def _fitted(self, model: Any, X: Any, y: Any, groups: Any) -> Any:
         return _Elsewhere(model.fit(self._raw(X), y, groups=groups), self._raw)

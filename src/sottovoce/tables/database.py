@@ -30,6 +30,8 @@ __all__ = ["Database", "DatabaseRows"]
 
 _SCHEMES: Final = ("postgresql", "postgres", "duckdb")
 _BATCH_BYTES: Final = 1 << 22
+# texts, names and comments of SQL
+_NO_CODE: Final = re.compile(r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$")
 _CELL_BYTES: Final = 8  # of a cell, for whether a table is small
 
 _duckdb: Final[Any] = Optional("duckdb", purpose="tables of DuckDB need", extra="databases")
@@ -69,8 +71,13 @@ class Database:
         """Return the database that an address names; None where it names none."""
         if isinstance(address, cls):
             return address
-        known = isinstance(address, str) and address.partition("://")[0] in _SCHEMES
-        return cls(str(address)) if known and "://" in str(address) else None
+        scheme, found, rest = address.partition("://") if isinstance(address, str) else ("", "", "")
+        if found and scheme not in _SCHEMES and "@" in rest.partition("/")[0]:
+            raise ParameterError(
+                f"{scheme}://...: databases are read from postgresql://USER@HOST/NAME and duckdb:///FILE. (The rest is "
+                "not shown: it may hold a password.)"
+            )
+        return cls(str(address)) if found and scheme in _SCHEMES else None
 
     def __fspath__(self) -> str:
         """Return the file that nothing may be written to; of a server, one that is nowhere."""
@@ -123,7 +130,7 @@ class DatabaseRows:
         self._database, self._query, self._most_rows = database, query, most_rows
         self.source = f"{database}, {'the query' if table is None else f'table {table}'}"
         self._what = self.source.removeprefix(f"{database}, ")
-        if query is not None and not re.search(r"\border\s+by\b", query, re.IGNORECASE):
+        if query is not None and not _is_ordered(query):
             raise ParameterError(
                 f"{self.source}: it gives rows in no order, and a model is the same again only in one. End it with "
                 "ORDER BY and columns that tell each row from the others."
@@ -181,7 +188,7 @@ class DatabaseRows:
             catalogs = found.read_all().to_pylist()
         tables = [
             each for catalog in catalogs for space in catalog["catalog_db_schemas"] or ()
-            if schema is not None or space["db_schema_name"] == self._connection.adbc_current_db_schema
+            if space["db_schema_name"] == (schema or self._connection.adbc_current_db_schema)  # filters are patterns
             for each in space["db_schema_tables"] or () if each["table_name"] == table
         ]  # fmt: skip
         keys = [
@@ -207,6 +214,14 @@ class DatabaseRows:
                 yield cursor.fetch_record_batch()
             else:
                 yield cursor.sql(sql).to_arrow_reader(self._most_rows)
+
+
+def _is_ordered(query: str) -> bool:
+    """Tell whether a query is one statement that is ordered itself: not a part of it, a text or a comment."""
+    bare, before = _NO_CODE.sub(" ", query), ""
+    while bare != before:
+        bare, before = re.sub(r"\([^()]*\)", " ", bare), bare
+    return ";" not in bare.rstrip("; \t\r\n") and re.search(r"\border\s+by\b", bare, re.IGNORECASE) is not None
 
 
 def _quoted(name: str) -> str:

@@ -187,7 +187,7 @@ BAD = [
     ("sgd", {"batch_size": 50}, {"adjacency": "replace-one"}, "got 'replace-one'. Give .*'batch_size': n_samples"),
     ("Sequential", {"batch_size": 2.0}, {}, "batch_size must be a whole number >= 1; got 2.0"),
     ("Sequential", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
-    ("Sequential", {"epochs": 0}, {}, "epochs must be a whole number >= 1 and <= 1000000; got 0"),
+    ("Sequential", {"epochs": 0}, {}, "epochs must be a whole number >= 1 and <= 50000; got 0"),
     ("Sequential", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for .*Sequential"),
     (
         "Published",
@@ -196,7 +196,7 @@ BAD = [
         "'zero-out' or 'replace-one' for papers.dp_scd.Published",
     ),
     ("Primal", {"block_size": 0}, {}, "block_size must be a whole number >= 1 and <= 1000000; got 0"),
-    ("Primal", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1 and <= 1000000; got 1.5"),
+    ("Primal", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1 and <= 200000; got 1.5"),
     (
         "Primal",
         {"learning_rate": math.inf},

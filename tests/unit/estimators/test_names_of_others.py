@@ -40,6 +40,13 @@ def test_set_params_answers_in_the_same_way(kind):
     assert model.set_params(epsilon=2.0) is model and model.epsilon == 2.0
 
 
+@pytest.mark.parametrize("kind", [sv.DPPipeline, sv.DPScaler, sv.DPSearchCV])
+@pytest.mark.parametrize("name", ["C", "penalty", "n_jobs"])
+def test_what_is_around_a_model_sends_there(kind, name):
+    with pytest.raises(TypeError, match=rf"{kind.__name__} takes no '{name}'\. It belongs to the model\."):
+        kind(**{name: 1.0})
+
+
 def test_a_near_name_is_guessed():
     with pytest.raises(TypeError, match=r"takes no 'epsilom'\. Did you mean 'epsilon'"):
         sv.DPRidge(epsilom=1.0)

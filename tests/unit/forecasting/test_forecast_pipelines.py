@@ -59,6 +59,12 @@ def test_the_columns_after_the_steps_count():
     assert told(steps, n=1000, d=20).expected.score < told(steps[1:], n=1000, d=20).expected.score
 
 
+@pytest.mark.parametrize("steps", [[], None, 3, [("scale", sv.DPScaler())], [("scale", 3), ("model", model())]])
+def test_steps_that_are_none_are_refused_in_words(steps):
+    with pytest.raises(ParameterError, match="step"):
+        told(steps)
+
+
 def test_a_pipeline_that_ends_in_another_model_is_refused():
     with pytest.raises(ParameterError, match="or a DPPipeline that ends in one, for a forecast; got DPLasso"):
         told([("scale", sv.DPScaler()), ("model", sv.DPLasso(label_bounds=(0, 1), radius=1.0))])

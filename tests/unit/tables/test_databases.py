@@ -156,9 +156,40 @@ REFUSED = [
     ({}, r"give --table NAME, or --query"),
     ({"table": "people", "query": "SELECT 1 ORDER BY 1"}, r"give --table NAME, or --query.*one of them"),
     ({"query": "SELECT * FROM people WHERE age < 0 ORDER BY visit"}, r"columns, but no row of data"),
-    ({"query": "SELECT age, age FROM people ORDER BY visit"}, r"two columns are named 'age'|.*"),
+    ({"query": "SELECT age, age FROM people ORDER BY visit"}, r"age"),
     ({"table": "people", "format": "csv"}, r"skip_rows and format are for files"),
 ]
+
+
+PARTS = [
+    "SELECT *, row_number() OVER (ORDER BY visit) AS place FROM people",
+    "SELECT * FROM (SELECT * FROM people ORDER BY visit) AS inner_one",
+    "WITH sorted AS (SELECT * FROM people ORDER BY visit) SELECT * FROM sorted",
+    "SELECT * FROM people -- ORDER BY visit",
+    "SELECT * FROM people /* ORDER BY visit */",
+    "SELECT 'it''s order by' AS said, * FROM people",
+    'SELECT age AS "order by" FROM people',
+    "SELECT $$order by$$ AS said, * FROM people",
+    "SELECT * FROM people ORDER BY visit; SELECT * FROM people",
+    "",
+]
+ORDERED = [
+    "SELECT * FROM people ORDER BY visit",
+    "select * from people order\n by visit desc ;\n",
+    "SELECT * FROM people ORDER BY abs(visit), (visit + 1) LIMIT 3",
+    "SELECT ';' AS said, * FROM people ORDER BY visit -- the end",
+]
+
+
+@pytest.mark.parametrize("query", PARTS)
+def test_an_order_of_a_part_is_none_of_the_query(duck: str, query: str) -> None:
+    with pytest.raises(ParameterError, match=r"the query: it gives rows in no order"):
+        open_table(duck, query=query)
+
+
+@pytest.mark.parametrize("query", ORDERED)
+def test_a_query_with_an_order_of_its_own_is_read(duck: str, query: str) -> None:
+    assert open_table(duck, query=query).n_rows > 0
 
 
 @pytest.mark.parametrize(("where", "message"), REFUSED)
@@ -192,8 +223,17 @@ ADDRESSES = [
     f"postgresql://ann@127.0.0.1:1/visits?password={SECRET}",
     f"postgresql://ann:{SECRET}@[::1/visits",
     f"postgresql://ann:{SECRET}@127.0.0.1:port/visits",
+    f"mysql://ann:{SECRET}@127.0.0.1/visits",
+    f"POSTGRESQL://ann:{SECRET}@127.0.0.1:1/visits",
     f"postgresql://ann:{SECRET}@127.0.0.1:1/visits?what={SECRET}&password={SECRET}",
 ]
+
+
+@pytest.mark.parametrize("said", [SECRET, "s3cret/word"])
+def test_a_driver_that_repeats_the_password_is_not_repeated(said: str) -> None:
+    with pytest.raises(TableError) as found, Database(ADDRESSES[0]).told("table people"):
+        raise RuntimeError(f"no access with {said} here")
+    assert str(found.value).endswith("no access with *** here.")
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import ClassVar, Final
 
-from sottovoce._notebook import html_table, plan_rows
+from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
@@ -19,7 +19,7 @@ _EXACT = GaussianAccountant()
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchPlan:
+class SearchPlan(ShownPlan):
     """Public facts and privacy parameters of a search, and how the budget becomes that of one trial."""
 
     is_private: ClassVar[bool] = True  # there is no search without noise
@@ -110,8 +110,8 @@ class SearchPlan:
             "event": outline(self.event),
         }
 
-    def _repr_html_(self) -> str:
-        return html_table(plan_rows("A search", self.summary(), unit=ROW_UNIT, private=True))
+    def _rows(self) -> list[tuple[str, str]]:
+        return plan_rows("A search", self.summary(), unit=ROW_UNIT, private=True)
 
 
 @lru_cache(maxsize=256)

@@ -32,6 +32,7 @@ from sottovoce.central.solvers.sgd import safe_rate
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.losses import Loss
+from sottovoce.papers.dp_scd.published import MOST_RELEASES
 
 __all__ = ["Primal"]
 
@@ -75,7 +76,9 @@ class Primal(Plan):
 
     def check(self) -> None:
         self.check_given(magnitude, "learning_rate", "clipping_norm")
-        self.check_given(whole_number, "block_size", "epochs", at_least=1, at_most=10**6)
+        self.check_given(whole_number, "block_size", at_least=1, at_most=10**6)
+        most = max(1, MOST_RELEASES // (self.n_models * self.n_blocks))
+        self.check_given(whole_number, "epochs", at_least=1, at_most=most)
 
     @cached_property
     def split(self) -> Split:

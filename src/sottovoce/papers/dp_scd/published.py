@@ -46,8 +46,9 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["OneNewtonStep", "Published", "Sequential", "moments_noise"]
+__all__ = ["MOST_RELEASES", "OneNewtonStep", "Published", "Sequential", "moments_noise"]
 
+MOST_RELEASES = 10**6  # of a training: whoever reads its receipt follows each of them
 _BOX = 1e-4  # where the paper keeps the dual variable of logistic loss before its one Newton step
 
 
@@ -68,9 +69,12 @@ class _ShuffledPlan(Plan):
 
     def check(self) -> None:
         super().check()
-        whole_number("batch_size", self.batch_size, at_least=1)
+        least = max(1, -(-self.n_models * self.n_samples // MOST_RELEASES))
+        whole_number("batch_size", self.batch_size, at_least=least)
         magnitude("clipping_norm", self.clipping_norm)
-        whole_number("epochs", self.epochs, at_least=1, at_most=10**6)
+        batches = self.n_models * math.ceil(self.n_samples / self.size)
+        whole_number("epochs", self.epochs, at_least=1, at_most=max(1, MOST_RELEASES // batches),
+                     remedy=f"Every epoch has {batches} batches: larger ones are fewer.")  # fmt: skip
         if self.adjacency is Adjacency.ADD_REMOVE:
             raise ParameterError(
                 f"adjacency must be 'zero-out' or 'replace-one' for {self.solver}: batches of fixed size "
