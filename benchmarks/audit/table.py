@@ -2,8 +2,8 @@
 
     python -m benchmarks.audit.table [--docs] [--quick] [--only WORD,...] [--list]
 
-The audits are the tests in tests/statistical: this script runs those tests and writes down every lower bound that they
-take, so that the table is of the very audits that guard the code. A row holds the tests of one mechanism; of several
+The audits are those of tests/support/audits, and a few more: this script runs them and writes down every bound that
+they take, so that the table is of the very audits that guard the code. A row holds the tests of one mechanism; of several
 cases it shows the one that comes nearest to its claim at the planned noise, and the one that exceeds it least at 0.7.
 A claim that depends on the case (another epsilon for each loss, say) is judged by the test itself. With --docs the
 table is written into docs/measured/data/audit.
@@ -26,7 +26,7 @@ from benchmarks.driver import ROOT, benchmark, option
 from sottovoce.audit import detectable_epsilon
 
 QUICK = ("Gaussian on a grid", "exponential mechanism")  # the rows of --quick
-TESTS = ROOT / "tests" / "statistical"
+TESTS = ROOT / "tests"
 TRANSCRIPT = "all releases"
 HEAD = (
     "mechanism", "claim (epsilon, delta), adjacency", "the adversary sees", "epsilon at least", "at 0.7 of the noise",
@@ -43,7 +43,7 @@ class Row:
     name, claim, sees : str
         In words; what is seen beside what is public.
     tests : str
-        File in tests/statistical without ``test_`` and ``.py``, ``::``, and how the names of the tests start.
+        File in tests without ``test_`` and ``.py``, ``::``, and how the names of the tests start.
     epsilon, delta : float
         The claim, for the size of the violation that would be seen.
     pick : str
@@ -64,46 +64,44 @@ class Row:
 
 
 ONE, FOUR = "(1, 0.05)", "(4, 0.05)"
-COMPARED = "audit_of_comparison_solvers::test_"
-PARTS = "audit_of_mechanisms::test_"
+
+
+def _row(name: str, claim: str, sees: str, pick: str, epsilon: float = 1, delta: float = 0.05) -> Row:
+    """Return a row of audits in ``tests/support/audits``, by how their names start."""
+    return Row(name, claim, sees, "audits::test_audit", epsilon, delta, rf"\[{pick}")
+
+
 ROWS = (
-    Row("DP-SCD, full batches (default)", f"{ONE}, zero-out", TRANSCRIPT, "audit_of_fits::test_default", 1, 0.05),
-    Row(
-        "`Minibatch()`", f"{ONE}, zero-out", f"{TRANSCRIPT}, not the coins", "audit_of_fits::test_minibatch", 1, 0.05
-    ),
-    Row("`sgd`, Poisson samples", f"{FOUR}, zero-out", f"{TRANSCRIPT}, not the coins", COMPARED + "sgd", 4, 0.05,
-        "True"),
-    Row("`sgd`, all rows", f"{FOUR}, zero-out", TRANSCRIPT, COMPARED + "sgd", 4, 0.05, "False"),
-    Row("`Sequential()`", f"{FOUR}, replace-one", f"{TRANSCRIPT}, the batches", COMPARED + "sequential", 4, 0.05),
-    Row("`Primal()`", f"{FOUR}, zero-out", f"{TRANSCRIPT}, the blocks", COMPARED + "primal", 4, 0.05),
-    Row("`Published()`", "the receipt: (2.11, 0.05); the paper: (1, 0.05); replace-one", TRANSCRIPT,
-        PARTS + "published_dp_scd", 2.112, 0.05),
-    Row("`adassp`", f"{ONE}, zero-out and replace-one", TRANSCRIPT, "audit_of_second_moments::test_audit", 1, 0.05),
-    Row("`newton`, logistic and hinge", f"{ONE}, zero-out", TRANSCRIPT, "audit_of_newton::test_audit", 1, 0.05),
-    Row("`refinement`", f"{ONE}, add-remove", TRANSCRIPT, "audit_of_refinement::test_audit", 1, 0.05),
-    Row("Frank-Wolfe, dense", f"{ONE}, zero-out", "the model", "audit_of_frank_wolfe::test_fit", 1, 0.05, "dense"),
-    Row("Frank-Wolfe, sparse", f"{ONE}, zero-out", "the model", "audit_of_frank_wolfe::test_fit", 1, 0.05, "sparse"),
-    Row("search: selection", "(2.87, 0.05), any", "the best trial", "audit_of_search::test_simulated", 2.870, 0.05),
-    Row("search: score of a trial", f"{ONE}, add-remove and replace-one", "the noisy score",
-        "audit_of_search::test_score_of_a_trial", 1, 0.05),
-    Row("vertical `local-models`: labels", "(1.5, 0), a label", "the released labels",
-        "audit_of_local_models::test_released_labels", 1.5, 0.0),
-    Row("vertical `local-models`: a party's model", "(6, 0.05), replace-one",
-        "all releases of the party", "audit_of_local_models::test_private_model", 6, 0.05),
-    Row("vertical `local-models`: both", "(2, 0.05), replace-one", TRANSCRIPT,
-        "audit_of_local_models::test_labels_and_model", 2, 0.05),
-    Row("training on released labels", "(8.65, 0.05), replace-one", TRANSCRIPT,
-        "audit_of_released_labels::test_", 8.647, 0.05),
+    _row("DP-SCD, full batches (default)", f"{ONE}, zero-out", TRANSCRIPT, "default fit, noise"),
+    _row("`Minibatch()`", f"{ONE}, zero-out", f"{TRANSCRIPT}, not the coins", "Minibatch"),
+    _row("`sgd`, Poisson samples", f"{FOUR}, zero-out", f"{TRANSCRIPT}, not the coins", "sgd, Poisson", 4),
+    _row("`sgd`, all rows", f"{FOUR}, zero-out", TRANSCRIPT, "sgd, all rows", 4),
+    _row("`Sequential()`", f"{FOUR}, replace-one", f"{TRANSCRIPT}, the batches", "Sequential", 4),
+    _row("`Primal()`", f"{FOUR}, zero-out", f"{TRANSCRIPT}, the blocks", "Primal", 4),
+    _row("`Published()`", "the receipt: (2.11, 0.05); the paper: (1, 0.05); replace-one", TRANSCRIPT, "Published",
+         2.112),
+    _row("`adassp`", f"{ONE}, zero-out and replace-one", TRANSCRIPT, "adassp, (zero|replace)"),
+    _row("`newton`, logistic and hinge", f"{ONE}, zero-out", TRANSCRIPT, "newton"),
+    _row("`refinement`", f"{ONE}, add-remove", TRANSCRIPT, "refinement"),
+    _row("Frank-Wolfe, dense", f"{ONE}, zero-out", "the model", "Frank-Wolfe, dense"),
+    _row("Frank-Wolfe, sparse", f"{ONE}, zero-out", "the model", "Frank-Wolfe, sparse"),
+    _row("search: selection", "(2.87, 0.05), any", "the best trial", "search: the best", 2.870),
+    _row("search: score of a trial", f"{ONE}, add-remove and replace-one", "the noisy score", "search: score"),
+    _row("vertical `local-models`: labels", "(1.5, 0), a label", "the released labels", "local models: labels, noise",
+         1.5, 0.0),
+    _row("vertical `local-models`: a party's model", "(6, 0.05), replace-one", "all releases of the party",
+         r"local models: \w+ model of", 6),
+    _row("vertical `local-models`: both", "(2, 0.05), replace-one", TRANSCRIPT, "local models: labels and", 2),
+    _row("training on released labels", "(8.65, 0.05), replace-one", TRANSCRIPT, "training on released", 8.647),
     Row("`papers.admm.noisy_admm`", f"{ONE}, replace-one", "one message",
         "audit_of_noisy_admm::test_audit_of_noisy_admm", 1, 0.05),
-    Row("vertical Frank-Wolfe, `local` and `global`: choices", f"{ONE}, replace-one", "12 choices",
-        "audit_of_vertical_frank_wolfe::test_choices", 1, 0.05),
-    Row("vertical Frank-Wolfe, `global`: scores", f"{ONE}, replace-one", "a score",
-        "audit_of_vertical_frank_wolfe::test_scores", 1, 0.05),
-    Row("vertical Frank-Wolfe, `global`: columns, also sketched as published", f"{ONE}, replace-one", "a column",
-        "audit_of_vertical_frank_wolfe::test_columns", 1, 0.05),
+    _row("vertical Frank-Wolfe, `local` and `global`: choices", f"{ONE}, replace-one", "12 choices",
+         "vertical Frank-Wolfe: choices"),
+    _row("vertical Frank-Wolfe, `global`: scores", f"{ONE}, replace-one", "a score", "vertical Frank-Wolfe: scores"),
+    _row("vertical Frank-Wolfe, `global`: columns, also sketched as published", f"{ONE}, replace-one", "a column",
+         "vertical Frank-Wolfe: columns"),
     Row("vertical `paper`", "the receipt: epsilon = inf; the paper, for a round: (1, 0.05)", "one message",
-        PARTS + "published_vertical_training", 1, 0.05, order=("planned",)),
+        "audits::test_published_vertical_training", 1, 0.05, order=("planned",)),
     Row("local: cap report", "(2, 0), any record", "the report",
         "local_reports::test_the_audit", 2, 0.0, r"\[2", order=("planned", "weak")),
     Row("local: cap report in JavaScript", "(2, 0), any record", "the report", "javascript_reports::test_the_audit",
@@ -116,10 +114,10 @@ ROWS = (
         "the report", "audit_of_bernstein_reports::test_erratum_printed", 10.006, 1e-6, order=("planned",)),
     Row("randomised response beside a Gaussian", "(2.21, 0.02), a label", "bit and number",
         "randomized_response::test_audit", 2.210, 0.02, r"\[1\.5", order=("planned", "weak")),
-    Row("exponential mechanism", "(2, 0), one selection", "the choice", PARTS + "exponential", 2, 0.0),
-    Row("Gaussian on a grid", "(1.107, 0.05), one release", "the value", PARTS + "gaussian", 1.107, 0.05),
-    Row("labels: location and scale by bisection", "(2.932, 0.05), replace-one", "all counts",
-        PARTS + "labels_by_bisection", 2.932, 0.05),
+    _row("exponential mechanism", "(2, 0), one selection", "the choice", "exponential", 2, 0.0),
+    _row("Gaussian on a grid", "(1.107, 0.05), one release", "the value", "Gaussian on a grid", 1.107),
+    _row("labels: location and scale by bisection", "(2.932, 0.05), replace-one", "all counts", "labels by bisection",
+         2.932),
 )  # fmt: skip
 
 
@@ -225,7 +223,8 @@ def main(run) -> None:
     if not wanted:
         sys.exit(f"no row's name holds any of {words}")
     notes = Notes(wanted=wanted)
-    files = sorted({str(TESTS / f"test_{row.tests.partition('::')[0]}.py") for row in wanted})
+    names = {row.tests.partition("::")[0] for row in wanted}
+    files = sorted(str(path) for name in names for path in TESTS.rglob(f"test_{name}.py"))
     started = time.perf_counter()
     options = ["-q", "-p", "no:cacheprovider", *(["--collect-only"] if run.list else [])]
     code = pytest.main([*options, *files], plugins=[notes])

@@ -1,0 +1,237 @@
+"""Audits of what parties release to each other, from what one of them, or the coordinator, sees of whole trainings."""
+
+from functools import partial
+
+import numpy as np
+
+from sottovoce.papers.frank_wolfe.noise import Sketch, column_release
+from sottovoce.privacy.calibration import bounded_range, gaussian_mu
+from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
+from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
+from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
+from sottovoce.vertical.protocols.local_models import plan as local_models
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from support.audits.audit import DELTA, Answers, Audit, Scores, scale_choices
+from support.audits.transcript import Transcript
+from support.joint_clear import JointClear
+from support.noise import scale_gaussians
+
+__all__ = ["AUDITS"]
+
+
+def noise_of(seed):
+    return Streams(seed).generator(Purpose.NOISE)
+
+
+# --- local models -----------------------------------------------------------------------------------------------------
+
+ONE, OTHER = np.eye(2)
+
+
+def estimator(kind, seed, **changed):
+    parameters = {"delta": DELTA, "alpha": 0.1, "random_state": seed, **changed}
+    if kind == "ridge":
+        return VerticalRidge(label_bounds=(-1.0, 1.0), **parameters)
+    return VerticalLogisticRegression(classes=[-1, 1], **parameters)
+
+
+def released_labels(factor, patch):
+    """Another party sees the labels. Each of 200 people in each of 40 fits is a run, with a coin of their own."""
+    threshold = RandomizedResponse.__dict__["_threshold"].func
+    patch.setattr(RandomizedResponse, "_threshold", property(lambda one: int(factor * threshold(one))))
+    X, scores = np.random.default_rng(1).uniform(0.0, 0.5, (200, 4)), []
+    for sign in (1.0, -1.0):
+        seen = []
+        for seed in range(40):
+            group = InProcessParties([Party(X[:, :2], name="holder"), Party(X[:, 2:], name="other", data_norm=1.0)])
+            with group.recorded() as crossings:
+                model = estimator("logistic", seed, epsilon=2.0).fit(group, np.full(200, sign))
+            seen += [c.message.labels for c in crossings if isinstance(c.message, TrainOnLabels)]
+        scores.append(np.concatenate(seen))
+    claimed = model.party_guarantees_["holder"].epsilon_at(0.0)
+    assert abs(claimed - 1.5) < 1e-6
+    return Scores(*scores, claimed, delta=0.0, gaussian=False)
+
+
+def model_of_a_party(kind, label, share, epsilon, runs, factor, patch):
+    """Who gets a party's private model, with all releases behind it, knows the released labels and all other rows.
+
+    A person's rows at both parties are replaced. Where the label is too, the audit is of all releases together; where
+    it stays, so does the released one, and nearly all of the logistic model's budget is for the sum of rows times
+    labels, which these rows move furthest.
+    """
+    rng = np.random.default_rng(0)
+    own, others = rng.normal(size=(9, 2)), np.abs(rng.normal(size=(9, 2)))
+    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    signs = np.where(rng.random(10) < 0.5, 1.0, -1.0)
+    transcript, trainings = Transcript(patch, factor), []
+    for row, last in ((ONE, 1.0), (OTHER, label)):
+        group = InProcessParties([
+            Party(np.vstack([own, row]), name="holder"),
+            Party(np.vstack([others, row]), name="other", data_norm=1.0, nonnegative=True),
+        ])  # fmt: skip
+        y = np.append(signs[:-1], last)
+        model = estimator(kind, 0, epsilon=epsilon, mechanism_options={"label_share": share}).fit(group, y)
+
+        def train(seed, group=group, y=y, plan=model.plan_):
+            with group.parties["other"].seeded(2 * seed + 1):
+                plan.solve(group, y, "trial", Streams(2 * seed))
+
+        trainings.append(train)
+    # the label holder's own model is not released; the one of the fit above will do for all trials
+    patch.setattr(local_models, "train_alone", lambda *given: None)
+    alone = label == 1.0
+    claimed = (model.party_guarantees_["other"] if alone else model.guarantee_).epsilon
+    return Scores(*transcript.scores(trainings, runs), claimed, gaussian=alone)
+
+
+# --- Frank-Wolfe ------------------------------------------------------------------------------------------------------
+
+ROWS = (np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]]))  # row 0 replaced by its opposite
+
+
+def ball(width, score_noise):
+    """Return a start with a ball so small that residuals stay at their clip."""
+    return BallStart("squared", [1.0, 0.0], 1e-9, 1.0, 1, width, 0, score_noise, 1.0, 0, "", 0, 0)
+
+
+def directions(factor, patch):
+    """How often the only column is taken in the direction of the replaced person's entry."""
+    scale_choices(patch, factor)
+    steps, draws, right = 12, 12_000, 0
+    start = ball(bounded_range(1.0, DELTA, steps), 1.0)
+    for place, (table, wanted) in enumerate(zip(ROWS, (0, 1), strict=True)):
+        worker = BallSteps(table, 1.0, start, noise_of(place))
+        right += sum(worker.select(np.zeros(2))[0] == wanted for _ in range(draws))
+    return Answers(right, draws, steps)
+
+
+def scores_of_choices(factor, patch):
+    """The score of the only column, with the sign of the choice taken out."""
+    scale_gaussians(patch, factor)
+    start, found = ball(0.1, 1.0 / gaussian_mu(1.0, DELTA)), []
+    for place, table in enumerate(ROWS):
+        worker = BallSteps(table, 1.0, start, noise_of(place))
+        replies = [worker.select(np.zeros(2)) for _ in range(2500)]
+        found.append([score * (1 - 2 * (place % 2)) for place, score in replies])
+    return Scores(*found)
+
+
+def shared_columns(sketch, factor, patch):
+    """The projection of a shared column on the difference of the two exact ones, for the longest column of J."""
+    scale_gaussians(patch, factor)
+    n, multiplier, worst = 6, 1.0 / gaussian_mu(1.0, DELTA), 0
+    release = column_release(n, multiplier, sketch)
+    assert np.isclose(release.event.noise_multiplier, multiplier, rtol=1e-9, atol=0.0)
+    if sketch is not None:
+        worst = int(np.argmax([np.linalg.norm(sketch.compress(unit)) for unit in np.eye(n)]))
+    unit = np.eye(n)[worst]
+    direction = unit if sketch is None else sketch.compress(unit)
+    rest = np.random.default_rng(0).uniform(-1, 1, n) * (1 - unit)
+    found = []
+    for place, entry in enumerate((1.0, -1.0)):
+        noise = noise_of(place)
+        found.append([release.read(release.release(rest + entry * unit, noise)) @ direction for _ in range(2500)])
+    return Scores(*found)
+
+
+# --- joint trainings inside secure computation ------------------------------------------------------------------------
+
+N = 401
+JOINT = {
+    "logistic": {"loss": "logistic", "n_passes": 4},
+    "hinge": {"loss": "smoothed hinge", "n_passes": 4},
+    "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
+    "refined ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 3},
+    "cubic": {"loss": "smoothed hinge", "engine": "mpyc"},
+}
+
+
+def joint_training(kind, known, factor, patch):
+    """One person's label is turned round, and their row is as long as a row may be; the others are balanced.
+
+    So the person's term stays at its bound in every pass, on opposite sides in the two tables. ``known`` parties show
+    the adversary their shares of the noise. Somebody who knows none sees more noise, and must see less. The cubic's
+    largest slope needs margins that no person has in both tables, so more of the noise must be missing before it shows.
+    """
+    blocks = tuple(Block(name=name, n_features=1, data_norm=1.0) for name in ("a", "b"))
+    plan = JointPlan(
+        n_samples=N, blocks=blocks, helpers=("h",), label_holder="a", alpha=1e-3, epsilon=1.0, delta=DELTA,
+        **{"engine": "in-process", **JOINT[kind]},
+    )  # fmt: skip
+    column, last = np.ones((N, 1)), np.arange(N) == N - 1
+    y, columns = np.where(np.arange(N) % 2 == 0, 1.0, -1.0), {"a": column, "b": column}
+    tables = (columns, y), (columns, np.where(last, -y, y))
+    if kind == "ridge":  # the whole row turns with the label: the matrix moves by sqrt(2) of its largest term
+        y[-1] = 1.0
+        tables = (columns, y), ({**columns, "a": np.where(last[:, None], -1.0, column)}, np.where(last, -1.0, y))
+    runs = 16_000 if kind == "ridge" else 4000
+    return Scores(
+        ratios_of(plan, *tables, known, factor, 1, runs), -ratios_of(plan, *tables[::-1], known, factor, 2, runs)
+    )
+
+
+def ratios_of(plan, truth, other, known, factor, seed, runs):
+    """Return the log-likelihood ratio of ``truth`` against ``other`` of runs on ``truth``; negative evidence counts."""
+    noise = noise_of(seed)
+    steps = [plan.openings(step) for step in range(plan.n_steps + 1)]
+    # all shares of all runs at once: those of a step, an opening and a party
+    drawn = [
+        [np.stack([shares_of(each, factor, noise, runs) for _ in plan.ranks]) for each in openings]
+        for openings in steps
+    ]  # fmt: skip
+    found, tables = np.zeros(runs), [JointClear(plan, *truth), JointClear(plan, *other)]
+    moments = [each.moments() for each in tables]
+    for run in range(runs):
+        fitting, points = plan.fitting(), None
+        for each in tables:
+            each.duals = np.zeros(N, np.int64)
+        for step, openings in enumerate(steps):
+            exact = [each.step(step, points) for each in tables] if step else moments
+            seen = []
+            for k, opening in enumerate(openings):
+                shares = drawn[step][k][:, run]
+                seen.append((exact[0][k] + shares.sum(axis=0)).ravel())
+                view = exact[0][k] + shares[known:].sum(axis=0)  # what is left when known shares are taken off
+                variance = (len(plan.ranks) - known) * opening.scales.astype(np.float64) ** 2
+                away = [((view - each[k]).astype(np.float64) ** 2 / variance).sum() for each in exact]
+                found[run] += 0.5 * (away[1] - away[0])
+            points = fitting.take(np.concatenate(seen).astype(np.float64))
+    return found
+
+
+def shares_of(opening, factor, noise, runs):
+    shares = np.zeros((runs, *opening.scales.shape), np.int64)
+    for place in np.ndindex(opening.scales.shape):
+        shares[(slice(None), *place)] = whole_gaussian(round(factor * int(opening.scales[place])), runs, noise)
+    return shares
+
+
+QUICK_AND_SLOW = {"factors": (1.0,), "slow": (0.7,)}
+SLOW = {"factors": (), "slow": (1.0, 0.7)}
+AUDITS = (
+    Audit("local models: labels", released_labels, least=0.85, **QUICK_AND_SLOW),
+    *(
+        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000),
+              **QUICK_AND_SLOW)
+        for kind in ("logistic", "ridge")
+    ),
+    Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **QUICK_AND_SLOW),
+    Audit("vertical Frank-Wolfe: choices", directions, least=0.4),
+    Audit("vertical Frank-Wolfe: scores", scores_of_choices, least=0.4),
+    Audit("vertical Frank-Wolfe: columns", partial(shared_columns, None), least=0.4),
+    Audit("vertical Frank-Wolfe: columns, sketched", partial(shared_columns, Sketch(6, 8, 3)), least=0.4),
+    *(
+        Audit(f"joint training, {kind}, a share known", partial(joint_training, kind, 1), **SLOW)
+        for kind in ("logistic", "hinge", "ridge", "refined ridge")
+    ),
+    Audit("joint training, logistic, no share known", partial(joint_training, "logistic", 0), least=0.2, factors=(),
+          slow=(1.0,)),
+    Audit("joint training, cubic, a share known", partial(joint_training, "cubic", 1), least=0.1, factors=(),
+          slow=(1.0, 0.4)),
+)  # fmt: skip
