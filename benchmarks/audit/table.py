@@ -3,10 +3,10 @@
     python -m benchmarks.audit.table [--docs] [--quick] [--only WORD,...] [--list]
 
 The audits are those of tests/support/audits, and a few more: this script runs them and writes down every bound that
-they take, so that the table is of the very audits that guard the code. A row holds the tests of one mechanism; of several
-cases it shows the one that comes nearest to its claim at the planned noise, and the one that exceeds it least at 0.7.
-A claim that depends on the case (another epsilon for each loss, say) is judged by the test itself. With --docs the
-table is written into docs/measured/data/audit.
+they take, so that the table is of the very audits that guard the code. A row holds the tests of one mechanism; of
+several cases it shows the one that comes nearest to its claim at the planned noise, and the one that exceeds it least
+at 0.7. A claim that depends on the case (another epsilon for each loss, say) is judged by the test itself. With --docs
+the table is written into docs/measured/data/audit.
 
 The exit code is 1 when a test fails. A row whose tests are skipped (no Node.js, say) says so.
 """
