@@ -31,6 +31,7 @@ LARGEST = {
     "ridge Primal": {"epochs": 10**6 // 4, "block_size": 10**6},  # of four blocks
 }
 CASES = [(name, option) for name, options in LARGEST.items() for option in options]
+SHORT = ("newton, passes given", "passes given")
 MOST_ACCOUNTED = 400
 MOST_STEPS = 20_000
 MOST_FOLLOWED = 4 * 10**6  # a million releases, and what is done with them
@@ -90,7 +91,11 @@ class _Counted:
         return getattr(self._module, name)
 
 
-@pytest.mark.parametrize(("name", "option"), CASES)
+# ten seconds each; the shortest, and how work grows, stay in the ordinary run
+LONG = [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] not in SHORT)) for case in CASES]
+
+
+@pytest.mark.parametrize(("name", "option"), LONG)
 def test_the_largest_number_is_cheap(work, name, option):
     try:
         made_again(with_option(name, option, LARGEST[name][option]), dp_scd.SOLVERS)
@@ -99,6 +104,21 @@ def test_the_largest_number_is_cheap(work, name, option):
     assert work["accounted"] <= MOST_ACCOUNTED
     assert work["planned"] <= MOST_STEPS
     assert work["followed"] <= MOST_FOLLOWED
+
+
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_work_grows_no_faster_than_the_number(work, name, option):
+    """So that of the largest number follows: what is followed at most as it does, and the rest not at all."""
+    found, numbers = [], (20, 40, 80)
+    for value in numbers:
+        work.update(dict.fromkeys(work, 0))
+        made_again(with_option(name, option, value), dp_scd.SOLVERS)
+        found.append(dict(work))
+    first, second, third = found
+    assert third["accounted"] == second["accounted"] <= MOST_ACCOUNTED
+    assert third["followed"] - second["followed"] <= 2 * (second["followed"] - first["followed"])
+    each = (third["followed"] - second["followed"]) / (numbers[2] - numbers[1])
+    assert third["followed"] + each * LARGEST[name][option] <= MOST_FOLLOWED
 
 
 @pytest.mark.parametrize("beyond", [1, 2**53, 10**30])
