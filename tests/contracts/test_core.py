@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 import sottovoce as sv
 from sottovoce.central import split
-from sottovoce.central.core import Driven, Keep, Release, Tell, Unprotected, drive, replay
+from sottovoce.central.core import Driven, Keep, Release, Steps, Tell, Unprotected, drive, replay
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
@@ -156,6 +156,7 @@ SHAPES = {
     "noise multiplier": lambda x: [replace(NOISY, mechanism=GridGaussian(1.0, 1.0 + abs(x), 2.0**-9))],
     "noise of some steps": lambda x: [replace(NOISY, mechanism=GridGaussian(1.0, 2.0 + (x > 1.0), 2.0**-9))] * 3,
     "no noise": lambda x: [replace(NOISY, mechanism=Unprotected() if x > 1.0 else NOISY.mechanism)],
+    "number of steps alike": lambda x: [Steps(range(3 + int(abs(x))), lambda number: (one for one in [NOISY]))],
     "what is told": lambda x: [Tell("size", x)],
 }
 
@@ -174,6 +175,25 @@ def test_a_size_that_was_not_kept_is_noticed_at_the_end(shape):
     assert replay(lambda: asks(True), run.kept).counts == run.counts and run.kept["counted"] > 1.0
     with pytest.raises(AccountingError, match="did not keep what its releases follow from"):
         drive(lambda: asks(False), begun(ROWS, np.ones(40)), Streams(0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+@pytest.mark.parametrize("odd", range(7))
+def test_steps_that_are_not_alike_are_noticed_at_the_end(n, odd):
+    def step(number):
+        yield NOISY
+        if number == odd:
+            yield NOISY
+
+    def asks():
+        yield Steps(range(n), step)
+
+    if odd < n > 1:
+        with pytest.raises(AccountingError, match="The result must not be used"):
+            drive(asks, begun(ROWS, np.ones(40)), Streams(0))
+    else:
+        counts = drive(asks, begun(ROWS, np.ones(40)), Streams(0)).counts
+        assert counts == replay(asks).counts and counts.total() == n + (odd < n)
 
 
 def forgetful(asked):

@@ -29,7 +29,8 @@ from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, Pois
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = [
-    "Asked", "Driven", "Keep", "Mechanism", "Progress", "Release", "Shuffle", "Tell", "Unprotected", "drive", "replay",
+    "Asked", "Driven", "Keep", "Mechanism", "Progress", "Release", "Shuffle", "Steps", "Tell", "Unprotected", "drive",
+    "replay",
 ]  # fmt: skip
 
 R = TypeVar("R")
@@ -106,7 +107,18 @@ class Shuffle:
     n: int
 
 
-Asked = Generator[Release | Change | Keep | Tell | Shuffle, Any, R]
+@dataclass(frozen=True)
+class Steps:
+    """Steps that release alike, one after the other: a replay takes the first of them for all.
+
+    A run counts what each of them releases. Where they were not alike, its replay has other events.
+    """
+
+    numbers: range
+    step: "Callable[[int], Asked[None]]"  # makes the generator of a step; what steps hand on is theirs to remember
+
+
+Asked = Generator[Release | Change | Keep | Tell | Shuffle | Steps, Any, R]
 
 
 @dataclass
@@ -166,35 +178,25 @@ def drive(
         If it asks for anything else than these steps, before that is done.
     """
     holder.begin(streams, progress)
-    asked, driven, answer = asks(), Driven[R](), None
-    while True:
-        try:
-            step = asked.send(answer)
-        except StopIteration as end:
-            driven.result = end.value
-            break
+    driven = Driven[R]()
+
+    def answer(step: Release | Change | Keep | Shuffle) -> Any:
         match step:
             case Release():
                 if isinstance(step.mechanism, Unprotected):
-                    answer = holder.ask(step.ask)
+                    found = holder.ask(step.ask)
                 else:
-                    answer = holder.release(step.ask, step.mechanism, streams.generator(Purpose.NOISE))
-                driven.released(step)
+                    found = holder.release(step.ask, step.mechanism, streams.generator(Purpose.NOISE))
                 if step.step is not None:
                     progress(*step.step)
-            case Change():
-                holder.ask(step)
-                answer = None
+                return found
             case Keep():
-                answer = step.check(step.name, step.value() if callable(step.value) else step.value)
-                driven.note(step, answer)
-            case Tell():
-                driven.note(step, step.value)
-                answer = None
+                return step.value() if callable(step.value) else step.value
             case Shuffle():
-                answer = streams.generator(Purpose.SHUFFLING).permutation(step.n)
-            case _:
-                raise _no_step(step)
+                return streams.generator(Purpose.SHUFFLING).permutation(step.n)
+        return holder.ask(step)
+
+    driven.result = _walk(asks(), driven, answer, slice(None))
     again = replay(asks, driven.kept)
     if again.counts != driven.counts or again.kept != driven.kept:
         raise AccountingError(
@@ -220,35 +222,60 @@ def replay(asks: Callable[[], Asked[R]], kept: Mapping[str, Any] | None = None) 
     ParameterError
         If a value is missing, or is none that a run keeps.
     """
-    asked, driven, answer = asks(), Driven[R](), None
-    while True:
-        try:
-            step = asked.send(answer)
-        except StopIteration as end:
-            driven.result = end.value
-            _refuse_more({} if kept is None else kept, driven.kept)
-            return driven
+    driven = Driven[R]()
+
+    def answer(step: Release | Change | Keep | Shuffle) -> Any:
         match step:
             case Release():
-                driven.released(step)
-                answer = step.ask.blank()
+                return step.ask.blank()
             case Keep():
-                answer = step.check(step.name, step.blank if kept is None else _found(kept, step))
-                driven.note(step, answer)
+                return step.blank if kept is None else _found(kept, step)
+            case Shuffle():
+                return np.arange(step.n)
+        return None
+
+    driven.result = _walk(asks(), driven, answer, slice(1))
+    _refuse_more({} if kept is None else kept, driven.kept)
+    return driven
+
+
+def _walk(asked: Asked[R], driven: Driven[Any], answer: Callable[[Any], Any], done: slice) -> R:
+    """Run a generator to its end, and return its result; of steps that release alike do some, and count all."""
+    found: Any = None
+    while True:
+        try:
+            step = asked.send(found)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        found = None
+        match step:
+            case Release():
+                found = answer(step)
+                driven.released(step)
+            case Steps():
+                before = driven.counts.copy()
+                for number in step.numbers[done]:
+                    _walk(step.step(number), driven, answer, done)
+                for event, n in (driven.counts - before).items():
+                    driven.counts[event] += n * (len(step.numbers) - len(step.numbers[done]))
+            case Keep():
+                found = step.check(step.name, answer(step))
+                driven.note(step, found)
             case Tell():
                 driven.note(step, step.value)
-                answer = None
-            case Shuffle():
-                answer = np.arange(step.n)
             case Change():
-                answer = None
+                answer(step)
+            case Shuffle():
+                found = answer(step)
             case _:
                 raise _no_step(step)
 
 
 def _no_step(step: object) -> TypeError:
     return TypeError(
-        f"a solver yields Release, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves the rows in a Release."
+        f"a solver yields Release, Steps, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves the rows in a "
+        "Release."
     )
 
 

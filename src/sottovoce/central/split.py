@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.calibration import calibrated, prior_for
-from sottovoce.central.core import Asked
+from sottovoce.central.core import Asked, Steps
 from sottovoce.central.data.lengths import Shorten
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
@@ -153,6 +153,7 @@ def averaged(
     *,
     unit: float = 1.0,
     model: tuple[int, int] = (0, 1),
+    apart: int = 0,
 ) -> Asked[Vector]:
     """Take noisy steps, and return the mean of the last points: all of them are released.
 
@@ -161,13 +162,19 @@ def averaged(
     ``share``: share of the points, the last ones, that the mean is over.
     ``unit``: what a point is divided by to be weights.
     ``model``: which model it is, and of how many, for the progress bar.
+    ``apart``: the one step that releases other things than all others.
     """
-    (place, of), state, total = model, start, np.zeros(1)
+    (place, of), state, total = model, start, np.zeros_like(start[0])
     last = max(1, round(share * n_points))
-    for number in range(n_points):
+
+    def one(number: int) -> Asked[None]:
+        nonlocal state, total
         state = yield from step(number, state, (place * n_points + number + 1, n_points * of))
         if number >= n_points - last:
             total = total + state[0]
+
+    for numbers in (range(apart), range(apart, min(apart + 1, n_points)), range(apart + 1, n_points)):
+        yield Steps(numbers, one)
     return total / (last * unit)
 
 

@@ -35,7 +35,7 @@ import numpy as np
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number, whole_number
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
-from sottovoce.central.core import Asked, Release
+from sottovoce.central.core import Asked, Release, Steps
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.selection import TICKS, BeginScores, ColumnChoice, MoveAlong, Scores
@@ -120,16 +120,16 @@ class FrankWolfePlan(Plan):
 
     def train(self) -> Asked[Solution]:
         mechanism = ColumnChoice(self.selection(), self.set if self.constraint != L1Ball.name else None)
-        weights = []
+        taken, length = np.zeros((self.n_models, self.n_weights), np.int64), self.radius / self.n_steps
+
+        def step(number: int) -> Asked[None]:
+            column, sign = yield Release(_WORDS, Scores(), mechanism, (number + 1, self.n_steps * self.n_models))
+            taken[number // self.n_steps, column] += sign
+            if sign:
+                yield MoveAlong(column, sign * length)
+
         for model in range(self.n_models):
             yield BeginModel(model)
             yield BeginScores(self.loss, self.clip)
-            taken = np.zeros(self.n_weights, np.int64)
-            for step in range(1, self.n_steps + 1):
-                done = model * self.n_steps + step, self.n_steps * self.n_models
-                column, sign = yield Release(_WORDS, Scores(), mechanism, done)
-                taken[column] += sign
-                if sign:
-                    yield MoveAlong(column, sign * self.radius / self.n_steps)
-            weights.append(np.asarray(taken * (self.radius / self.n_steps), np.float64))
-        return self.solution(weights, self.n_steps)
+            yield Steps(range(model * self.n_steps, (model + 1) * self.n_steps), step)
+        return self.solution(list(taken * length), self.n_steps)

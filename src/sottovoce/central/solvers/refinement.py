@@ -167,7 +167,7 @@ class RefinementPlan(Plan):
             return ahead + filtered.solve(-noisy - filtered.penalty * ahead), point
 
         zeros = np.zeros(filtered.n_weights)
-        point = yield from averaged(step, (zeros, zeros), self.passes, _AVERAGED)
+        point = yield from averaged(step, (zeros, zeros), self.passes, _AVERAGED, apart=later)
         return self.solution([unshortened(point, scales.norm, self.n_features)], self.passes, offset=location)
 
     def _clip(self, number: int, w: Vector | None, widest: float, filtered: "_Filter") -> Asked[float]:
