@@ -26,7 +26,7 @@ References
 """
 
 import math
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -40,12 +40,11 @@ from sottovoce.central.sums.shared_counts import (
     CUT,
     LIMIT,
     BinnedMargins,
-    Design,
     Prior,
     SharedCounts,
     design_for,
+    equations_at,
     grid_around,
-    scores_of_cells,
 )
 from sottovoce.central.sums.sketch import sketch_sensitivity
 from sottovoce.exceptions import ParameterError
@@ -132,7 +131,7 @@ def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, m
     """
     mechanism = SharedCounts(prior, 1.0 / mu, facts.neighbours)
     noisy = yield Release(_WORDS, BinnedMargins(weights), mechanism)
-    found = cache(lambda: _fit(design_for(prior), noisy, mechanism.grid.noise_std, facts.n_samples))
+    found = cache(lambda: _fit(prior, noisy, mechanism.grid.noise_std, facts.n_samples))
     slope: float = yield Keep(SLOPES, lambda: found()[0], partial(number, above=0.0), 1.0, model)
     shift = yield Keep(SHIFTS, lambda: found()[1], number, 0.0, model)
     moved: Vector = slope * weights
@@ -141,33 +140,48 @@ def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, m
     return moved
 
 
-def _fit(design: Design, noisy: Vector, noise_std: float, n_public: int) -> tuple[float, float]:
+def _fit(prior: Prior, noisy: Vector, noise_std: float, n_public: int) -> tuple[float, float]:
     """Return the slope (of the mean of its logarithm) and the mean shift, given the noisy sums and the prior.
 
     On a grid that covers the prior first, then on two finer ones around the mean.
     """
-    prior = design.prior
-    centre, spread, middle, width = math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread
-    for _ in range(3):
-        slopes, shifts, log_prior = grid_around(prior, centre, spread, middle, width)
-        equations = scores_of_cells(np.exp(slopes), shifts, prior.cut) @ design.inverse
-        left = equations @ noisy
-        size = left.shape[-1]
-        covariance = noise_std**2 * (equations @ np.swapaxes(equations, -1, -2))
-        covariance += n_public * np.diag(_SPREAD[:size])
-        # noise alone must not speak for any point: the same without a root there, as wide as the prior lets it be
-        reach = n_public * np.array([_STEEPNESS[0] * prior.slope_spread, _STEEPNESS[1] * prior.shift_spread])[:size]
-        weight = log_prior - 0.5 * (_squares(left, covariance) - _squares(left, covariance + np.diag(reach**2)))
+    grid = math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread
+    added = n_public * np.array(_SPREAD)
+    # noise alone must not speak for any point: the same without a root there, as wide as the prior lets it be
+    reach = n_public * np.array([_STEEPNESS[0] * prior.slope_spread, _STEEPNESS[1] * prior.shift_spread])
+    for turn in range(3):
+        slopes, shifts, log_prior, equations, products = (_first_look if turn == 0 else _look)(prior, *grid)
+        left, variances = equations @ noisy, noise_std**2 * products
+        weight = log_prior - 0.5 * (_squares(left, variances, added) - _squares(left, variances, added + reach**2))
         weight = np.exp(weight - weight.max())
         weight /= weight.sum()
-        centre, spread = _mean_and_spread(weight.sum(axis=1), slopes, spread)
-        middle, width = _mean_and_spread(weight.sum(axis=0), shifts, width)
-    return math.exp(centre), middle
+        grid = (
+            *_mean_and_spread(weight.sum(axis=1), slopes, grid[1]),
+            *_mean_and_spread(weight.sum(axis=0), shifts, grid[3]),
+        )
+    return math.exp(grid[0]), grid[2]
 
 
-def _squares(vectors: Vector, covariances: Vector) -> Vector:
-    """Return v' C^-1 v for each vector and covariance."""
-    return np.asarray((vectors * np.linalg.solve(covariances, vectors[..., None])[..., 0]).sum(axis=-1))
+def _look(prior: Prior, *grid: float) -> tuple[Vector, Vector, Vector, Vector, Vector]:
+    """Return the grid and the logarithm of the prior there, the equations, and the products of each two of them."""
+    slopes, shifts, log_prior = grid_around(prior, *grid)
+    equations = equations_at(np.exp(slopes), shifts, design_for(prior))
+    products = np.array([[np.einsum("abk,abk->ab", one, other) for other in equations] for one in equations])
+    return slopes, shifts, log_prior, equations, products
+
+
+_first_look = lru_cache(maxsize=16)(_look)  # it follows from public facts alone
+
+
+def _squares(vectors: Vector, products: Vector, added: Vector) -> Vector:
+    """Return v' C^-1 v for each vector v, of one or two entries; C are the products, and more on their diagonal."""
+    first = products[0, 0] + added[0]
+    squares: Vector = vectors[0] ** 2 / first
+    if len(products) > 1:
+        share = products[0, 1] / first
+        rest = np.maximum(products[1, 1] - share * products[0, 1], 0.0) + added[1]
+        squares = squares + (vectors[1] - share * vectors[0]) ** 2 / rest
+    return squares
 
 
 def _mean_and_spread(weight: Vector, values: Vector, spread: float) -> tuple[float, float]:

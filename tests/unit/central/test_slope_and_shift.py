@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import expit
 
 import sottovoce as sv
@@ -14,7 +16,7 @@ from sottovoce.central.core import replay
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import shared_counts
-from sottovoce.central.sums.shared_counts import Prior, design_for, scores_of_cells
+from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, scores_of_cells
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
@@ -102,6 +104,14 @@ def test_the_matrix_has_less_noise_than_a_histogram():
     scores = scores_of_cells(np.array([0.5, 1.0]), np.array([-0.2, 0.2]), 1.5)
     histogram = (scores**2).sum()
     assert ((scores @ design.inverse) ** 2).sum() < 0.25 * histogram
+
+
+@given(slopes=st.lists(st.floats(0.01, 5.0), min_size=1, max_size=4), shift=st.floats(-9.0, 9.0), two=st.booleans())
+def test_the_equations_are_the_scores_of_the_cells_in_terms_of_what_is_released(slopes, shift, two):
+    design, shifts = design_for(PRIOR), np.array([shift, 0.5][: 1 + two])
+    scores = scores_of_cells(np.array(slopes), shifts, PRIOR.cut) @ design.inverse
+    found = equations_at(np.array(slopes), shifts, design)
+    np.testing.assert_allclose(found, np.moveaxis(scores, -2, 0), rtol=1e-10, atol=1e-10)
 
 
 def test_the_share_falls_with_the_information():

@@ -21,7 +21,8 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
-    "CUT", "LIMIT", "BinnedMargins", "Design", "Prior", "SharedCounts", "design_for", "grid_around", "scores_of_cells",
+    "CUT", "LIMIT", "BinnedMargins", "Design", "Prior", "SharedCounts", "design_for", "equations_at", "grid_around",
+    "scores_of_cells",
 ]  # fmt: skip
 
 _HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
@@ -138,6 +139,21 @@ def scores_of_cells(slopes: Vector, shifts: Vector, cut: float) -> Vector:
     phi = np.clip(slopes[:, None] * _NODES, -cut, cut)
     terms = [rest * np.concatenate([phi, phi], axis=-1)[:, None], *([rest] if len(shifts) > 1 else [])]
     return np.stack(terms, axis=-2)
+
+
+def equations_at(slopes: Vector, shifts: Vector, design: Design) -> Vector:
+    """Return what the released sums are multiplied by in the equations: the scores of the cells times A^-1.
+
+    A row of label +1 adds what one of label -1 adds, less phi: so one product over the nodes is enough for both.
+    """
+    phi = np.clip(slopes[:, None] * _NODES, -design.prior.cut, design.prior.cut)
+    factors = np.stack([phi, np.ones_like(phi)][: 1 + (len(shifts) > 1)])  # of each equation and slope
+    predicted = 0.5 + 0.5 * np.tanh(0.5 * (slopes[:, None, None] * _NODES + shifts[:, None]))
+    scores = predicted * factors[:, :, None]
+    below, above = design.inverse[: len(_NODES)], design.inverse[len(_NODES) :]
+    both: Vector = (scores.reshape(-1, len(_NODES)) @ (below + above)).reshape(*scores.shape[:-1], -1)
+    both -= (factors @ above)[:, :, None]
+    return both
 
 
 def _strategy(workload: Vector) -> Vector:
