@@ -53,7 +53,7 @@ class Team:
     ) -> NDArray[S]:
         """Return the sum of what ``task(lo, hi, part)`` adds to ``part``, from ``zeros``, in each range of rows."""
         ranges = self.split(n_rows, work)
-        parts = np.tile(zeros, (len(ranges), 1))
+        parts = np.stack(len(ranges) * [zeros])
         self.run(lambda part, lo, hi: task(lo, hi, parts[part]), ranges)
         total: NDArray[S] = parts.sum(axis=0)
         return total

@@ -16,6 +16,7 @@ from sottovoce.central.parallel import Team
 
 __all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "Part"]
 
+_MOST: Final = {4: float(np.finfo(np.float32).max), 8: float(np.finfo(np.float64).max)}  # by the bytes of a number
 _AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the table is not read
 
 
@@ -75,19 +76,14 @@ class Part:
         """All rows at once; not for a table on disk."""
         return self._block(self.raw, slice(0, self.n_samples))
 
-    def blocks(
-        self, reads: Sequence[str] = (), writes: Sequence[str] = ()
-    ) -> Generator[tuple[slice, Rows, list[NDArray[Any]]]]:
-        """Yield consecutive blocks of all rows, in memory, with their places and their parts of some columns.
-
-        What is written to those of ``writes``, which come last, is kept.
-        """
-        with closing(self._raw_blocks()) as raw_blocks:
-            for place, raw in raw_blocks:
-                views = {name: self.memory.get(name, place) for name in (*reads, *writes)}
-                yield place, self._block(raw, place), list(views.values())
-                for name in writes:
-                    self.memory.put(name, place, views[name])
+    def blocks(self) -> Generator[tuple[slice, Rows]]:
+        """Yield consecutive blocks of all rows, in memory, with their places."""
+        if not isinstance(self.raw, StreamedTable):
+            yield slice(0, self.n_samples), self.rows
+            return
+        with closing(self.raw.blocks(self.team.n_threads, self.team.ahead)) as blocks:
+            for place, raw in blocks:
+                yield place, self._block(raw, place)
 
     def columns(
         self, reads: Sequence[str] = (), writes: Sequence[str] = ()
@@ -118,8 +114,8 @@ class Part:
 
     def weights(self, w: NDArray[Any]) -> NDArray[Any]:
         """Return released weights in the precision of the matrix, cut to what it can hold; one entry stands for all."""
-        most = np.finfo(self.dtype).max
-        cut: NDArray[Any] = np.clip(w, -most, most).astype(self.dtype)
+        most = _MOST[self.dtype.itemsize]
+        cut: NDArray[Any] = np.minimum(np.maximum(w, -most), most).astype(self.dtype)
         return (
             cut if cut.shape[-1] == self.n_weights else np.broadcast_to(cut, (*cut.shape[:-1], self.n_weights)).copy()
         )
@@ -130,9 +126,12 @@ class Part:
         ``part`` < `n_parts` differs between calls that run at once; lo and hi count from the start of the block, as do
         the views of the columns; a task may write to those of ``writes``.
         """
-        with closing(self.blocks(reads, writes)) as blocks:
-            for _, block, views in blocks:
+        with closing(self.blocks()) as blocks:
+            for place, block in blocks:
+                views = [self.memory.get(name, place) for name in (*reads, *writes)]
                 self.team.run(_bound(task, block, views), self.team.split(block.n_samples, block.work))
+                for name, view in zip(writes, views[len(reads) :], strict=True):
+                    self.memory.put(name, place, view)
 
     @property
     def n_parts(self) -> int:
@@ -149,20 +148,9 @@ class Part:
     ) -> Ticks:
         """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are."""
         sums = np.zeros((self.n_parts, *shape), np.int64)
-
-        def one_range(part: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
-            add(block.kernel, views, lo, hi, sums[part])
-
-        self.sweep(one_range, reads, writes)
-        total: Ticks = sums.sum(axis=0)
+        self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, sums[part]), reads, writes)
+        total: Ticks = sums[0] if len(sums) == 1 else sums.sum(axis=0)
         return total
-
-    def _raw_blocks(self) -> Generator[tuple[slice, Any]]:
-        if not isinstance(self.raw, StreamedTable):
-            yield slice(0, self.n_samples), self.raw
-            return
-        with closing(self.raw.blocks(self.team.n_threads, self.team.ahead)) as blocks:
-            yield from blocks
 
     def _block(self, raw: Any, place: slice) -> Rows:
         return Rows(raw, self.memory.get(SCALE, place), self.memory.get(DIVISOR, place), self.constant)

@@ -173,7 +173,7 @@ class CountCells(CountMagnitudes):
 def _of_blocks(part: Part, counts: Callable[[Any], Ticks]) -> Ticks:
     total: Any = 0
     with closing(part.blocks()) as blocks:
-        for _, block, _ in blocks:
+        for _, block in blocks:
             total = total + counts(block.raw)
     return cast("Ticks", total)
 

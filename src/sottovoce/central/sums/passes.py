@@ -153,17 +153,13 @@ class JointPass(RowSum):
 
     def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
         """Do it on rows that are all in memory and in one part; the steps of a person's rows are cut together."""
-        rows, memory, team, w = part.rows, part.memory, part.team, part.weights(self.w)
+        rows, memory, w = part.rows, part.memory, part.weights(self.w)
         y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
-        ranges = team.split(len(persons) - 1, rows.work)
-        sums = np.zeros((len(ranges), *self.shape(part)), np.int64)
 
-        def add(place: int, lo: int, hi: int) -> None:
+        def add(lo: int, hi: int, total: Ticks) -> None:
             person_joint_pass(
                 rows.kernel, persons, y, a, a_before, self.momentum, w, self.damping, self.clip, self.ticks_per_unit,
-                lo, hi, sums[place],
+                lo, hi, total,
             )  # fmt: skip
 
-        team.run(add, ranges)
-        total: Ticks = sums.sum(axis=0)
-        return total
+        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(self.shape(part), np.int64))

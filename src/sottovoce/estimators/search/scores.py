@@ -112,7 +112,7 @@ def margins_of(model: DPLinearEstimator, X: Any) -> Vector:
     weights = np.atleast_2d(model.coef_)
     margins = np.empty((X.shape[0], len(weights)))
     with team() as threads, closing(Part(model.within_bounds(X), threads).blocks()) as blocks:
-        for place, rows, _ in blocks:
+        for place, rows in blocks:
             for k, w in enumerate(weights):
                 margins[place, k] = rows.margins(w, threads)
     with np.errstate(invalid="ignore", over="ignore"):
