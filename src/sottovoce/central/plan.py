@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -143,7 +143,10 @@ class Plan(ShownPlan, ABC):
     @cached_property
     def event(self) -> Event:
         """What the run will cost at most; the run's own event is checked against it."""
-        return replay(self.asks).event
+        try:
+            return _event_of(type(self), type(self.loss), self.facts, **self.options())
+        except TypeError:  # a solver object with an option that has no hash
+            return replay(self.asks).event
 
     @cached_property
     def releases(self) -> tuple[str, ...]:
@@ -253,3 +256,9 @@ class Plan(ShownPlan, ABC):
                 f"solver={self.solver!r} takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
                 f"square; got n_features = {self.n_features}. Use solver='scd'."
             )
+
+
+@lru_cache(maxsize=256, typed=True)
+def _event_of(kind: type[Plan], loss: type, facts: TrainingFacts, /, **options: Any) -> Event:
+    """Return the event of a plan, which fits with the same public facts share; losses without parameters are equal."""
+    return replay(kind(facts=facts, **options).asks).event

@@ -17,6 +17,7 @@ left out.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -73,6 +74,7 @@ class UtilityBound:
         return self.excess_risk + 0.5 * self.alpha * number("norm", norm, at_least=0.0) ** 2
 
 
+@lru_cache(maxsize=256, typed=True)  # many numbers of passes are tried; losses without parameters are equal
 def excess_risk_bound(
     loss: Loss,
     *,

@@ -10,6 +10,7 @@ therefore gone by construction, and n-fold composition is n times the single one
 """
 
 from collections import Counter
+from functools import lru_cache
 from typing import Final
 
 from sottovoce._numerics import nudge
@@ -27,8 +28,8 @@ from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
     "MOST_NOISE", "MOST_SAMPLED_STEPS", "Accountant", "BoundedRangeAccountant", "GaussianAccountant",
-    "MixedSelectionAccountant", "PLDAccountant", "RenyiAccountant", "SelectionAccountant", "accountant_for", "flatten",
-    "gaussian_delta", "gaussian_epsilon", "nudge",
+    "MixedSelectionAccountant", "PLDAccountant", "RenyiAccountant", "SelectionAccountant", "accountant_for",
+    "epsilon_of", "flatten", "gaussian_delta", "gaussian_epsilon", "nudge",
 ]  # fmt: skip
 
 
@@ -70,6 +71,12 @@ _ACCOUNTANTS: Final[tuple[type[Accountant], ...]] = (
     GaussianAccountant, MixedAccountant, BoundedRangeAccountant, MixedSelectionAccountant, SelectionAccountant,
     PLDAccountant, RenyiAccountant,
 )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def epsilon_of(event: Event, delta: float) -> float:
+    """Return what the tightest accountant says of ``event``; remembered, since many fits have the same event."""
+    return accountant_for(event).epsilon(event, delta)
 
 
 def accountant_for(event: Event) -> Accountant:

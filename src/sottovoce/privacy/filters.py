@@ -32,7 +32,7 @@ import numpy as np
 
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant, accountant_for, flatten, gaussian_epsilon
+from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant, epsilon_of, flatten, gaussian_epsilon
 from sottovoce.privacy.event import Event, protects
 
 __all__ = ["COMPOSITIONS", "PrivacyFilter", "Release", "Tally", "costs_at_most"]
@@ -148,7 +148,7 @@ class Tally:
             self._deltas += release.delta
             # an epsilon at its own delta can take a second to account, and is not needed once the deltas are used up
             within = self._deltas <= self._basic_share * (1.0 + _LAST_DIGITS)
-            self._epsilons = self._epsilons + _epsilon(release.event, release.delta) if within else math.inf
+            self._epsilons = self._epsilons + epsilon_of(release.event, release.delta) if within else math.inf
         if self._uses[1]:
             self._mu_squared += _mu(release.event) ** 2
         if self.rule.orders:
@@ -167,7 +167,7 @@ class Tally:
             return 0.0
         found = [math.inf]
         if self._first is not None and self.rule.composition != "gaussian":
-            found.append(_epsilon(self._first.event, self.rule.delta))
+            found.append(epsilon_of(self._first.event, self.rule.delta))
         if self._uses[0]:
             found.append(self._epsilons * _UP)
         if self._uses[1] and math.isfinite(self._mu_squared):
@@ -181,7 +181,7 @@ def costs_at_most(release: Release, other: Release, rule: PrivacyFilter) -> bool
     """Tell whether a release costs no more than another by each sum that ``rule`` keeps, the last digits aside."""
     basic, gaussian, _ = COMPOSITIONS[rule.composition]
     room = 1.0 + _LAST_DIGITS
-    if basic and not _epsilon(release.event, release.delta) <= _epsilon(other.event, other.delta) * room:
+    if basic and not epsilon_of(release.event, release.delta) <= epsilon_of(other.event, other.delta) * room:
         return False
     if gaussian and not _mu(release.event) <= _mu(other.event) * room:
         return False
@@ -198,11 +198,6 @@ def _order(value: float) -> float:
     """Return a whole order where they are many: sampled releases are accounted faster there."""
     value = min(max(value, 1.05), _MOST_ORDER)
     return float(round(value)) if value > 8.0 else round(value, 2)
-
-
-@lru_cache(maxsize=4096)
-def _epsilon(event: Event, delta: float) -> float:
-    return accountant_for(event).epsilon(event, delta)
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ from sottovoce._plain_data import digest, plain
 from sottovoce._shown import in_one_line
 from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
-from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.accounting import accountant_for, epsilon_of
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
 
@@ -137,7 +137,7 @@ class Guarantee:
             raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
         object.__setattr__(self, "parameters", {key: _scalar(value) for key, value in self.parameters.items()})
         self._check_ties()
-        spent = accountant_for(self.event).epsilon(self.event, self.delta)
+        spent = epsilon_of(self.event, self.delta)
         # the last digit may differ between machines; anything more is an overspent plan
         if not spent <= self.epsilon * (1.0 + 1e-9) + 1e-12:
             raise AccountingError(

@@ -6,13 +6,14 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from sottovoce.central.core import replay
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, Squared
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from support.solvers import EVERY, by_name
 
@@ -57,6 +58,16 @@ def test_a_plan_shows_its_facts(solver, epsilon):
         assert getattr(plan, "intercept" if field.name == "constant" else field.name) == getattr(given, field.name)
     assert (plan.n_weights, plan.is_private) == (6, epsilon == 1.0)
     assert plan.alpha_scaled == 1e-3 / (1.0 + 0.2**2)
+
+
+@pytest.mark.parametrize("solver", ["scd", "sgd"])
+def test_an_event_is_remembered_for_its_own_loss_alone(solver):
+    events = set()
+    for loss in (Logistic(), Hinge(), SmoothedHinge(1.0)):
+        plan = make_plan(by_name(solver), facts(loss=loss), tol=1e-3, max_iter=10)
+        assert plan.event == replay(plan.asks).event
+        events.add(plan.event)
+    assert Logistic() == Hinge() and len(events) > 1
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.5])

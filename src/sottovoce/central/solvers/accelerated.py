@@ -38,7 +38,7 @@ References
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
@@ -54,8 +54,6 @@ from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, SmoothedHinge
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["AcceleratedPass", "AcceleratedPlan", "damping_for", "passes_by_rule", "person_sum", "wanted_passes"]
@@ -73,18 +71,6 @@ _MAX_PASSES_PROVED: Final = 4000
 _PROMISE: Final = "expected excess risk of the penalised objective, at most"
 _AFTER_PASSES: Final = ("the weights after every pass (the model is an average of them)", "the number of passes")
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
-
-
-@lru_cache(maxsize=256)
-def _bound(
-    loss: Logistic | SmoothedHinge, n_samples: int, n_weights: int, alpha: float, mu: float, passes: int | None,
-    eigenvalue: float, averaged: float, adjacency: Adjacency,
-) -> UtilityBound:  # fmt: skip
-    """Return the bound of a plan; many numbers of passes are tried, so it is kept."""
-    return excess_risk_bound(
-        loss, n_samples=n_samples, n_weights=n_weights, alpha=alpha, mu=mu, passes=passes, eigenvalue=eigenvalue,
-        averaged=averaged, adjacency=adjacency, most_passes=_MAX_PASSES_PROVED,
-    )  # fmt: skip
 
 
 def wanted_passes(facts: TrainingFacts, mu: float, eigenvalue: float, factor: float) -> float:
@@ -172,10 +158,10 @@ class AcceleratedPlan(Plan):
 
     def bound_for(self, eigenvalue: float) -> UtilityBound:
         """Return clip, momentum and number of passes of the utility theorem, and what it promises of the weights."""
-        assert isinstance(self.loss, Logistic | SmoothedHinge)
-        return _bound(
-            self.loss, self.n_samples, self.n_weights, self.alpha_scaled, self.split.model, self.n_passes, eigenvalue,
-            self.averaged, self.adjacency,
+        return excess_risk_bound(
+            self.loss, n_samples=self.n_samples, n_weights=self.n_weights, alpha=self.alpha_scaled,
+            mu=self.split.model, passes=self.n_passes, eigenvalue=eigenvalue, averaged=self.averaged,
+            adjacency=self.adjacency, most_passes=_MAX_PASSES_PROVED,
         )  # fmt: skip
 
     def details(self) -> dict[str, object]:
