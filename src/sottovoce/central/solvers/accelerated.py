@@ -54,6 +54,7 @@ from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["AcceleratedPass", "AcceleratedPlan", "damping_for", "passes_by_rule", "person_sum", "wanted_passes"]
@@ -158,6 +159,7 @@ class AcceleratedPlan(Plan):
 
     def bound_for(self, eigenvalue: float) -> UtilityBound:
         """Return clip, momentum and number of passes of the utility theorem, and what it promises of the weights."""
+        assert isinstance(self.loss, Logistic | SmoothedHinge)
         return excess_risk_bound(
             self.loss, n_samples=self.n_samples, n_weights=self.n_weights, alpha=self.alpha_scaled,
             mu=self.split.model, passes=self.n_passes, eigenvalue=eigenvalue, averaged=self.averaged,
