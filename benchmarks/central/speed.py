@@ -1,12 +1,16 @@
 """Speed of one pass against a plain read of the same memory and against other libraries' epochs, all in one run.
 
     python -m benchmarks.central.speed [--quick] [--no-peers]
+    python -m benchmarks.central.speed --fits       the first table alone
 
-Four tables: passes over a dense float32 matrix and a plain read of it; passes over sparse rows, by the bytes of the
-entries, indices and weights that they touch; seconds of an epoch of liblinear and of Snap ML (its own environment, see
-peers.py), neither private; how a pass grows with rows, columns, entries and threads. Then the memory of a whole fit.
+Five tables: warm default fits on one thread, by the time of the process, beside what they cannot do without, one X'X
+and two reads of the matrix a pass; passes over a dense float32 matrix and a plain read of it; passes over sparse rows,
+by the bytes of the entries, indices and weights that they touch; seconds of an epoch of liblinear and of Snap ML (its
+own environment, see peers.py), neither private; how a pass grows with rows, columns, entries and threads. Then the
+memory of a whole fit.
 """
 
+import os
 import tempfile
 import time
 import tracemalloc
@@ -28,6 +32,7 @@ from benchmarks.peers.timing import write_split
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
+from sottovoce.exceptions import PrivacyWarning
 from sottovoce.losses import Hinge, Logistic, Squared
 from support.data import why_without
 
@@ -144,6 +149,26 @@ def bars(tables, stream, repeats):
                 yield name, loss, threads, 1e3 * seconds, 1e9 * seconds / S.nnz, pace / 1e9, stream / pace
 
 
+def whole_fits(shapes, repeats):
+    """Yield default fits of each shape on one thread, and their ratio to the least that there can be."""
+    before = os.environ.get("SOTTOVOCE_NUM_THREADS")
+    os.environ["SOTTOVOCE_NUM_THREADS"] = "1"
+    try:
+        for n, d in shapes:
+            X, y = dense_matrix(n, d)
+            model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-8, data_norm=1.0, classes=[-1.0, 1.0])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PrivacyWarning)  # the table is fitted again and again
+                fit = best_of(lambda model=model, X=X, y=y: model.fit(X, y), repeats, time.process_time)
+            least = best_of(lambda X=X: X.T @ X, repeats, time.process_time)
+            least += 2.0 * model.n_iter_ * best_of(lambda X=X: read(X, 0, len(X)), repeats, time.process_time)
+            yield n, d, model.n_iter_, 1e3 * fit, 1.0 / fit, fit / least
+    finally:
+        os.environ.pop("SOTTOVOCE_NUM_THREADS")
+        if before is not None:
+            os.environ["SOTTOVOCE_NUM_THREADS"] = before
+
+
 def epochs_elsewhere(compared, few, many, repeats, with_snap):
     for name, (M, labels) in compared.items():
         own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
@@ -163,8 +188,13 @@ def growth(n, d, repeats):
         yield kind, height, width, *(1e3 * s for s in times), *(1e9 * s / (height * width) for s in times)
 
 
-@benchmark(no_peers=option(False, help="leave Snap ML out"))
+@benchmark(no_peers=option(False, help="leave Snap ML out"), fits=option(False, help="whole fits alone"))
 def main(run) -> None:
+    shapes = [(1000, 10), (10_000, 20), (100_000, 20), *([] if run.quick else [(1_000_000, 100)])]
+    head = ("rows|,", "columns", "passes", "fit, ms|.2f", "fits a second|.0f", "fit / (X'X + 2 reads a pass)|.1f")
+    run.table("a warm default fit, float32, one thread", head, whole_fits(shapes, 20 if run.quick else 40))
+    if run.fits:
+        return
     with_snap = not run.no_peers and ("snapml" in peers.at_hand() or not run.quick)
     peers.FOLDER.mkdir(parents=True, exist_ok=True)
     n, d, repeats = (100_000 if run.quick else 400_000), 90, (5 if run.quick else 15)
