@@ -21,6 +21,7 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import Team
+from sottovoce.central.sums.histograms import CountMagnitudes
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import Triangle
@@ -43,7 +44,7 @@ MOST_ROWS = 2**37  # that a plan takes
 AT_HOME = {
     "ExactTraining", "LargestLength", "WeightedPass", "Gram", "SketchedNorm", "Minimiser", "SampledGradient",
     "SampledSteps", "BoundEntries", "BeginScores", "MoveAlong", "Scores", "BeginBlocks", "BlockGradient", "MoveBlock",
-    "BatchMoves", "MoveDuals", "UnitDivisors", "CountMagnitudes", "CountCells", "LabelSum", "CellCounts", "ScoreSum",
+    "BatchMoves", "MoveDuals", "UnitDivisors", "LabelSum", "CellCounts", "ScoreSum",
 }  # fmt: skip
 
 
@@ -79,7 +80,20 @@ MODELS: dict[str, tuple[int, Callable[[], Any]]] = {
     "refinement": (3, lambda: sv.DPRidge(solver="refinement", **RIDGE)),
     "constant": (3, lambda: sv.DPRidge(solver="constant", **RIDGE)),
     "adassp": (3, lambda: sv.DPRidge(solver="adassp", **RIDGE)),
+    "weights of rows": (3, lambda: sv.DPLinearSVC(max_sample_weight=2.0, **FEW, **THREE)),
+    "steps of persons": (3, lambda: stepped(sv.DPScaler(), max_rows_per_group=2)),
+    "steps": (3, lambda: stepped(sv.DPScaler(bounds=(-2, 2)))),
 }  # fmt: skip
+
+
+BESIDE: dict[str, dict[str, Any]] = {
+    "weights of rows": {"sample_weight": np.linspace(0.0, 3.0, N)}, "steps of persons": {"groups": np.arange(N) % 25}
+}  # fmt: skip
+
+
+def stepped(scaler: Any, **given: Any) -> Any:
+    steps = [("scale", scaler), ("model", sv.DPLogisticRegression(solver="newton", classes=[0.0, 1.0, 2.0]))]
+    return sv.DPPipeline(steps, epsilon=2.0, delta=1e-5, random_state=1, **given)
 
 
 class Asked(PartsPool):
@@ -109,7 +123,8 @@ class Asked(PartsPool):
 def fitted(name: str, pool: Asked, table: str = "ordinary") -> Any:
     n_columns, make = MODELS[name]
     X, y = tables(n_columns)[table]
-    return make().fit(PooledTable(pool, X, np.minimum(y, 1.0) if name == "two classes" else y, ENDS))
+    y = np.minimum(y, 1.0) if name == "two classes" else y
+    return make().fit(PooledTable(pool, X, y, ENDS), **BESIDE.get(name, {}))
 
 
 def n_rows_of(places: tuple[int, ...]) -> int:
@@ -124,6 +139,8 @@ class Columns:
         self.n_weights = 0
         if isinstance(value, Triangle):
             self.n_weights = value.width - (operation.label is not None)
+        elif isinstance(operation, CountMagnitudes):
+            self.n_weights = value.size // len(operation.blank())
         elif isinstance(value, np.ndarray) and value.ndim:
             self.n_weights = value.shape[-1]
 

@@ -82,8 +82,8 @@ class Plan(ShownPlan, ABC):
     solver: ClassVar[str]
     # Page with statement and proof.
     proof: ClassVar[str] = "docs/privacy/dp_scd.md"
-    # Whether the solver asks the holder of the rows for operations alone, which visit rows in order: then tables on
-    # disk and on many machines will do.
+    # Whether the solver asks the holder of the rows for operations alone, which visit rows in order: then a table on
+    # many machines will do, and one on disk is not copied.
     in_order: ClassVar[bool] = False
     # Whether one model of all classes is trained, on one target of whole numbers, in place of one model for each class.
     joint: ClassVar[bool] = False
@@ -91,6 +91,8 @@ class Plan(ShownPlan, ABC):
     takes_weights: ClassVar[bool] = False
     # Whether the unit may be a person of several rows: all that is released is a sum over rows, or follows from sums.
     takes_persons: ClassVar[bool] = False
+    # Whether what the rows of a person add is cut together, so that they must lie in one place.
+    cuts_persons: ClassVar[bool] = False
     # Whether a bound on the norm of a row can be released first: the budget, the events and the words know of it.
     takes_released_norm: ClassVar[bool] = False
 

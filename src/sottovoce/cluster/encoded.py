@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -99,6 +99,7 @@ class EncodedTable(DaskTable):
     """
 
     encoder: Encoder
+    sources: Sequence[EncodedRows]
 
     @classmethod
     def of(
@@ -127,7 +128,7 @@ class EncodedTable(DaskTable):
             partitions = whole_number("partitions", partitions, at_least=1)
         sources = encoded_sources(path, encoder, partitions=partitions, storage=storage, memory_limits=limits)
         table = cls(client, sources, encoder.feature_names, encoder.schema.target, read=False, **options)
-        table.encoder = encoder
+        table.encoder, table.sources = encoder, sources
         return table
 
     def _about(self) -> dict[str, object]:
@@ -148,6 +149,18 @@ class EncodedTable(DaskTable):
     @property
     def feature_names(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def groups(self) -> Callable[[], Any] | None:
+        """What the driver reads itself, when a fit has paid for it: whose row each is; None where the unit is a row."""
+        return None if self.encoder.schema.unit is None else self._persons
+
+    def _persons(self) -> NDArray[Any]:
+        encoder, pieces = self.encoder, [piece for source in self.sources for piece in source.pieces]
+        return np.concatenate([
+            encoder.groups(Table(pa.Table.from_batches([batch]), piece.file.shown, partial(_line, piece.first_row)))
+            for piece in pieces for batch in batches(piece, [str(encoder.schema.unit)], _BATCH_ROWS)
+        ])  # fmt: skip
 
 
 def encoded_sources(
@@ -185,6 +198,8 @@ def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:
     cells = Table(schema.empty_table(), file.shown, partial(_line, 0))
     for name in _names(encoder):
         cells.cells(name)  # says which columns there are
+    if encoder.schema.unit is not None:
+        cells.cells(encoder.schema.unit).refuse_as_names()
 
 
 def _line(first: int, row: int) -> str:

@@ -116,7 +116,8 @@ class ClusterHolder(Holder):
             if not self._catch_up(owed):
                 continue
             answers = self.partitions.call(
-                owed, lambda places: Call("do", (self.session, self.number, operation, places))
+                owed,
+                lambda places: Call("do", (self.session, self.number, self._about_rows(operation, places), places)),
             )
             for places, answer in answers.items():
                 if isinstance(answer, Lost):
@@ -152,7 +153,8 @@ class ClusterHolder(Holder):
         first_rows, history = self.partitions.first_rows, tuple(self.history)
 
         def replay(places: tuple[int, ...]) -> Call:
-            return Call("replay", (self.session, self.number, history, {place: first_rows[place] for place in places}))
+            own = tuple(self._about_rows(one, places) for one in history)
+            return Call("replay", (self.session, self.number, own, {place: first_rows[place] for place in places}))
 
         homes = {place: home(place) for place in behind}
         for places, answer in self.partitions.call(behind, replay).items():
@@ -163,6 +165,12 @@ class ClusterHolder(Holder):
             self._ready.update({place: homes[place] for place in places})
         return all(home(place) is not None and self._ready.get(place) == home(place) for place in owed)
 
+    def _about_rows(self, operation: Operation[T], places: tuple[int, ...]) -> Operation[T]:
+        first, last = places[0], places[-1]
+        return operation.about(
+            self.partitions.first_rows[first], self.partitions.first_rows[last] + self.partitions.facts[last].n_rows
+        )
+
     def _skip(self, operation: Operation[Any]) -> None:
         """Take an operation for done whose answer is known: partitions will catch up when they are asked again."""
         self._ready = {}
@@ -172,6 +180,8 @@ class ClusterHolder(Holder):
         self.number += 1
         if operation.entry is not None:
             self.constant = operation.entry
+        if operation.columns_after is not None:
+            self.n_features = operation.columns_after
         if operation.effect is Effect.NONE:
             return
         if operation.effect is Effect.FIRST:

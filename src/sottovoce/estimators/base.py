@@ -22,7 +22,7 @@ from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.pipeline_plan import PipelinePlan
-from sottovoce.estimators.reading import UnreadTable, check_public_sizes, public_size, refuse_shape, refuse_unsorted
+from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
@@ -247,8 +247,9 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         return adjacency, int(n_samples)
 
     def check_groups(self: Any, X: Any, groups: Any) -> None:
-        """Refuse, from public facts, groups that are missing, too many, or that a table cannot be put in order by."""
-        given = groups is not None or (isinstance(X, UnreadTable) and X.groups is not None)
+        """Refuse, from public facts, groups that are missing, or too many."""
+        groups = own_groups(X) if groups is None else groups
+        given = groups is not None
         if not given and self.max_rows_per_group is None:
             return
         if self.max_rows_per_group is None:
@@ -263,9 +264,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
                 "Give fit the person of each row, groups=..., or leave max_rows_per_group None where each person has "
                 "one row."
             )
-        refuse_unsorted(X)
-        if groups is not None:
-            refuse_shape("groups", X, groups)
+        refuse_beside(X, groups=groups)
 
     def group_assumptions(self: Any) -> tuple[str, ...]:
         """Return what a receipt says of persons and their rows."""
@@ -310,7 +309,7 @@ def _of_model(name: str, text: str) -> Any:
         return True
 
     def method(self: "AroundModel", X: Any) -> Vector:
-        found: Vector = getattr(self._model(), name)(self._before_model(X))
+        found: Vector = self._asked(name, X)
         return found
 
     method.__name__, method.__doc__ = name, text
@@ -343,6 +342,9 @@ class AroundModel(ABC):
         """Return the rows as the model takes them."""
         return X
 
+    def _asked(self, method: str, X: Any) -> Any:
+        return getattr(self._model(), method)(self._before_model(X))
+
     @property
     def classes_(self) -> NDArray[Any]:
         """The public list of classes."""
@@ -351,13 +353,13 @@ class AroundModel(ABC):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the model inside; see its ``predict``."""
-        predicted: NDArray[Any] = self._model().predict(self._before_model(X))
+        predicted: NDArray[Any] = self._asked("predict", X)
         return predicted
 
     decision_function = _of_model("decision_function", "Return the scores of the model inside; see its own.")
     predict_proba = _of_model("predict_proba", "Return the probabilities of the model inside; see its own.")
     predict_log_proba = _of_model("predict_log_proba", "Return the logarithms of `predict_proba`.")
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
         return float(self._model().score(self._before_model(X), y))

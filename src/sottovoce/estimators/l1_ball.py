@@ -11,7 +11,6 @@ from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.data.lengths import BoundEntries
 from sottovoce.central.data.operation import Change
-from sottovoce.central.data.outside import OutsideTable
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
@@ -89,14 +88,6 @@ class Ball(Bound):
         return ProjectedGradientPlan(
             facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=model.constraint
         )
-
-    def check_table(self, model: Any, X: Any, plan: Plan) -> None:
-        if isinstance(X, OutsideTable):
-            raise ParameterError(
-                f"{type(model).__name__} takes columns one by one, which a table read in blocks, from disk or on "
-                "a cluster, does not offer. Convert a table on disk once with its method to_npy, and give the memory "
-                "map that it returns."
-            )
 
     def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
         kind = {} if model.constraint == L1Ball.name else {"constraint": model.constraint}

@@ -21,7 +21,9 @@ from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
-from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.at_hand import check_room_at_hand
+from sottovoce.central.data.beside import UseRows
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.operation import Change
 from sottovoce.central.data.outside import RemoteTable
@@ -39,6 +41,7 @@ from sottovoce.estimators.reading import (
     check_public_sizes,
     holding,
     numbers,
+    own_groups,
     products,
     refuse_copy_of_map,
 )  # fmt: skip
@@ -67,10 +70,6 @@ class Bound(ABC):
     """
 
     rows: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
-
-    @abstractmethod
-    def check_table(self, model: Any, X: Any, plan: Plan) -> None:
-        """Refuse a table on which the plan cannot be followed."""
 
     @abstractmethod
     def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
@@ -180,7 +179,20 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return self._bound.unscaled(self, plan, weights)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
-        self._bound.check_table(self, X, plan)
+        if isinstance(X, RemoteTable) and not plan.in_order:
+            raise ParameterError(
+                f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
+                "Train on one machine, from the same files, or take a solver that asks for sums: 'scd' with a finite "
+                "epsilon, or, for the losses that they are for, 'newton', 'multinomial-scd', 'refinement' or 'adassp'."
+            )
+        if isinstance(X, RemoteTable) and plan.cuts_persons and plan.neighbours.rows > 1:
+            raise ParameterError(
+                f"max_rows_per_group must be 1 for solver={plan.solver!r} and a table on a cluster: it cuts what the "
+                "rows of a person add together. These can lie in two parts of the table; whether they do is private. "
+                "Or use solver='newton', 'refinement' or 'adassp', or train on one machine, from the same files."
+            )
+        if plan.max_rows_per_group is not None or not plan.in_order:
+            check_room_at_hand(X, plan.n_samples, plan.n_features)
 
     # --- the same for all
 
@@ -212,13 +224,14 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         ----------
         X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy, unless entries have to be clipped to
-            ``data_bound``. The models with a ``radius`` take neither ParquetTable nor DaskTable.
+            ``data_bound``. The models with a ``radius`` copy a ParquetTable to scratch disk, and take no DaskTable.
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
             ParquetTable that names its target, and must be for a DaskTable.
         groups : array of shape (n_samples,) or None, default None
             Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
-            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
+            person. Rows without one (None, NaN) are not used. The used rows are copied: those of a table on
+            disk to scratch disk. Not for a DaskTable.
 
         Returns
         -------
@@ -241,16 +254,11 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             self._refuse_copies()
         if isinstance(X, RemoteTable):
             check_public_sizes(X, y)
-        if sample_weight is not None and isinstance(X, RemoteTable):
-            raise ParameterError(
-                "sample_weight must be None: weights would have to lie beside the rows of a table on a cluster. Public "
-                "weights by class (class_weight) are known there."
-            )
         with self.running(X, y) as run:
+            own = own_groups(X)
             if isinstance(X, UnreadTable):
-                own = X.groups
                 X, y = X.read()
-                groups = own() if own is not None else groups
+            groups = own() if own is not None else groups
             with team() as threads, holding(self, X, y, threads) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
                 self._read_labels(holder)
@@ -284,9 +292,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             # all rows are looked at, whichever were drawn: no refusal depends on the coins
             names = self._column_names
             refuse_bad_rows(holder.ask(MeasureRows(None if names is None else tuple(names))))
-            if places is not None:
-                assert isinstance(holder, LocalHolder)
-                holder = LocalHolder(holder.part.at(places, starts if plan.neighbours.rows > 1 else None))
+            if places is not None or not plan.in_order:
+                holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))
             driven = drive(lambda: plan.asks(partial(self._bound.scaling, self, plan)), holder, run.streams, progress)
         run.charge.commit(driven.event)

@@ -14,19 +14,18 @@ from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
 from sottovoce._whole_fit import whole_fit
-from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.beside import Remember
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import WeighRows
 from sottovoce.central.data.lengths import ScaleRows
 from sottovoce.central.data.operation import Change
-from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import Bound, DPLinearEstimator
-from sottovoce.estimators.reading import refuse_shape
+from sottovoce.estimators.reading import refuse_beside
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = [
@@ -97,8 +96,9 @@ def fit_with_weights(self: E, X: Any, y: Any = None, sample_weight: Any = None, 
     Parameters
     ----------
     X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
-        Private. float32 and float64 are used as they are, without a copy. The last two need a solver that visits
-        rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``.
+        Private. float32 and float64 are used as they are, without a copy. A DaskTable needs a solver that visits
+        rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``; others copy a
+        ParquetTable to scratch disk.
     y : array of shape (n_samples,)
         Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
         ParquetTable that names its target, and must be for a DaskTable.
@@ -107,7 +107,8 @@ def fit_with_weights(self: E, X: Any, y: Any = None, sample_weight: Any = None, 
         for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
     groups : array of shape (n_samples,) or None, default None
         Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
-        person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
+        person. Rows without one (None, NaN) are not used. The used rows are copied: those of a table on
+        disk to scratch disk. Not for a DaskTable.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def fit_with_weights(self: E, X: Any, y: Any = None, sample_weight: Any = None, 
                 "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
                 "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
             )
-        refuse_shape("sample_weight", X, sample_weight)
+        refuse_beside(X, sample_weight=sample_weight)
     return self._fit(X, y, sample_weight, groups)
 
 
@@ -135,20 +136,6 @@ class Penalised(Bound):
     """A bound on the norm of a row, an L2 penalty, weights of rows, and a choice of solvers."""
 
     rows = ("data_norm", "longer rows were shortened to it")
-
-    def check_table(self, model: Any, X: Any, plan: Plan) -> None:
-        if isinstance(X, RemoteTable) and not plan.in_order:
-            raise ParameterError(
-                f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
-                "Use solver='scd' with a finite epsilon, or, for the losses that they are for, 'newton', "
-                "'multinomial-scd', 'refinement' or 'adassp'."
-            )
-        if isinstance(X, StreamedTable) and not plan.in_order:
-            raise ParameterError(
-                f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
-                "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
-                "the memory map that it returns serves every solver."
-            )
 
     def releases_norm(self, model: Any) -> bool:
         return is_auto(model.data_norm)
@@ -201,9 +188,8 @@ class Penalised(Bound):
         elif sample_weight is None:
             constant = weight_of_one(model.max_sample_weight)
         else:
-            assert isinstance(holder, LocalHolder)
             given = checked_sample_weights(sample_weight, holder.n_samples, model.max_sample_weight)
-            holder.part.memory.set(WEIGHT, given)
+            holder.ask(Remember(WEIGHT, given))
         if shares is not None or model.max_sample_weight is not None:
             holder.ask(WeighRows(constant, shares))
 

@@ -23,12 +23,15 @@ from sottovoce._plain_data import digest
 from sottovoce._validation import number, privacy_budget
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
+from sottovoce.central.data.outside import OutsideTable, RemoteTable
+from sottovoce.central.data.stepped import SteppedTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, AroundModel, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
-from sottovoce.estimators.reading import public_size
+from sottovoce.estimators.reading import check_columns, check_public_sizes, labels_of, public_size, refuse_beside
+from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
@@ -227,8 +230,6 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
-        if isinstance(X, StreamedTable):
-            raise ParameterError("DPPipeline needs a table in memory; got a table on disk. Give it to the model alone.")
         scaler = self.checked()[1]
         if (
             scaler is not None
@@ -236,6 +237,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             and all(_is_nothing(s) or s is scaler for _, s in self.steps[:-1])
         ):
             scaler._check_table(X, plan.scaler)
+        self.checked()[0]._check_table(X, plan.model)
 
     def _charged_as(self) -> dict[str, object]:
         return {"of": type(self[-1]).__name__}
@@ -243,13 +245,14 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     # --- the fit
 
     @whole_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Scale and train on X and y.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            Private.
+        X : array, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
+            Private. A table on disk stays there: each time that it is read its rows go through the steps. Workers of a
+            cluster are sent the steps.
         y : array of shape (n_samples,)
             Private; as the model takes it.
         sample_weight : array of shape (n_samples,) or None, default None
@@ -273,18 +276,25 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         self.check_groups(X, groups)
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
         self._example = _example_of(X)
+        refuse_beside(X, **rows)
+        if isinstance(X, RemoteTable):
+            check_public_sizes(X, y)
+            if self.known_models() is None:
+                raise ParameterError("classes is missing: a pipeline on a cluster is planned before labels are read.")
         try:
-            with self.running(X, y) as run:
-                self._train(X, y, rows, run)
+            with self.running(X, y) as run, opened_once(self, X) as table:
+                self._train(table, y, rows, run)
         finally:
             self.__dict__.pop("_example", None)
         return self
 
     def _train(self, X: Any, y: Any, rows: dict[str, Any], run: Run[PipelinePlan]) -> None:
         X = self._table(X, reset=True)
-        check_consistent_length(X, y)
+        if not isinstance(X, OutsideTable) or y is not None:
+            check_consistent_length(X, y)
         prototype: DPLinearEstimator = clone(self.steps[-1][1])
         if prototype.known_models() is None:
+            y = labels_of(X, y)
             prototype.read_labels(entries(y))
         n_samples, n_features = public_size(X)
         plan = run.plan_for(n_samples, n_features, prototype.planned_models())
@@ -298,10 +308,10 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 step = scaler = self.own_copy(step, epsilon=plan.epsilon)
                 scaler._check_table(X, plan.scaler)
                 scaler.release(scaler.read(X), plan.scaler, run.streams, persons)
-                X = step.transform(X)
+                X = _after(step, X)
             elif not _is_nothing(step):
                 step = row_by_row(step)
-                X = step.fit_transform(X)
+                X = _after(step.fit(ones(X)), X) if isinstance(X, OutsideTable) else step.fit_transform(X)
             fitted.append((name, step))
         if plan.is_private:
             run.streams.generator(Purpose.NOISE)  # warns of a seed that was used before; below nothing warns
@@ -402,12 +412,36 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             [(name, step.to_sklearn() if hasattr(step, "to_sklearn") else step) for name, step in self.steps_]
         )
 
+    def _asked(self, method: str, X: Any) -> Any:
+        return X.predicted(sent(self, X), method) if isinstance(X, RemoteTable) else super()._asked(method, X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return accuracy or R^2, without noise: not covered by the receipt. y may be left out as for `fit`."""
+        if isinstance(X, RemoteTable):
+            return (accuracy if hasattr(self._model(), "classes_") else r_squared)(self, X, y, None)
+        return super().score(X, y)
+
+    def count_right(self, X: Any, y: Any) -> tuple[int, int]:
+        """Return of how many rows the class is predicted, and the number of rows."""
+        found: tuple[int, int] = self._model().count_right(self._before_model(X), y)
+        return found
+
+    def sum_squares(self, X: Any, y: Any) -> tuple[float, ...]:
+        """Return what `score` is made of for numbers; see the model's own."""
+        found: tuple[float, ...] = self._model().sum_squares(self._before_model(X), y)
+        return found
+
     def _before_model(self, X: Any) -> Any:
         X = self._table(X, reset=False)
-        return self[:-1].transform(X) if len(self.steps_) > 1 else X
+        for _, step in self.steps_[:-1]:
+            X = X if _is_nothing(step) else _after(step, X)
+        return X
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return X as the first step takes it; its columns are kept, or compared."""
+        if isinstance(X, OutsideTable):
+            check_columns(self, X, reset=reset)
+            return X
         if _is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
@@ -494,6 +528,15 @@ def _with_public_bound(
 def _is_frame(X: Any) -> bool:
     pandas = loaded("pandas")
     return pandas is not None and isinstance(X, pandas.DataFrame)
+
+
+def _after(step: Any, X: Any) -> Any:
+    """Return rows after a fitted step; those of a table on disk go through it each time that they are read."""
+    if isinstance(X, OpenedRows):
+        return X.after(step.scaled if isinstance(step, DPScaler) else step.transform)
+    if isinstance(X, StreamedTable) and not isinstance(step, DPScaler):
+        return SteppedTable(X, step.transform)
+    return step.transform(X)
 
 
 def _example_of(X: Any) -> Any:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from mmap import mmap
 from typing import Any, Final
 
 import numpy as np
@@ -21,23 +20,23 @@ from sottovoce._entries import entries
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import loaded, pa
 from sottovoce._validation import refuse_masked
+from sottovoce.central.data.at_hand import is_large_map
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.central.parallel import Team
+from sottovoce.central.parallel import Team, team
 from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = [
     "UnreadTable", "check_columns", "check_public_sizes", "labels_of", "numbers", "products", "public_size",
-    "read_features", "read_rows", "refuse_copy_of_map", "refuse_shape", "refuse_texts", "refuse_unsorted",
-    "holding",
+    "read_features", "read_rows", "refuse_copy_of_map", "refuse_shape", "refuse_texts", "holding",
+    "holding_features", "own_groups", "refuse_beside",
 ]  # fmt: skip
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
 _LEAST_ROWS: Final = 64
-_SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
 
 # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
 _CHECKS: Final = {
@@ -91,13 +90,23 @@ def refuse_shape(name: str, X: Any, values: Any) -> None:
     check_consistent_length(X, values)
 
 
-def refuse_unsorted(X: Any) -> None:
-    """Refuse a table whose rows cannot be put in the order of their persons without reading all of it into memory."""
-    if isinstance(X, OutsideTable) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
-        raise ParameterError(
-            "groups need all rows of a person together, which a table on disk or on a cluster does not offer. Give a "
-            "table in memory, or sum up each person's rows to one row before."
-        )
+def own_groups(X: Any) -> Callable[[], Any] | None:
+    """Return what tells the person of each row when a fit has paid for it, where the table can; a column never does."""
+    return X.groups if isinstance(X, (UnreadTable, RemoteTable)) else None
+
+
+def refuse_beside(X: Any, **values: Any) -> None:
+    """Refuse, from public facts, values of each row that do not fit, or that the log of a cluster would not know."""
+    for name, given in values.items():
+        if given is None:
+            continue
+        if not callable(given):  # a table that can tell itself
+            refuse_shape(name, X, given)
+        if isinstance(X, RemoteTable) and X.keeps_log:
+            raise ParameterError(
+                f"{name} must be None for a DaskTable with a log: a fit that is taken up again would have to be given "
+                "the same, and nothing of private values is kept to compare. Leave out log=."
+            )
 
 
 def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -169,7 +178,7 @@ def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
     ``X``: anything; only arrays backed by a memory map are looked at.
     ``row_by_row``: whether rows must lie one after another in memory (C order), as the kernels need them.
     """
-    if not _is_mapped(X) or X.size * max(X.itemsize, 4) <= _SMALL:
+    if not is_large_map(X):
         return
     is_float = X.dtype in (np.dtype(np.float32), np.dtype(np.float64))
     if is_float and (X.flags.c_contiguous or not row_by_row):
@@ -181,14 +190,6 @@ def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
         'numpy.lib.format.open_memmap(path, mode="w+", dtype="float32", shape=X.shape), and give '
         'numpy.load(path, mmap_mode="r").'
     )
-
-
-def _is_mapped(X: Any) -> bool:
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            return True
-        X = X.base
-    return isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
 
 
 def check_columns(estimator: Any, X: OutsideTable, *, reset: bool) -> None:
@@ -274,8 +275,24 @@ def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
         check_columns(estimator, X, reset=True)
     else:
         X, y = read_rows(estimator, X, y)
-    memory = X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None
-    part = Part(X, threads, memory, labels=y)
+    with _holding_rows(X, y, threads) as holder:
+        yield holder
+
+
+@contextmanager
+def holding_features(estimator: Any, X: Any) -> Iterator[Holder]:
+    """Hold rows for one release, wherever they are; those in memory or on disk were read."""
+    if isinstance(X, RemoteTable):
+        with X.opened(question_of(estimator)) as holder:
+            yield holder
+        return
+    with team() as threads, _holding_rows(X, None, threads) as holder:
+        yield holder
+
+
+@contextmanager
+def _holding_rows(X: Any, y: Any, threads: Team) -> Iterator[Holder]:
+    part = Part(X, threads, X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None, labels=y)
     try:
         yield LocalHolder(part)
     finally:

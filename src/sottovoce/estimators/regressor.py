@@ -112,7 +112,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         values = numbers_of(y)
         if not np.isfinite(values).all():
             raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
-        mean = float(values.mean())
+        mean = float(values.mean()) if len(values) else 0.0
         return (
             len(values),
             mean,

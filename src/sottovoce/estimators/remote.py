@@ -1,6 +1,7 @@
 """Fitted models and tables whose rows are elsewhere: predictions and scores are made there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -9,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce.central.data.beside import StepRows
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
+from sottovoce.central.data.stepped import rows_after
+from sottovoce.central.data.streamed import is_sparse
 from sottovoce.estimators.reading import check_columns
-from sottovoce.estimators.ties import LEFT_OUT
+from sottovoce.estimators.ties import LEFT_OUT, question_of
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["accuracy", "comparable", "r_squared", "where_the_rows_are"]
+__all__ = ["OpenedRows", "accuracy", "comparable", "ones", "opened_once", "r_squared", "sent", "where_the_rows_are"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +30,7 @@ def where_the_rows_are(method: F) -> F:
     @wraps(method)
     def run(self: Any, X: Any) -> Any:
         if isinstance(X, RemoteTable):
-            return X.predicted(_sent(self, X), method.__name__)
+            return X.predicted(sent(self, X), method.__name__)
         return method(self, X)
 
     return cast("F", run)
@@ -34,14 +39,14 @@ def where_the_rows_are(method: F) -> F:
 def accuracy(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     """Return the part of rows whose class is predicted, counted where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    counts = X.counted(_sent(model, X), "count_right")
+    counts = X.counted(sent(model, X), "count_right")
     return float(sum(right for right, _ in counts) / sum(rows for _, rows in counts))
 
 
 def r_squared(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     """Return the coefficient of determination, from sums that are made where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    parts = np.array(X.counted(_sent(model, X), "sum_squares"))
+    parts = np.array(X.counted(sent(model, X), "sum_squares"))
     rows, means, around_means, missed = parts.T
     mean = rows @ means / rows.sum()
     spread = around_means.sum() + rows @ (means - mean) ** 2
@@ -62,19 +67,73 @@ def comparable(labels: NDArray[Any], predicted: NDArray[Any]) -> NDArray[Any]:
     return labels
 
 
-def _sent(model: Any, X: RemoteTable) -> Any:
+def sent(model: Any, X: RemoteTable) -> Any:
     """Return what workers get of a fitted model: no seed, no ledger, no charge."""
     check_is_fitted(model)
     check_columns(model, X, reset=False)
-    sent = copy(model)
-    for name in LEFT_OUT:
-        if hasattr(sent, name):
-            setattr(sent, name, None)
-    sent.__dict__.pop("charge_", None)
-    sent.__dict__.pop("feature_names_in_", None)
+    bare = _bare(model)
+    bare.__dict__.pop("feature_names_in_", None)
     if X.feature_names:  # they were compared just now: workers need not warn once more
-        sent.feature_names_in_ = np.array(X.feature_names, dtype=object)
-    return sent
+        bare.feature_names_in_ = np.array(X.feature_names, dtype=object)
+    return bare
+
+
+def _bare(model: Any) -> Any:
+    bare = copy(model)
+    for name in LEFT_OUT:
+        if hasattr(bare, name):
+            setattr(bare, name, None)
+    bare.__dict__.pop("charge_", None)
+    if "steps_" in vars(bare):
+        bare.steps_ = [(name, _bare(step)) for name, step in bare.steps_]
+    return bare
+
+
+class OpenedRows(RemoteTable):
+    """A table that is open for one fit, whose rows go through steps where they are."""
+
+    shape: tuple[int, int] = (0, 0)
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    feature_names: tuple[str, ...] = ()
+    has_labels: bool = False
+    has_sparse_rows = False
+
+    def __init__(self, table: RemoteTable, holder: Holder) -> None:
+        self._table, self._holder = table, holder
+        self.shape, self.dtype, self.feature_names = table.shape, table.dtype, table.feature_names
+        self.has_labels, self.keeps_log = table.has_labels, table.keeps_log
+
+    def after(self, step: Callable[[Any], Any]) -> "OpenedRows":
+        """Have the rows go through a step; a row of ones says how many columns there are then."""
+        like = rows_after(step, ones(self))
+        self.shape, self.dtype, self.feature_names = (self.shape[0], like.shape[1]), like.dtype, ()
+        self.has_sparse_rows = is_sparse(like)
+        self._holder.ask(StepRows(step, self.shape[1]))
+        return self
+
+    def opened(self, fit: Mapping[str, object]) -> AbstractContextManager[Holder]:
+        return nullcontext(self._holder)
+
+    def predicted(self, model: Any, method: str) -> Any:
+        return self._table.predicted(model, method)
+
+    def counted(self, model: Any, method: str) -> Sequence[Any]:
+        return self._table.counted(model, method)
+
+
+@contextmanager
+def opened_once(estimator: Any, X: Any) -> Iterator[Any]:
+    """Have a table on a cluster open for all that is fitted to it here; others stay as they are."""
+    if not isinstance(X, RemoteTable):
+        yield X
+        return
+    with X.opened(question_of(estimator)) as holder:
+        yield OpenedRows(X, holder)
+
+
+def ones(X: Any) -> Any:
+    """Return a row of ones of the width and the type of a table: public facts."""
+    return np.ones((1, X.shape[1]), X.dtype)
 
 
 def _refuse_beside(X: RemoteTable, y: Any, sample_weight: Any) -> None:

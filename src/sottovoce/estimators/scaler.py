@@ -19,15 +19,16 @@ from sottovoce._validation import number, privacy_budget, truth, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
-from sottovoce.central.data.holder import LocalHolder
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.beside import Remember
+from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.row_memory import KEPT
+from sottovoce.central.data.stepped import SteppedTable
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, not_covered
 from sottovoce.estimators.plain import cut_columns
-from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map
+from sottovoce.estimators.reading import check_columns, holding_features, numbers, read_features, refuse_copy_of_map
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -127,12 +128,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         return tuple(low.tolist()), tuple(high.tolist())
 
     def _check_table(self, X: Any, plan: ColumnScalesPlan) -> None:
-        if isinstance(X, StreamedTable):
-            raise ParameterError(
-                "DPScaler needs a table in memory; got a table on disk. Convert it once with its method to_npy and "
-                "give the memory map, or use public bounds (a schema)."
-            )
-        if sp.issparse(X) and plan.centred:
+        if (sp.issparse(X) or getattr(X, "has_sparse_rows", False)) and plan.centred:
             raise ParameterError(
                 "with_centering must be False for a sparse matrix, which would not stay one if columns were moved. "
                 "Give DPScaler(with_centering=False)."
@@ -147,7 +143,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
             Private.
         y : ignored
         groups : array of shape (n_samples,) or None, default None
@@ -181,21 +177,26 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         return self
 
     def read(self, X: Any) -> Any:
-        """Return X as the release takes it, in memory and finite; number and names of columns are kept."""
-        X = read_features(self, X)
-        with team() as threads:  # refuses NaN and infinity
-            make_rows(X, data_norm=1.0, constant=0.0, names=self._column_names, team=threads)
+        """Return X as the release takes it, with finite rows; number and names of columns are kept."""
+        if isinstance(X, OutsideTable):
+            check_columns(self, X, reset=True)
+        else:
+            X = read_features(self, X)
+        names = self._column_names
+        with holding_features(self, X) as holder:
+            refuse_bad_rows(holder.ask(MeasureRows(None if names is None else tuple(names))))
         return X
 
     def release(
         self, X: Any, plan: ColumnScalesPlan, streams: Streams, persons: NDArray[np.int64] | None = None
     ) -> None:
         """Release location and scale of columns that were `read`."""
-        if persons is not None:
-            assert plan.max_rows is not None
-            X = X[kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))]
-        with team() as threads:
-            found = drive(lambda: column_scales(plan), LocalHolder(Part(X, threads)), streams).result
+        with holding_features(self, X) as holder:
+            if persons is not None:
+                assert plan.max_rows is not None
+                kept = kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))
+                holder.ask(Remember(KEPT, kept))
+            found = drive(lambda: column_scales(plan), holder, streams).result
         self.location_, self.scale_ = map(np.array, found)
         self.cut_ = plan.cut if plan.rounds else np.inf
 
@@ -252,13 +253,20 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray or CSR matrix
+        ndarray or CSR matrix, or of a ParquetTable a table that is scaled each time that it is read
         """
-        X = self._checked(X)
+        if isinstance(X, StreamedTable):
+            check_is_fitted(self, "scale_")
+            check_columns(self, X, reset=False)
+            return SteppedTable(X, self.scaled)
+        return self.scaled(self._checked(X))
+
+    def scaled(self, X: Any) -> Any:
+        """Return rows scaled; `transform` checks them before."""
         most = min(self.cut_, _LARGEST)
         with np.errstate(over="ignore"):
             if _is_sparse(X):

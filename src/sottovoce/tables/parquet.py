@@ -55,7 +55,8 @@ class ParquetTable(StreamedTable):
         Where a fit keeps what it remembers of each row (some 48 bytes: the label, the scale, dual variables). With
         ``"disk"`` no number of rows fills the memory, and a pass takes longer.
     scratch : str, Path or None, default=None
-        The folder that ``"disk"`` means; None: where temporary files are. What is kept there is private, in clear.
+        The folder that ``"disk"`` means, and where rows are copied to for persons (``groups``) and for solvers that
+        take them in another order. None: where temporary files are. What is kept there is private, in clear.
 
     Raises
     ------
@@ -97,11 +98,9 @@ class ParquetTable(StreamedTable):
         scratch: str | Path | None = None,
     ) -> None:
         self._on_disk = choice("row_memory", row_memory, ("memory", "disk")) == "disk"
-        self._scratch = scratch
-        if self._on_disk:
+        self.scratch = scratch
+        if self._on_disk or scratch is not None:
             check_room(0, scratch, "what is remembered of the rows")
-        elif scratch is not None:
-            raise ParameterError(f"scratch is for row_memory='disk'; got scratch={str(scratch)!r} without it.")
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
         files = found_files(path, ".parquet", storage_options)
         self._target = target
@@ -157,7 +156,7 @@ class ParquetTable(StreamedTable):
     def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
         """Return the table with ``row_memory="disk"`` in another folder."""
         table = copy(self)
-        table._on_disk, table._scratch = True, scratch
+        table._on_disk, table.scratch = True, scratch
         return table
 
     def refuse_changed(self) -> None:
@@ -240,7 +239,7 @@ class ParquetTable(StreamedTable):
             raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
 
     def row_memory(self, n_rows: int) -> RowMemory:
-        return OnDisk(n_rows, self._scratch) if self._on_disk else super().row_memory(n_rows)
+        return OnDisk(n_rows, self.scratch) if self._on_disk else super().row_memory(n_rows)
 
     def to_npy(self, path: str | Path) -> npt.NDArray[Any]:
         """Write the matrix as a ``.npy`` file, decoded once and for all, and return it as a memory map.

@@ -154,11 +154,6 @@ def test_what_tables_on_a_cluster_do_not_take():
     with TableOfParts(PartsPool(2), sources(y, [300])) as table:
         for refused, words in (
             (lambda: clone(model).fit(table, y), "y must be None"),
-            (
-                lambda: clone(model).set_params(max_sample_weight=1.0).fit(table, sample_weight=np.ones(N)),
-                "sample_weight must be None",
-            ),
-            (lambda: clone(model).set_params(max_rows_per_group=2).fit(table, groups=y), "groups"),
             (lambda: clone(model).set_params(solver="sgd").fit(table), "solver='sgd' needs all rows in one process"),
             (lambda: clone(model).set_params(epsilon=math.inf).fit(table), "needs all rows in one process"),
         ):

@@ -1,6 +1,5 @@
 """Memory-mapped arrays are used in place: no copy in fit and prediction, and an error where one would be needed."""
 
-import math
 import mmap
 import tracemalloc
 
@@ -8,16 +7,15 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.estimators import reading
+from sottovoce.central.data import at_hand
 from sottovoce.exceptions import DataError
-from support.solvers import by_name
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 2}}
 
 
 @pytest.fixture
 def every_map_is_large(monkeypatch):
-    monkeypatch.setattr(reading, "_SMALL", 0)
+    monkeypatch.setattr(at_hand, "_SMALL", 0)
 
 
 def saved(path, array):
@@ -72,18 +70,6 @@ def test_what_a_row_costs():
     X, y = numbers(n, 2)
     model = sv.DPLogisticRegression(**PUBLIC, classes=[-1, 1]).fit(X[:1000], y[:1000])
     assert peak(lambda: model.fit(X, y)) < 49 * n
-
-
-@pytest.mark.parametrize("solver", ["scd", "Minibatch"])
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_a_map_gives_the_same_model_as_the_array(tmp_path, solver, epsilon, every_map_is_large):
-    X, y = numbers()
-    public = {**PUBLIC, "epsilon": epsilon, "solver": by_name(solver), "solver_options": None, "alpha": 1e-2}
-    plain, mapped = (
-        sv.DPLinearSVC(**public, classes=[-1, 1]).fit(table, y) for table in (X, saved(tmp_path / "x.npy", X))
-    )
-    np.testing.assert_array_equal(plain.coef_, mapped.coef_)
-    np.testing.assert_array_equal(plain.predict(X), mapped.predict(saved(tmp_path / "x.npy", X)))
 
 
 @pytest.mark.parametrize(

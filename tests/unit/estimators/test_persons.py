@@ -16,7 +16,6 @@ from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import DataError, LedgerError, ParameterError, PrivacyWarning
 from sottovoce.privacy.unit import PERSON_UNIT, unit_of
 from sottovoce.report import receipt_page, verify_receipt
-from sottovoce.tables import ParquetTable
 from support.replay import recording
 from support.solvers import EVERY, by_name
 
@@ -160,13 +159,6 @@ def test_bad_groups_are_refused_before_the_charge(changed, groups, words, tmp_pa
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         logistic(ledger=ledger, dataset="people").fit(X, Y, groups=GROUPS[:-1])
     assert ledger.spent("people")[0] == 0.0
-
-
-def test_tables_on_disk_are_refused(tmp_path):
-    pd.DataFrame({"a": X[:, 0], "y": Y}).to_parquet(tmp_path / "t.parquet")
-    table = ParquetTable(tmp_path / "t.parquet", features=["a"], target="y")
-    with pytest.raises(ParameterError, match="all rows of a person together"):
-        logistic().fit(table, groups=GROUPS)
 
 
 def test_groups_of_a_table_that_is_read_in_the_fit():

@@ -115,8 +115,9 @@ class BoundEntries(Change):
     def on(self, part: Part) -> None:
         names = None if self.names is None else list(self.names)
         rows = make_bounded_rows(
-            part.raw, data_bound=self.data_bound, constant=self.constant, names=names, team=part.team
-        )
+            part.raw, data_bound=self.data_bound, constant=self.constant, names=names, team=part.team,
+            in_place=part.is_copy,
+        )  # fmt: skip
         part.raw, part.constant = rows.raw, rows.constant
         part.memory.set(SCALE, rows.scale)
         part.memory.set(DIVISOR, rows.divisor)

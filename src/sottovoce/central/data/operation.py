@@ -101,6 +101,15 @@ class Operation(ABC, Generic[T]):
         """Entry of the intercept's column in a scaled row from now on; None where it stays what it was."""
         return None
 
+    @property
+    def columns_after(self) -> int | None:
+        """Number of columns from now on; None where it stays what it was."""
+        return None
+
+    def about(self, first: int, stop: int) -> "Operation[T]":
+        """Return the operation as those need it who have the rows from ``first`` up to ``stop`` alone."""
+        return self
+
     def merged(self, answers: Sequence[T]) -> T:
         """Return the answer about all rows from those of the parts, in their order: the sum of whole numbers."""
         total: Any = answers[0]

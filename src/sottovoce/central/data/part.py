@@ -46,6 +46,7 @@ class Part:
         self.team = team
         self.first_row = first_row
         self.persons = persons
+        self.is_copy = False  # whether the matrix is the fit's own, and may be written to
         self.constant = 0.0  # entry of the intercept's column; 0 when there is none
         self.targets: Any = None  # the rule that makes what models are trained on from the labels
         self.scores: Any = None  # of the columns, for steps along one of them
@@ -100,17 +101,19 @@ class Part:
             for name in writes:
                 self.memory.put(name, place, views[name])
 
-    def at(self, places: NDArray[np.intp], persons: NDArray[np.int64] | None) -> "Part":
-        """Return a copy of the rows at some places, in their order, with what is remembered of them.
+    def take(self, raw: Matrix, places: NDArray[np.intp] | None, persons: NDArray[np.int64] | None) -> None:
+        """Go on with a copy of the rows at some places, in their order, and with what is remembered of these.
 
+        ``places``: None: all rows, as they are.
         ``persons``: where the rows of each person begin among them, and their number.
         """
-        part = Part(self.raw[places], self.team, first_row=self.first_row, persons=persons)
-        part.constant, part.targets = self.constant, self.targets
+        before, memory = self.memory, InMemory(int(raw.shape[0]))
         for name in (SCALE, DIVISOR, LENGTH, LABEL, TARGET, WEIGHT):
-            if name in self.memory:
-                part.memory.set(name, self.memory.whole(name)[places])
-        return part
+            if name in before:
+                memory.set(name, before.whole(name) if places is None else before.whole(name)[places])
+        before.close()
+        self.raw, self.memory, self.persons, self.is_copy = raw, memory, persons, True
+        self.n_samples = memory.n_rows
 
     def weights(self, w: NDArray[Any]) -> NDArray[Any]:
         """Return released weights in the precision of the matrix, cut to what it can hold; one entry stands for all."""

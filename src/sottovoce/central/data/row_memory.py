@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.central.data.scratch import ScratchFile
 
 __all__ = [
-    "DIVISOR", "DUAL", "DUAL_BEFORE", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk",
+    "DIVISOR", "DUAL", "DUAL_BEFORE", "KEPT", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk",
     "RowMemory",
 ]  # fmt: skip
 
@@ -24,6 +24,7 @@ DIVISOR: Final = "divisor"  # upper bound on the norm of the scaled row
 LENGTH: Final = "length"  # norm of the raw row, until it is scaled
 LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
 TARGET: Final = "target"  # what the model at work is trained on
+KEPT: Final = "kept"  # whether a release uses the row, where it does not use all
 WEIGHT: Final = "weight"  # of the row over its public bound
 DUAL: Final = "dual"  # its dual variable after the last pass
 DUAL_BEFORE: Final = "dual before"  # and after the one before

@@ -162,21 +162,23 @@ def norm_bounds(scale: Vector, length: Vector, constant: float) -> Vector:
 
 
 def make_bounded_rows(
-    raw: Matrix, *, data_bound: float, constant: float, names: "list[str] | None", team: Team
+    raw: Matrix, *, data_bound: float, constant: float, names: "list[str] | None", team: Team, in_place: bool = False
 ) -> Rows:
     """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
 
     The ``divisor`` of the result bounds the largest entry and not the length: it is 1. A copy is made only where an
-    entry is beyond the bound. Raises DataError if an entry is NaN or infinite; the message names the first one.
+    entry is beyond the bound and ``raw`` is not to be written to. Raises DataError if an entry is NaN or infinite; the
+    message names the first one.
 
     ``raw``: of shape (n, d).
     ``data_bound``: > 0; public bound on the absolute value of an entry.
     ``constant``: in [0, 1]; value of the intercept's column; 0 for none.
+    ``in_place``: whether ``raw`` may be written to.
     """
     row_norms(raw, names, team)
     values = raw.data if _is_sparse(raw) else raw
     if values.size and not max(float(values.max()), -float(values.min())) <= data_bound:
-        values = np.clip(values, -data_bound, data_bound)
+        values = np.clip(values, -data_bound, data_bound, out=values if in_place else None)
         raw = sp.csr_array((values, raw.indices, raw.indptr), shape=raw.shape) if _is_sparse(raw) else values
     n = raw.shape[0]
     return Rows(raw, np.full(n, 1.0 / data_bound), np.ones(n), constant)

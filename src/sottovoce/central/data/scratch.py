@@ -5,6 +5,7 @@ written there is the data in clear: a disk that is private, or encrypted, is the
 """
 
 import errno
+import math
 import os
 import shutil
 import tempfile
@@ -103,6 +104,14 @@ class ScratchFile:
                     raise StorageError(f"{self._place}: a scratch file ends too early: the disk lost a part of it.")
                 left = left[got:]
         return values
+
+    def mapped(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """Take the room of an array, and return it as one that lies in the file: zeros, to be written to."""
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if not n_bytes:
+            return np.zeros(shape, dtype)
+        self.zeros(n_bytes)
+        return np.asarray(np.memmap(self._file, dtype, "r+", shape=shape))
 
     def close(self) -> None:
         self._close()

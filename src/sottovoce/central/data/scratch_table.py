@@ -31,7 +31,7 @@ class ScratchTable(StreamedTable):
     """
 
     def __init__(self, n_features: int, dtype: Any = np.float64, folder: "str | Path | None" = None) -> None:
-        self._n_features, self._folder = n_features, folder
+        self._n_features, self.scratch = n_features, folder
         self._dtype: np.dtype[Any] = np.dtype(dtype)
         self._rows, self._labels = ScratchFile(folder), ScratchFile(folder)
         self._blocks: list[tuple[int, int | None]] = []  # rows of each block, and entries where it is CSR
@@ -65,6 +65,7 @@ class ScratchTable(StreamedTable):
             raise ParameterError(f"rows of {self._n_features} features, and a label each; got {X.shape}.")
         for block in _blocks_of(X, self._dtype):
             if is_sparse(block):
+                self.has_sparse_rows = True
                 for part in (block.indptr.astype(np.int32), block.indices.astype(np.int32), block.data):
                     self._rows.write(part)
                 self._blocks.append((block.shape[0], int(block.nnz)))
@@ -108,7 +109,7 @@ class ScratchTable(StreamedTable):
             yield place, self._labels_at(place.start, place.stop)
 
     def row_memory(self, n_rows: int) -> RowMemory:
-        return OnDisk(n_rows, self._folder)
+        return OnDisk(n_rows, self.scratch)
 
     def close(self) -> None:
         self._rows.close()

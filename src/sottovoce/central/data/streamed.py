@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Generator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ class StreamedTable(OutsideTable):
 
     # where the rows are in a larger table, for messages and for sums of products that are rounded as those of the whole
     first_row: int = 0
+    # folder of what a fit has to write down; None: where temporary files are
+    scratch: "str | Path | None" = None
+    has_sparse_rows: bool = False  # whether blocks are CSR
 
     @property
     def whole_rows(self) -> int:

@@ -118,6 +118,7 @@ class AcceleratedPlan(Plan):
     in_order = True
     takes_weights = True
     takes_persons = True
+    cuts_persons = True
     takes_released_norm = True
     averaged: ClassVar[float] = 0.45  # share of the passes, the last ones, that a model is the mean of
 

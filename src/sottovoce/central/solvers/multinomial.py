@@ -72,6 +72,7 @@ class MultinomialPlan(Plan):
     joint = True
     in_order = True
     takes_persons = True
+    cuts_persons = True
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`

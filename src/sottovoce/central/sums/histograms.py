@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.data.operation import Columns, Count, Counted, Operation, RowSum, Ticks
+from sottovoce.central.data.operation import Columns, Count, Counted, Operation, RowSum, Ticks, are_counts
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DIVISOR, LENGTH, TARGET
+from sottovoce.central.data.row_memory import DIVISOR, KEPT, LENGTH, TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
@@ -143,8 +143,13 @@ class CountMagnitudes(Counted):
     def on(self, part: Part) -> Ticks:
         return _of_blocks(part, lambda X: _by_magnitude(X).ravel())
 
+    def shape(self, columns: Columns) -> tuple[int, int]:
+        """Return the numbers of columns and of cells, before there is a constant."""
+        return columns.n_weights, CELLS
+
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        return isinstance(answer, np.ndarray)
+        width, cells = self.shape(columns)
+        return are_counts(answer, (width * cells,), n_rows * width)
 
     def blank(self) -> Vector:
         return np.zeros(CELLS)
@@ -157,6 +162,9 @@ class CountCells(CountMagnitudes):
     columns: tuple[int, ...] | None  # None: all
     low: Vector  # of shape (columns,) or (1,), as is unit; public or released
     unit: Vector
+
+    def shape(self, columns: Columns) -> tuple[int, int]:
+        return columns.n_weights if self.columns is None else len(self.columns), ZOOM_CELLS
 
     def on(self, part: Part) -> Ticks:
         def counts(X: Any) -> Ticks:
@@ -173,8 +181,8 @@ class CountCells(CountMagnitudes):
 def _of_blocks(part: Part, counts: Callable[[Any], Ticks]) -> Ticks:
     total: Any = 0
     with closing(part.blocks()) as blocks:
-        for _, block in blocks:
-            total = total + counts(block.raw)
+        for place, block in blocks:
+            total = total + counts(block.raw[part.memory.get(KEPT, place)] if KEPT in part.memory else block.raw)
     return cast("Ticks", total)
 
 
