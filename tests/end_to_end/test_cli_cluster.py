@@ -120,7 +120,6 @@ def test_a_log_is_kept_and_goes_with_one_fit(cluster, folder):
     ("arguments", "said"),
     [
         (("--holdout", 0.2, "--holdout-out", "x.parquet"), "--holdout is not for a table on a cluster"),
-        (("--unit", "id", "--max-rows-per-unit", 2), "--unit is not for a table on a cluster"),
         (("--no-header",), "--header is not for a table on a cluster"),
         (("--format", "csv"), "--format is not for a table on a cluster"),
         (("--partitions", 0), "--partitions must be a whole number"),
@@ -176,7 +175,12 @@ def test_clusters_that_cannot_be_used(cluster, folder, monkeypatch):
 def test_a_schema_with_a_unit(cluster, folder):
     text = SCHEMA.replace('target = "income"', 'target = "income"\nunit = "id"\nmax_rows_per_unit = 2')
     (folder / "schema.toml").write_text(text)
-    assert "one person of unit 'id' can have several rows" in refused("--cluster", cluster)
+    said = refused("--cluster", cluster)
+    assert "--max-rows-per-unit must be 1 for solver='scd' and a table on a cluster" in said and "is private" in said
+    for name, where in (("here", ()), ("there", ("--cluster", cluster))):
+        passes("--out", f"{name}.json", *where, "--solver", "newton")
+    assert weights(folder / "here.json") == weights(folder / "there.json")
+    assert refused("--cluster", cluster, "--log", "log").startswith("--log is not for a table with the unit 'id'")
 
 
 def test_a_worker_that_was_lost_is_told_once(capsys):

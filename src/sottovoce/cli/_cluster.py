@@ -101,10 +101,10 @@ class Cluster:
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
 
-        if reader.schema.unit is not None:
+        if self.log is not None and reader.schema.unit is not None:
             raise ParameterError(
-                f"the schema says that one person of unit {reader.schema.unit!r} can have several rows, which workers "
-                "of a cluster hold apart. Sum up each person's rows to one row before, or train on one machine."
+                f"--log is not for a table with the unit {reader.schema.unit!r}: whose rows they are is kept nowhere, "
+                "and no fit could go on without. Leave out --log."
             )
         address = table if isinstance(table, str) else str(table.resolve())
         with ExitStack() as held:

@@ -16,7 +16,6 @@ from sottovoce._groups import person_codes
 from sottovoce._validation import number
 from sottovoce.central.data.scratch import check_room
 from sottovoce.central.data.scratch_table import ScratchTable
-from sottovoce.cli._echo import echo
 from sottovoce.cli._rows import OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable
@@ -29,7 +28,6 @@ __all__ = ["SpilledRows", "Split", "spilled_for_evaluation", "spilled_for_fit", 
 _AT_ONCE = 1 << 16
 
 Mask = npt.NDArray[np.bool_]
-_TOGETHER: Final = "those of a person are needed together"
 _LABEL: Final = 64  # bytes of a label, at most but for long names of classes
 _FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
 _FIT_A_CLASS: Final = 3 * 8
@@ -98,11 +96,17 @@ class SpilledRows:
     folder: Path | None  # where scratch files are; None: where temporary files are
 
     def unread(self) -> UnreadTable:
-        return UnreadTable(self.opened.rows.shape, lambda: (self._written(), None))
+        return replace(self.opened.rows, read=lambda: (self._written(), None))
 
-    def split(self, held: Mask) -> Split:
-        """Return the rows in two parts, those that are ``held`` out and the others; the file is read once for both."""
-        n_held, width = int(held.sum()), self.opened.rows.shape[1]
+    def split(self, split: Split) -> Split:
+        """Return the same parts, of rows on scratch disk; the file is read once for both."""
+        if self.opened.rows.groups is not None:  # each part is all rows
+            read = cache(lambda: (self._written(), None))
+            return replace(
+                split, training=replace(split.training, read=read), held_out=replace(split.held_out, read=read)
+            )
+        held, width = split.chosen(), self.opened.rows.shape[1]
+        n_held = int(held.sum())
 
         @cache
         def parts() -> tuple[ScratchTable, ScratchTable]:
@@ -138,28 +142,20 @@ class SpilledRows:
 def spilled_for_fit(
     opened: OpenedTable, estimator: DPLinearEstimator, n_trained: int, folder: Path | None
 ) -> SpilledRows | None:
-    """Return the rows for a fit on scratch disk, or None where they are held in memory.
+    """Return the rows for a fit on scratch disk, or None where the table is small and held in memory.
 
-    That is so for a table that is small, and for a fit that cannot read rows in blocks: of a large table this is said.
-    The room that is looked for follows from public sizes: where the number of rows is secret, from its stand-in.
+    Persons, and solvers that do not take rows in order, need them there a second time. The room that is looked for
+    follows from public sizes: where the number of rows is secret, from its stand-in.
 
     Raises StorageError if the disk has no room.
     """
     n_rows, n_features = opened.rows.shape
     if opened.is_small:
         return None
-    why = None
-    if opened.rows.groups is not None:
-        why = _TOGETHER
-    else:
-        plan = estimator.plan_for(n_trained, n_features, estimator.planned_models())
-        if not plan.in_order:
-            why = f"solver {plan.solver!r} needs them at hand"
-    if why is not None:
-        _note_in_memory(why)
-        return None
+    plan = estimator.plan_for(n_trained, n_features, estimator.planned_models())
+    copies = 1 if plan.in_order and opened.rows.groups is None else 2
     classes = len(getattr(estimator, "classes", None) or ())
-    each = opened.row_bytes + _LABEL + _FIT + _FIT_A_CLASS * classes
+    each = copies * opened.row_bytes + _LABEL + _FIT + _FIT_A_CLASS * classes
     check_room((estimator.n_public or n_rows) * each, folder, "the encoded table")
     return SpilledRows(opened, folder)
 
@@ -167,13 +163,6 @@ def spilled_for_fit(
 def spilled_for_evaluation(opened: OpenedTable, n_public: int | None, folder: Path | None) -> SpilledRows | None:
     if opened.is_small:
         return None
-    if opened.rows.groups is not None:
-        _note_in_memory(_TOGETHER)
-        return None
     each = opened.row_bytes + _LABEL + BYTES_A_ROW
     check_room((n_public or opened.rows.shape[0]) * each, folder, "the encoded table")
     return SpilledRows(opened, folder)
-
-
-def _note_in_memory(why: str) -> None:
-    echo(f"note: all rows of the table are held in memory: {why}.", err=True)

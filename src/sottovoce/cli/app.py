@@ -87,7 +87,7 @@ _ARGUMENT = re.compile(
 
 def as_options(text: str) -> str:
     """Return a message with the options of the command line in place of the arguments of Python."""
-    return _ARGUMENT.sub(_as_option, text)
+    return _ARGUMENT.sub(_as_option, text.replace("max_rows_per_group", "--max-rows-per-unit"))
 
 
 def _as_option(found: re.Match[str]) -> str:

@@ -143,7 +143,7 @@ def fit(
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
-    cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
+    cluster.check(table, model, **vars(holdout), **reading.of_text(), scratch=scratch)
     output.check_outputs(
         {
             "--out": out,
@@ -187,7 +187,7 @@ def fit(
                 rows = split.training
             spilled = spilled_for_fit(opened, estimator, rows.shape[0], scratch)
             if spilled is not None:
-                split = None if split is None else spilled.split(split.chosen())
+                split = None if split is None else spilled.split(split)
                 rows = spilled.unread() if split is None else split.training
         with output.saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge

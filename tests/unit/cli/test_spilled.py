@@ -37,6 +37,8 @@ categories = ["a", "b", "c"]
 [columns.rich]
 type = "categorical"
 categories = ["no", "yes"]
+[columns.who]
+type = "ignore"
 """
 
 
@@ -48,6 +50,7 @@ def folder(tmp_path_factory):
     frame = pd.DataFrame({
         "age": age, "income": income, "kind": rng.choice(["a", "b", "c"], N),
         "city": rng.choice(CITIES, N), "rich": np.where(age + income > 100, "yes", "no"),
+        "who": np.arange(N) * 7 % 150,
     })  # fmt: skip
     frame.to_csv(place / "t.csv", index=False)
     frame.to_parquet(place / "t.parquet", row_group_size=300)
@@ -85,11 +88,15 @@ def fitted(folder, out, table, *options):
     return model, {name: value for name, value in receipt.items() if name not in ("created", "signature")}
 
 
+PERSONS = ("--unit", "who", "--max-rows-per-unit", 2)
 FITS = {
     "logistic": ("t.csv", "--model", "logistic", "--schema", "rich.toml"),
     "ridge": ("t.csv", "--model", "ridge", "--schema", "income.toml"),
     "svm": ("t.parquet", "--model", "svm", "--solver", "scd", "--schema", "rich.toml"),
     "multinomial": ("t.parquet", "--model", "logistic", "--schema", "kind.toml"),
+    "any order": ("t.csv", "--model", "logistic", "--solver", "sgd", "--schema", "rich.toml"),
+    "by columns": ("t.parquet", "--model", "lasso", "--radius", 2, "--schema", "income.toml"),
+    "persons": ("t.csv", "--model", "svm", "--schema", "rich.toml", *PERSONS),
     "weighted": ("t.csv", "--model", "logistic", "--class-weight", "no=1,yes=3", "--schema", "rich.toml"),
 }
 
@@ -111,10 +118,11 @@ def test_a_fit_from_scratch_disk_writes_the_same_model(folder, tmp_path, monkeyp
     assert list(scratch.iterdir()) == []
 
 
-def test_rows_set_aside_and_their_evaluation_are_the_same(folder, tmp_path, request):
+@pytest.mark.parametrize("persons", [(), PERSONS])
+def test_rows_set_aside_and_their_evaluation_are_the_same(folder, tmp_path, request, persons):
     def files(name):
         out, held = tmp_path / f"{name}.json", tmp_path / f"{name}.csv"
-        options = of(folder, ["--model", "logistic", "--schema", "rich.toml"])
+        options = of(folder, ["--model", "logistic", "--schema", "rich.toml", *persons])
         fitted(folder, out, "t.csv", *options, "--holdout", 0.3, "--holdout-out", held, "--evaluate-epsilon", 1)
         judged = run("evaluate", out, held, "--epsilon", 1, "--random-state", 2, "--json")
         assert judged.exit_code == 0, judged.output
@@ -127,17 +135,6 @@ def test_rows_set_aside_and_their_evaluation_are_the_same(folder, tmp_path, requ
     written = request.getfixturevalue("no_memory")
     assert files("spilled") == whole
     assert written
-
-
-@pytest.mark.parametrize("solver", ["sgd"])
-def test_a_solver_that_needs_all_rows_has_them_and_it_is_said(folder, tmp_path, no_memory, solver):
-    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--solver", solver])
-    done = run(
-        "fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "m.json", *options
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert f"note: all rows of the table are held in memory: solver '{solver}' needs them at hand.\n" in done.stderr
-    assert no_memory == []
 
 
 def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_memory, monkeypatch):
