@@ -277,10 +277,12 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
         self._example = _example_of(X)
         refuse_beside(X, **rows)
-        if isinstance(X, RemoteTable):
+        if isinstance(X, OutsideTable):
             check_public_sizes(X, y)
-            if self.known_models() is None:
-                raise ParameterError("classes is missing: a pipeline on a cluster is planned before labels are read.")
+        elif y is None:
+            validate_data(self, X, y, skip_check_array=True)  # says that y is missing
+        if isinstance(X, RemoteTable) and self.known_models() is None:
+            raise ParameterError("classes is missing: a pipeline on a cluster is planned before labels are read.")
         try:
             with self.running(X, y) as run, opened_once(self, X) as table:
                 self._train(table, y, rows, run)

@@ -21,7 +21,7 @@ from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
 from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
-from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.stepped import SteppedTable
 from sottovoce.central.data.streamed import StreamedTable
@@ -259,6 +259,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         -------
         ndarray or CSR matrix, or of a ParquetTable a table that is scaled each time that it is read
         """
+        if isinstance(X, RemoteTable):
+            raise ParameterError("X is a table on a cluster, which a DPScaler scales within a DPPipeline alone.")
         if isinstance(X, StreamedTable):
             check_is_fitted(self, "scale_")
             check_columns(self, X, reset=False)

@@ -178,6 +178,8 @@ def test_a_scaler_of_a_table_and_the_table_that_it_scales(folder, small):
     with ExitStack() as stack:
         on_cluster = clone(scaler).fit(held("cluster", folder, stack)[0], groups=BY_ROW["persons"]["groups"])
         np.testing.assert_array_equal(plain.location_, on_cluster.location_)
+        with pytest.raises(ParameterError, match="within a DPPipeline alone"):
+            on_cluster.transform(held("cluster", folder, stack)[0])
 
 
 def test_a_scaler_counts_the_used_rows_of_each_person_alone(folder):
@@ -232,6 +234,12 @@ def test_what_is_refused_and_why(folder, small, tmp_path, monkeypatch):
                 table, **BY_ROW[beside]
             )
     assert [ledger.spent(name)[0] for name in ("rows", "people")] == [0.0, 0.0]
+
+
+def test_labels_that_are_missing_are_asked_for_before_a_scaler_releases(folder, noise_is_forbidden):
+    for table, words in ((X, "requires y to be passed"), (sv.ParquetTable(folder / "t.parquet"), "y is missing")):
+        with pytest.raises(ValueError, match=words):
+            clone(MODELS["scaler"]).fit(table)
 
 
 def test_bad_rows_are_named_after_the_charge_and_steps_that_look_at_others_are_told(tmp_path, small):
