@@ -100,6 +100,9 @@ class EncodedTable(DaskTable):
 
     encoder: Encoder
     sources: Sequence[EncodedRows]
+    dtype: np.dtype[Any] = _DTYPE
+    has_labels: bool = True
+    feature_names: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -137,18 +140,6 @@ class EncodedTable(DaskTable):
     @property
     def shape(self) -> tuple[int, int]:
         return sum(source.n_rows or 0 for source in self.partitions.sources), self.encoder.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return _DTYPE
-
-    @property
-    def has_labels(self) -> bool:
-        return True
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def groups(self) -> Callable[[], Any] | None:

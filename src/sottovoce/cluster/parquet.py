@@ -57,7 +57,7 @@ class ParquetSource(Source):
         elif self.storage == "scratch":
             blocks = ((block, None) for _, block in self._blocks(table, digest))
             raw = RowsOnScratch.write(blocks, table.shape[1], table.dtype, scratch)
-            raw.names, raw.first_row = table.feature_names, table.first_row
+            raw.feature_names, raw.first_row = table.feature_names, table.first_row
         else:
             raw = table.with_rows_on_disk(scratch)
             for _ in self._blocks(table, digest):
@@ -93,12 +93,6 @@ def refuse_unreached(files: Iterable[str]) -> None:
 
 class RowsOnScratch(ScratchTable):
     """Rows on scratch disk, whose labels are beside them; columns of a table have names, encoded ones have none."""
-
-    names: tuple[str, ...] = ()
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.names
 
     @property
     def has_labels(self) -> bool:

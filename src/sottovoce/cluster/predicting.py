@@ -37,26 +37,14 @@ class PartTable(StreamedTable):
     ``first_row``, ``whole_rows``: place of the first row in the whole table, and the number of its rows.
     """
 
+    shape: tuple[int, int] = (0, 0)
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    feature_names: tuple[str, ...] = ()
+    whole_rows: int = 0
+
     def __init__(self, loaded: LoadedRows, names: tuple[str, ...], first_row: int, whole_rows: int) -> None:
-        self._loaded, self._names, self._whole_rows = loaded, names, whole_rows
-        self.first_row = first_row
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._loaded.n_rows, int(self._loaded.raw.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = np.dtype(self._loaded.raw.dtype)
-        return dtype
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self._names
-
-    @property
-    def whole_rows(self) -> int:
-        return self._whole_rows
+        self._loaded, self.feature_names, self.first_row, self.whole_rows = loaded, names, first_row, whole_rows
+        self.shape, self.dtype = (loaded.n_rows, int(loaded.raw.shape[1])), np.dtype(loaded.raw.dtype)
 
     def labels(self) -> NDArray[Any]:
         assert self._loaded.labels is not None

@@ -30,9 +30,12 @@ class ScratchTable(StreamedTable):
     ``folder``: where the files take their room; None: where temporary files are.
     """
 
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    feature_names: tuple[str, ...] = ()  # these are encoded rows
+
     def __init__(self, n_features: int, dtype: Any = np.float64, folder: "str | Path | None" = None) -> None:
         self._n_features, self.scratch = n_features, folder
-        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype = np.dtype(dtype)
         self._rows, self._labels = ScratchFile(folder), ScratchFile(folder)
         self._blocks: list[tuple[int, int | None]] = []  # rows of each block, and entries where it is CSR
         self._kind: np.dtype[Any] | None = None  # of labels
@@ -63,7 +66,7 @@ class ScratchTable(StreamedTable):
         n_rows = int(X.shape[0])
         if X.shape[1] != self._n_features or (y is not None and len(y) != n_rows):
             raise ParameterError(f"rows of {self._n_features} features, and a label each; got {X.shape}.")
-        for block in _blocks_of(X, self._dtype):
+        for block in _blocks_of(X, self.dtype):
             if is_sparse(block):
                 self.has_sparse_rows = True
                 for part in (block.indptr.astype(np.int32), block.indices.astype(np.int32), block.data):
@@ -86,15 +89,6 @@ class ScratchTable(StreamedTable):
     @property
     def shape(self) -> tuple[int, int]:
         return self._n_rows, self._n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._dtype
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """No names: these are encoded rows."""
-        return ()
 
     @property
     def has_labels(self) -> bool:
@@ -124,12 +118,12 @@ class ScratchTable(StreamedTable):
         at = 0
         for n_rows, n_entries in self._blocks:
             if n_entries is None:
-                block = self._rows.read(at, n_rows * self._n_features, self._dtype)
+                block = self._rows.read(at, n_rows * self._n_features, self.dtype)
                 at += block.nbytes
                 yield block.reshape(n_rows, self._n_features)
                 continue
             parts = []
-            for count, kind in ((n_rows + 1, np.int32), (n_entries, np.int32), (n_entries, self._dtype)):
+            for count, kind in ((n_rows + 1, np.int32), (n_entries, np.int32), (n_entries, self.dtype)):
                 parts.append(self._rows.read(at, count, kind))
                 at += parts[-1].nbytes
             indptr, indices, data = parts
