@@ -41,7 +41,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
     BallSelect,
@@ -282,18 +282,6 @@ def test_two_coordinators_do_not_mix():
     assert "came without its start" in other.ask(RoundsStep(np.zeros(200), 1)).reason
 
 
-def test_nobody_goes_on_with_what_was_begun_at_home():
-    """A training of the organisation itself was not charged; its session is of no use outside."""
-    party = Party(SECRET, name="clinic", budget=(1.0, 1e-6))
-    line = Line(party)
-    with party.at_home():
-        line.ask(PREPARE)
-        assert isinstance(line.ask(LbfgsStart(5, 1)), Done)
-    gradient = LbfgsGradient(0.0, np.ones(200), [1.0])
-    assert "the organisation's own" in line.ask(gradient).reason
-    assert party.spent == NothingReleased()
-
-
 # --- what an owner allows ---------------------------------------------------------------------------------------------
 
 JOINT = JointPlan(
@@ -332,7 +320,7 @@ def test_a_party_answers_what_its_owner_allows(allowed):
 def test_every_request_has_a_name_or_is_public():
     assert set(ANSWERS) == set(EACH)
     assert {answer.name for names in ANSWERS_TO.values() for answer in names} == set(ANSWERS)
-    public = {"Describe", "Afford", "Close", "AllRows", "AskEngines"}
+    public = {"Describe", "Afford", "Close", "AllRows"}
     assert {kind.__name__ for kind, names in ANSWERS_TO.items() if not names} == public
 
 

@@ -14,16 +14,13 @@ from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.secure import party as handlers
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    AskEngines,
     Card,
     Connect,
     Invite,
     Join,
     KeepJoint,
     Opened,
-    StepJointly,
-    TakeOpened,
+    Poll,
 )
 from sottovoce.vertical.wire import Done
 from support.joint_table import NOTHING, Table, block, refused
@@ -105,14 +102,13 @@ def test_a_party_with_a_site_does_not_compute_in_the_coordinators_process():
 
 def test_a_party_whose_owner_said_no_is_asked_for_its_engines_alone():
     party = Party(X[:, 3:], name="clinic", data_norm=2.0, answers=set())
-    assert json.loads(Line(party).ask(AskEngines()).engines) == {}
+    assert json.loads(Line(party).ask(Describe()).engines) == {}
     refused(Line(party).ask(Invite(PLAN.text())), "does not answer Invite")
 
 
 # --- the order --------------------------------------------------------------------------------------------------------
 
-LATER = [Connect("[]"), AskConnected(), Join(NOTHING), StepJointly(1), TakeOpened(0),
-         KeepJoint("m")]  # fmt: skip
+LATER = [Connect("[]"), Poll(), Join(NOTHING), KeepJoint("m")]
 
 
 @pytest.mark.parametrize("message", LATER, ids=lambda message: type(message).__name__)
@@ -131,42 +127,47 @@ def test_nothing_comes_before_the_meeting(message):
 def test_the_start_is_charged_once_and_comes_once():
     table = table_of(make(budget=(9.0, 1e-3))).join()
     assert table.parties[1].spent == EVENT
-    for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text()), AskConnected()):
+    for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text())):
         refused(table.lines[1].ask(message))
     assert table.parties[1].spent == EVENT
     assert isinstance(worker_of(table.parties[1]), handlers.JointWorker)
     table.end()
 
 
-def test_passes_come_in_their_order_and_no_more_than_were_charged():
+def test_a_party_goes_through_the_steps_of_its_plan_and_nobody_orders_one():
     table = table_of(make(budget=(9.0, 1e-3))).join()
-    line, begun = table.lines[1], table.until(TakeOpened(0))
-    refused(line.ask(StepJointly(2)), "pass 2 came where pass 1 is next")
-    refused(line.ask(StepJointly(0)), "pass 0 came where pass 1 is next")
-    refused(line.ask(KeepJoint("m")), "KeepJoint came after step 0 of 2")
-    one = table.step(1)
-    refused(line.ask(StepJointly(1)), "pass 1 came where pass 2 is next")
-    refused(line.ask(TakeOpened(0)), "step 1 is under way")
-    two = table.step(2)
-    refused(line.ask(StepJointly(3)), "there are no more passes")
-    assert np.array_equal(one[0].values, one[1].values)
+    line, opened = table.lines[1], table.opened
+    ends = np.cumsum([PLAN.n_opened(step) for step in range(PLAN.n_steps + 1)])
+    assert [(each.n_steps, len(each.values)) for each in opened] == [(PLAN.n_steps + 1, ends[-1])] * 3
+    assert np.array_equal(opened[0].values, opened[1].values)
     refused(table.lines[2].ask(KeepJoint("m")), "a helper has no part")
     assert isinstance(line.ask(KeepJoint("m")), Done)
     fitting = PLAN.fitting()
-    fitting.take(begun[0].values)
-    fitting.take(one[0].values)
-    fitting.take(two[0].values)
+    for values in np.split(opened[0].values, ends[:-1]):
+        fitting.take(values)
     assert np.array_equal(table.parties[1].part("m").coef, fitting.weights["clinic"][0])
-    refused(line.ask(StepJointly(3)), "has ended")
-    refused(line.ask(Join(NOTHING)), "has ended")
+    for message in (Poll(), KeepJoint("m"), Join(NOTHING)):
+        refused(line.ask(message), "has ended")
     assert table.parties[1].spent == EVENT
     table.end()
 
 
-def test_taking_the_opened_sums_again_gives_the_same_and_draws_nothing():
+def test_nothing_is_told_and_nothing_kept_before_the_end():
+    table = table_of(make(budget=(9.0, 1e-3))).connect()
+    line = table.lines[1]
+    assert isinstance(line.ask(Join(NOTHING)), Done)  # its partners have not begun
+    refused(line.ask(KeepJoint("m")), "out of its turn: the joint training is computing")
+    told = line.ask(Poll())
+    assert (told.n_steps, told.ready, len(told.values)) == (0, 0, 0)
+    assert not table.parties[1].keeps("m")
+    table.end()
+
+
+def test_asking_for_the_opened_sums_again_gives_the_same_and_draws_nothing():
     table = table_of(make(budget=(9.0, 1e-3))).join()
-    first, again = (table.lines[0].ask(TakeOpened(0)).values for _ in range(2))
-    assert np.array_equal(first, again)
+    again = table.all(Poll())
+    assert all(np.array_equal(each.values, table.opened[0].values) for each in again)
+    assert table.parties[1].spent == EVENT
     table.end()
 
 
@@ -180,10 +181,15 @@ def test_labels_are_for_the_label_holder_alone_and_one_a_row():
 
 
 def test_what_the_budget_does_not_cover_shares_nothing():
-    table = table_of(make(budget=(0.01, 1e-6))).connect()
-    refused(table.lines[1].ask(Join(NOTHING)), "budget")
-    refused(table.lines[1].ask(TakeOpened(0)), "out of its turn")
-    table.end()
+    refused(Line(make(budget=(0.01, 1e-6))[1]).ask(Invite(PLAN.text())), "budget")
+    given = make(budget=(2.1, 1e-5))  # good for one of two that were invited
+    one, other = (table_of(given).connect() for _ in range(2))
+    assert isinstance(one.lines[1].ask(Join(NOTHING)), Done)
+    refused(other.lines[1].ask(Join(NOTHING)), "budget")
+    assert other.lines[1].ask(Poll()).n_steps == 0
+    assert given[1].spent == EVENT
+    for table in (one, other):
+        table.end()
 
 
 def test_every_training_is_charged_for_itself():
@@ -252,21 +258,6 @@ def test_an_invitation_that_nobody_follows_ends_by_itself(monkeypatch, parties):
     refused(line.ask(Connect("[]")), "nobody asked for anything for 0.05 seconds")
 
 
-def test_no_joint_training_within_the_walls(parties):
-    with parties[1].at_home():
-        refused(Line(parties[1]).ask(Invite(PLAN.text())), "never an organisation's own")
-
-
-def test_a_joint_training_does_not_go_on_at_home_uncharged():
-    table = table_of(make(budget=(9.0, 1e-3))).connect()
-    with table.parties[1].at_home():
-        refused(table.lines[1].ask(Join(NOTHING)), "never an organisation's own")
-    refused(table.lines[1].ask(Join(NOTHING)), "the organisation's own")
-    assert table.parties[1].spent == NothingReleased()
-    with table.parties[1].at_home():
-        table.end()
-
-
 # --- anything at all --------------------------------------------------------------------------------------------------
 
 
@@ -280,9 +271,7 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed):
     def message(table):
         held = cards.get(id(table), "[]")
         return rng.choice([
-            Invite(PLAN.text()), Connect(held), AskConnected(), Join(NOTHING), Join(Y), StepJointly(1),
-            StepJointly(2), TakeOpened(0),
-            TakeOpened(1), KeepJoint("m"), Describe(), AskEngines(),
+            Invite(PLAN.text()), Connect(held), Poll(), Join(NOTHING), Join(Y), KeepJoint("m"), Describe(),
         ])  # fmt: skip
 
     handlers_wait, handlers._WAIT = handlers._WAIT, 0.02
@@ -297,7 +286,7 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed):
             line = rng.choice(table.lines)
             sent = message(table)
             reply = line.ask(sent)
-            if isinstance(reply, Opened) and reply.ready:
+            if isinstance(reply, Opened) and (reply.n_steps or len(reply.values)):
                 opened.add(id(table))
         events = [party.spent for party in given[:2]]
         for spent in events:

@@ -13,14 +13,12 @@ from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import party as handlers
 from sottovoce.vertical.protocols.secure.column_plan import Columns
 from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
     Connect,
     Invite,
     Join,
     KeepJoint,
     Opened,
-    StepJointly,
-    TakeOpened,
+    Poll,
 )
 from sottovoce.vertical.wire import Done
 from support.joint_table import NOTHING, Table, block, refused
@@ -81,22 +79,17 @@ def test_what_is_no_plan_is_refused(text):
     refused(Line(make()[1]).ask(Invite(text)))
 
 
-def test_the_start_is_charged_once_and_choices_come_in_their_order():
+def test_the_start_is_charged_once_and_all_choices_follow_from_it():
     table = table_of(make(budget=(9.0, 1e-3))).join()
     line = table.lines[1]
     assert table.parties[1].spent == EVENT
-    for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text()), AskConnected()):
+    for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text())):
         refused(line.ask(message))
-    refused(line.ask(StepJointly(2)), "pass 2 came where pass 1 is next")
-    refused(line.ask(KeepJoint("m")), "KeepJoint came after step 0 of 2")
-    first = table.step(1)
-    refused(line.ask(StepJointly(1)), "pass 1 came where pass 2 is next")
-    again = table.all(TakeOpened(1))
-    assert [each.values.tolist() for each in again] == [first[0].values.tolist()] * 3
-    table.step(2)
-    refused(line.ask(StepJointly(3)), "there are no more passes")
+    again = table.all(Poll())
+    assert [each.values.tolist() for each in again] == [table.opened[0].values.tolist()] * 3
+    assert [each.n_steps for each in again] == [len(each.values) for each in again] == [PLAN.n_choices] * 3
     assert isinstance(line.ask(KeepJoint("m")), Done)
-    refused(line.ask(StepJointly(3)), "has ended")
+    refused(line.ask(Poll()), "has ended")
     assert table.parties[1].spent == EVENT
     table.end()
 
@@ -111,10 +104,15 @@ def test_margins_stay_within_what_the_plan_says(size):
 
 
 def test_what_the_budget_does_not_cover_shares_nothing():
-    table = table_of(make(budget=(0.01, 1e-6))).connect()
-    refused(table.lines[1].ask(Join(NOTHING)), "budget")
-    refused(table.lines[1].ask(TakeOpened(0)), "out of its turn")
-    table.end()
+    refused(Line(make(budget=(0.01, 1e-6))[1]).ask(Invite(PLAN.text())), "budget")
+    given = make(budget=(2.1, 1e-5))  # good for one of two that were invited
+    one, other = (table_of(given).connect() for _ in range(2))
+    assert isinstance(one.lines[1].ask(Join(NOTHING)), Done)
+    refused(other.lines[1].ask(Join(NOTHING)), "budget")
+    assert other.lines[1].ask(Poll()).n_steps == 0
+    assert given[1].spent == EVENT
+    for table in (one, other):
+        table.end()
 
 
 def test_labels_are_for_the_label_holder_alone_and_one_a_row():
@@ -143,16 +141,14 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed, monke
     cards = table.all(Invite(PLAN.text()))
     held = json.dumps([each.card for each in cards])
     kinds = [
-        lambda: Invite(PLAN.text()), lambda: Connect(held), AskConnected, lambda: Join(NOTHING), lambda: Join(Y),
-        lambda: StepJointly(1),
-        lambda: StepJointly(2), lambda: TakeOpened(0), lambda: TakeOpened(1), Describe,
+        lambda: Invite(PLAN.text()), lambda: Connect(held), Poll, lambda: Join(NOTHING), lambda: Join(Y), Describe,
         lambda: KeepJoint("m"),
     ]  # fmt: skip
     opened = 0
     try:
         for _ in range(60):
             reply = rng.choice(table.lines).ask(rng.choice(kinds)())
-            opened += isinstance(reply, Opened) and bool(reply.ready)
+            opened += isinstance(reply, Opened) and bool(reply.n_steps)
         for party in table.parties[:2]:
             assert party.spent in (NothingReleased(), EVENT, compose(EVENT, EVENT))
             assert not opened or party.spent != NothingReleased()

@@ -52,14 +52,11 @@ from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    AskEngines,
     Connect,
     Invite,
     Join,
     KeepJoint,
-    StepJointly,
-    TakeOpened,
+    Poll,
 )
 from support.coupled_parties import Common, Pair, Session, coupled_noise
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsStepHandler, RoundsWorker
@@ -114,13 +111,10 @@ TRAINING = [
     KeepWeights("m", [], []),
     KeepWeights("m", [1.0], [1.0]),
     KeepWeights("m", [1.0, 2.0], [1.0, 1.0]),
-    AskEngines(),
     Invite(PLAN.text()),
     Connect(json.dumps(["card", "card"])),
-    AskConnected(),
     Join([]),
-    StepJointly(1),
-    TakeOpened(0),
+    Poll(),
     KeepJoint("m"),
     PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 0, 0),
     PublishedBallStep(ZERO),
@@ -158,7 +152,7 @@ OPEN, START, UPDATE, STEP = (
     RoundsStart(0.1),
     *(RoundsStep(ONE, release) for release in (0, 1)),
 )
-JOIN = [Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]), TakeOpened(0), KeepJoint("m")]
+JOIN = [Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]), Poll(), KeepJoint("m")]
 FEWER = [
     Close(), AllRows(), AlignTo(announce(ALL)), OPEN, Keep("m"), TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
     START, UPDATE, STEP, TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"),
@@ -283,13 +277,13 @@ def test_every_request_is_among_the_letters():
 
 # what a party with a budget never answers, and what comes only after more than five requests, or never, here
 EXACT = {LbfgsStart, LbfgsGradient, LbfgsDirection, LbfgsMove, BallVertex}
-NEVER = {*EXACT, StepJointly, ShowColumn, AlignRespond}  # the last: three rows are too few
+NEVER = {*EXACT, ShowColumn, AlignRespond}  # the last: three rows are too few
 
 
 @pytest.mark.parametrize(
     ("letters", "depth", "unanswered"),
     [
-        pytest.param(TRAINING, 3, {*NEVER, TakeOpened, KeepJoint}, id="all, three"),
+        pytest.param(TRAINING, 3, {*NEVER, KeepJoint}, id="all, three"),
         pytest.param(FEWER, 5, None, id="fewer, five"),
         pytest.param(TRAINING, 5, NEVER, id="all, five", marks=pytest.mark.slow),
     ],

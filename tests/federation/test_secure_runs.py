@@ -42,7 +42,7 @@ def check_receipt(federation, run, engine, computing):
         sessions = [charge.plan["session"] for charge in federation.charges(name) if charge.counts]
         assert len(sessions) == len(set(sessions)) == len(federation.runs()), name
         kinds = [entry["kind"] for entry in federation.register(name)]
-        assert {"Invite", "Connect", "Join", "TakeOpened", "KeepJoint"} <= set(kinds)
+        assert {"Invite", "Connect", "Join", "Poll", "KeepJoint"} <= set(kinds)
 
 
 def check_run(federation, *words, engine, reference):

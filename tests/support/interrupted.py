@@ -10,7 +10,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
+from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 
@@ -40,9 +40,6 @@ class Carrier(Parties):
         self._cut = cut or (lambda number, when: None)
         self.n_exchanges = 0
         super().__init__(list(self._all))
-
-    def inside(self, name):
-        return InProcessParties([self.here[name]]).inside(name)
 
     def _send(self, requests):
         if set(requests) <= set(self.here):

@@ -8,15 +8,12 @@ import numpy as np
 from sottovoce.vertical.frames import new_session
 from sottovoce.vertical.protocols.general.messages import Close
 from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
     Card,
     Connect,
-    Connected,
     Invite,
     Join,
     Opened,
-    StepJointly,
-    TakeOpened,
+    Poll,
 )
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line
@@ -55,29 +52,25 @@ class Table:
     def connect(self):
         self.invite()
         assert all(isinstance(each, Done) for each in self.all(Connect(self.cards)))
-        self.until(AskConnected())
+        self.wait()
         return self
 
-    def until(self, question):
+    def wait(self):
+        """Ask until all are ready, and return what they say."""
         for _ in range(50):
-            replies = self.all(question)
-            assert all(isinstance(each, (Connected, Opened)) for each in replies), [
-                getattr(each, "reason", "") for each in replies
-            ]
+            replies = self.all(Poll())
+            assert all(isinstance(each, Opened) for each in replies), [getattr(each, "reason", "") for each in replies]
             if all(each.ready for each in replies):
                 return replies
         raise AssertionError("it never ends")
 
     def join(self):
+        """Begin, and wait for what is opened."""
         self.connect()
         starts = self.all(Join(self.labels), *[Join(NOTHING)] * (len(self.lines) - 1))
         assert all(isinstance(each, Done) for each in starts)
-        self.until(TakeOpened(0))
+        self.opened = self.wait()
         return self
-
-    def step(self, step):
-        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
-        return self.until(TakeOpened(step))
 
     def end(self):
         self.all(Close())

@@ -325,19 +325,6 @@ def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(kind):
         assert not any(session.training.worker for session in party._sessions._open.values())
 
 
-def test_being_at_home_in_one_thread_frees_no_request_of_another():
-    party = Party(X, name="a", data_norm=1.0, budget=(0.0, 0.0))
-    parties = InProcessParties([party])
-
-    def send():
-        return parties.ask("a", order(80, 0.3), Trained)
-
-    with party.at_home():
-        (error,) = at_once(send)
-        assert isinstance(error, PartyError)
-        assert isinstance(send(), Trained)
-
-
 def test_a_budget_that_two_threads_charge_at_once_is_not_overspent(monkeypatch):
     budget = PartyBudget((2.0, 1e-5))
     event, barrier = GaussianEvent(2.5), threading.Barrier(2)

@@ -203,7 +203,7 @@ def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     stated = parameters.get("computing", {"helpers": (), "engines": {}})
     helpers = {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
     engines = {str(name): dict(each) for name, each in stated["engines"].items()}
-    estimator._engines = lambda parties, epsilon: engines  # type: ignore[method-assign]
+    estimator._engines = lambda *_: engines  # type: ignore[method-assign]
     plan = estimator._plan(_stated_parties({**described, **helpers}), parameters["label_holder"])
     told = {name: parameters[name] for name in _TOLD if name in parameters}
     party = parameters.get("party")

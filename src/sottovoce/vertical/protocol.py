@@ -8,6 +8,7 @@ charge nor refuse over what the data are.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Message, Vector
 
@@ -27,6 +28,7 @@ __all__ = [
     "Unprotected", "count", "within",
 ]  # fmt: skip
 
+_installed = cache(available_engines)  # packages are looked up on disk
 _MOST: Final = 1_000_000  # steps of one request: a party works for nobody for ever
 
 Request = TypeVar("Request", bound=Message)
@@ -112,6 +114,14 @@ class PartyFacts:
     joins: bool = False
     computing: ComputeSite | None = None
     whole_rows: int = 0
+
+    @property
+    def engines(self) -> dict[str, str]:
+        """Engines that it may use, with their versions: what its owner allows, and what is installed."""
+        if not self.joins:
+            return {}
+        allowed = (IN_PROCESS,) if self.computing is None else tuple(self.computing.engines)
+        return {name: version for name, version in _installed().items() if name in allowed}
 
     @property
     def row_bound(self) -> float:
@@ -272,8 +282,6 @@ class Handler(ABC, Generic[Request]):
     and is not asked again where a session is taken up after a restart."""
     ends_with_process: ClassVar[bool] = False
     """Whether what it begins lives in this process and at others: after a restart such a session is over."""
-    reaches_others: ClassVar[bool] = False
-    """Whether numbers go to other parties: within an organisation's walls, where nothing is charged, it is refused."""
 
     def needs(self, facts: PartyFacts, training: Training, request: Request) -> Answer | None:
         """Return what the owner must allow beside the protocol, for a request like this one."""

@@ -60,9 +60,6 @@ class Elsewhere(Parties):
         self._all = {each.name: each for each in given}
         self.here = {given[0].name: given[0]}
 
-    def inside(self, name):
-        return InProcessParties([self.here[name]]).inside(name)
-
     def _send(self, requests):
         return {name: self._all[name].handle(raw) for name, raw in requests.items()}
 

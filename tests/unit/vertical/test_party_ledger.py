@@ -158,13 +158,6 @@ def test_an_end_that_cannot_be_recorded_costs_nothing_more(ledger, monkeypatch):
     assert party.spent == EVENT
 
 
-def test_what_is_at_home_costs_nothing(ledger):
-    party = clinic(ledger)
-    with party.at_home():
-        assert isinstance(request(party, SEND), Trained)
-    assert ledger.history("clinic columns") == []
-
-
 def test_a_training_goes_through_and_a_second_one_does_not_fit(ledger):
     y = np.where(X[:, 0] > 0.5, 1, -1)
     bank = Party(np.random.default_rng(163).uniform(0, 1, (60, 1)), name="bank", y=y)

@@ -147,21 +147,21 @@ def test_engines_and_options_that_do_not_go_with_it():
             with pytest.raises(ParameterError, match=words):
                 lasso(**changed).fit(given)
     names = {type(each.message).__name__ for each in crossed}
-    assert names <= {"Describe", "Description", "AskEngines", "Engines", "Close", "Done"}
+    assert names <= {"Describe", "Description", "Close", "Done"}
 
 
 def test_mpyc_is_refused_in_words_where_all_have_it():
     engines = {name: {"mpyc": "mpyc 1", "spu": "spu 1"} for name in ("bank", "clinic", "notary")}
     estimator = lasso(engine="mpyc")
-    estimator._engines = lambda parties, epsilon: engines
+    estimator._engines = lambda *_: engines
     with pytest.raises(ParameterError, match="engine='mpyc' cannot compare secret numbers"):
         estimator.plan(parties())
     only = lasso()
-    only._engines = lambda parties, epsilon: {name: {"mpyc": "mpyc 1"} for name in engines}
+    only._engines = lambda *_: {name: {"mpyc": "mpyc 1"} for name in engines}
     with pytest.raises(ParameterError, match="found no engine for these 3 parties: it takes spu"):
         only.plan(parties())
     auto = lasso()
-    auto._engines = lambda parties, epsilon: engines
+    auto._engines = lambda *_: engines
     assert auto.plan(parties()).engine == "spu"
 
 
@@ -180,7 +180,7 @@ def test_each_party_with_a_table_is_charged_once_as_a_whole():
     model = lasso().fit(given)
     for party in given[:2]:
         assert party.spent == model.plan_.event == model.guarantee_.event
-    with pytest.raises(PartyError, match="refused Afford"):
+    with pytest.raises(PartyError, match="refused Invite"):
         lasso().fit(given)
     assert given[0].spent == model.plan_.event
 
@@ -196,7 +196,7 @@ def test_the_receipt_says_what_the_claim_rests_on():
         assert made_again(each).event == each.event
     engines = {name: {"spu": "spu 1"} for name in ("bank", "clinic", "notary")}
     estimator = lasso()
-    estimator._engines = lambda parties, epsilon: engines
+    estimator._engines = lambda *_: engines
     plan = estimator.plan(parties())
     assert any("semi-honest: it rests on the protocol ABY3 of spu 1" in each for each in plan.assumptions)
     assert any("two colluding computing parties" in each for each in plan.not_covered)
@@ -206,7 +206,7 @@ def test_the_receipt_says_what_the_claim_rests_on():
 class Broken(Party):
     """Refuses one kind of request."""
 
-    kind = "StepJointly"
+    kind = "KeepJoint"
 
     def handle(self, raw):
         if raw[32:34] != getattr(messages, self.kind).code.to_bytes(2, "little"):
@@ -215,7 +215,9 @@ class Broken(Party):
         return Refused("it has a headache").encode()
 
 
-@pytest.mark.parametrize(("kind", "charged"), [("Connect", False), ("Join", True), ("StepJointly", True)])
+@pytest.mark.parametrize(
+    ("kind", "charged"), [("Connect", False), ("Poll", False), ("Join", True), ("KeepJoint", True)]
+)
 def test_a_party_that_fails_ends_it_at_all_and_the_charge_stays(kind, charged):
     X, _ = table()
     broken = Broken(X[:, 6:], name="clinic", data_bound=1.0, budget=(9.0, 1e-4))
@@ -227,7 +229,7 @@ def test_a_party_that_fails_ends_it_at_all_and_the_charge_stays(kind, charged):
     assert ("epsilon = 8 of every person's rows at all parties is spent" in str(caught.value)) == charged
     event = lasso().plan(parties()).event
     assert (given[0].spent == event) == charged
-    assert (broken.spent == event) == (kind == "StepJointly")
+    assert (broken.spent == event) == (kind == "KeepJoint")
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------

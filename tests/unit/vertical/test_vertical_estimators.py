@@ -22,8 +22,18 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import NothingReleased, RandomizedResponseEvent, compose
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Streams
-from sottovoce.vertical import Party, VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, align, split_columns
+from sottovoce.vertical import (
+    Party,
+    VerticalLinearSVC,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    align,
+    split_columns,
+    wire,
+)
 from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.frames import Frame
+from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
@@ -343,12 +353,21 @@ def test_budgets_add_up_and_stop():
         logistic(epsilon=math.inf).fit(group, Y)
 
 
-def test_the_label_holders_own_model_costs_its_budget_nothing():
-    """It never leaves its walls; training over all columns without noise does, and is refused."""
-    group = parties(budget={"party1": (5.0, 1e-4)})
+def test_the_label_holders_own_model_costs_its_budget_nothing(monkeypatch):
+    """It is made without a request, whatever its owner allows; one for a model without noise is refused."""
+    group = parties(budget={"party1": (5.0, 1e-4)}, answers={"party1": set()})
+    requests, handle = [], Party.handle
+
+    def hear(party, raw):
+        requests.append((party.name, type(wire.decode(Frame.read(raw).body, HANDLERS))))
+        return handle(party, raw)
+
+    monkeypatch.setattr(Party, "handle", hear)
     model = logistic().fit(group, Y)
+    monkeypatch.undo()
     assert group.parties["party1"].budget.spent == NothingReleased()
-    assert not group.parties["party1"]._at_home
+    assert [kind for name, kind in requests if name == "party1"] == [Describe]
+    assert len(requests) <= 8
     assert model.local_decision_function(parties()).shape == (N,)
     with pytest.raises(PartyError, match=r"party 'party1' refused .*: its budget"):
         logistic(epsilon=np.inf, delta=None).fit(group, Y)

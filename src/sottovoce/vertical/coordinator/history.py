@@ -1,8 +1,7 @@
 """What a training without noise saw round by round: for convergence plots and stopping, never for a private run."""
 
 from dataclasses import dataclass, field
-
-from sottovoce.vertical.coordinator.parties import Parties
+from typing import Any
 
 __all__ = ["History"]
 
@@ -29,7 +28,7 @@ class History:
     downlink_bytes: list[int] = field(default_factory=list)
     converged: bool = False
 
-    def add(self, parties: Parties, objective: float, stationarity: float) -> None:
+    def add(self, parties: Any, objective: float, stationarity: float) -> None:
         self.objective.append(objective)
         self.stationarity.append(stationarity)
         self.uplink_bytes.append(parties.uplink_bytes)

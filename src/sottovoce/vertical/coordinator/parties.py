@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
@@ -84,6 +84,9 @@ class Parties(ABC):
 
     checkpoint: Checkpoint | None = None
     """Where the run is kept, if it can be resumed."""
+
+    doing: str = ""
+    """What the next requests are part of, where that is worth a word."""
 
     def __init__(self, names: Sequence[str]) -> None:
         names = tuple(names)
@@ -231,19 +234,27 @@ class Parties(ABC):
                 self.exchange(dict.fromkeys(self._holding, Close()), Done)
         self._begin()
 
+    def tell(self, doing: str) -> None:
+        """Say in words what the requests to come are part of, for who follows the run."""
+        self.doing = doing
+
     def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:
         """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
-    def inside(self, name: str) -> AbstractContextManager["Parties"]:
-        """Talk to a party within its own walls, as the organisation itself: nothing is recorded, counted or charged.
+    def own(self, name: str) -> Any:
+        """Return a party itself, for its own organisation: what that does within its walls is no request.
 
         Raises
         ------
         PartyError
             If the party does not live where the coordinator runs.
         """
-        raise PartyError(f"party {name!r} does not live where the coordinator runs: its own model is trained there.")
+        if name not in self.here:
+            raise PartyError(
+                f"party {name!r} does not live where the coordinator runs: its own model is trained there."
+            )
+        return self.here[name]
 
     @contextmanager
     def recorded(self) -> Iterator[list[Crossing]]:
@@ -269,6 +280,9 @@ class _Conversation(Parties):
     def _lost(self) -> None:
         """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
 
+    def tell(self, doing: str) -> None:
+        self._carrier.tell(doing)
+
     @property
     def _is_recorded(self) -> bool:
         return super()._is_recorded or self._carrier._is_recorded
@@ -276,9 +290,6 @@ class _Conversation(Parties):
     def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
         super()._count(party, uplink, message, n_bytes)
         self._carrier._count(party, uplink, message, n_bytes)
-
-    def inside(self, name: str) -> AbstractContextManager[Parties]:
-        return self._carrier.inside(name)
 
 
 class InProcessParties(Parties):
@@ -301,17 +312,6 @@ class InProcessParties(Parties):
 
     def __repr__(self) -> str:
         return f"InProcessParties({list(self.parties.values())!r})"
-
-    @contextmanager
-    def inside(self, name: str) -> Iterator[Parties]:
-        """Talk to a party of this process as its own organisation does."""
-        party: Any = self.parties[name]
-        with party.at_home():
-            own = self.only(name)
-            try:
-                yield own
-            finally:
-                own.close()
 
     def only(self, *names: str) -> "InProcessParties":
         """Return some of these parties, with counters of their own."""

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ from sottovoce.vertical.estimators.parties import (
 )
 from sottovoce.vertical.estimators.prediction import Predicting, Vector
 from sottovoce.vertical.party.party import Part
+from sottovoce.vertical.protocols.general.messages import Description
 
 __all__ = ["NOT_COVERED", "VerticalEstimator"]
 
@@ -180,7 +182,7 @@ class VerticalEstimator(Predicting, Budgeted):
             **self._own_facts(n),
             facts=PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=holder, label_bounds=self._label_bounds(),
-                helpers=helpers, engines=self._engines(parties, epsilon),
+                helpers=helpers, engines=self._engines(parties, everybody, epsilon),
             ),
             loss=self._make_loss(),
             fit_intercept=bool(self.fit_intercept),
@@ -192,8 +194,8 @@ class VerticalEstimator(Predicting, Budgeted):
             parties.leave_out(helpers)
         return plan
 
-    def _engines(self, parties: Parties, epsilon: float) -> dict[str, dict[str, str]]:
-        """Return the engines of secure computation that each party may use; a subclass that needs them asks."""
+    def _engines(self, parties: Parties, told: Mapping[str, Description], epsilon: float) -> dict[str, dict[str, str]]:
+        """Return the engines of secure computation that each party may use, in a subclass that needs them."""
         return {}
 
     def _check_parameters(self) -> None:

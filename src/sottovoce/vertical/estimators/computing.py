@@ -10,9 +10,9 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.estimators.parties import owned
-from sottovoce.vertical.protocols.secure.messages import AskEngines, Engines
+from sottovoce.vertical.protocols.general.messages import Description
 
-__all__ = ["CHOICES", "ask_engines", "choose_engine", "choose_mechanism", "engine_for"]
+__all__ = ["CHOICES", "choose_engine", "choose_mechanism", "engine_for", "told_engines"]
 
 # People times mean shift, for each weight: below it the noise of joint sums weighs more than what they say beyond
 # models that are trained apart. Chosen by `benchmarks.vertical.secure_rules`: right in 91 of 128 cases, where always
@@ -71,21 +71,21 @@ _MOST_NAMES: Final = 100
 _SIZES: Final[Mapping[str, tuple[int, float]]] = {"spu": (2, 3), "mpyc": (3, float("inf"))}
 
 
-def ask_engines(parties: Parties) -> dict[str, dict[str, str]]:
-    """Ask every party which engines it may use, with their versions.
+def told_engines(parties: Parties, told: Mapping[str, Description]) -> dict[str, dict[str, str]]:
+    """Return which engines each party says that it may use, with their versions.
 
     "in-process" is only good where all of them live in this process.
     """
     together = set(owned(parties)) == set(parties.names)
     engines = {}
-    for name, reply in parties.exchange(AskEngines(), Engines).items():
+    for name, facts in told.items():
         try:
-            told = json.loads(reply.engines)
+            own = json.loads(facts.engines)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or len(told) > _MOST_NAMES or not all(isinstance(v, str) for v in told.values()):
+            own = None
+        if not isinstance(own, dict) or len(own) > _MOST_NAMES or not all(isinstance(v, str) for v in own.values()):
             raise PartyError(f"party {name!r} does not say which engines it has. Bring all sites to the same version.")
-        engines[name] = {kind: version for kind, version in told.items() if together or kind != IN_PROCESS}
+        engines[name] = {kind: version for kind, version in own.items() if together or kind != IN_PROCESS}
     return engines
 
 

@@ -5,34 +5,22 @@ tests it may be anything. It may fail, wait, and bring anything; whatever it doe
 party, in bounded time.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Final
 
 from sottovoce._validation import number
-from sottovoce.exceptions import MessageError, PartyError
+from sottovoce.exceptions import PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.coordinator.parties import Answering, InProcessParties, Parties
+from sottovoce.vertical.coordinator.parties import Answering, Parties
 from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.frames import FRAME_BYTES, Frame
+from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.protocols.general.messages import Close
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
-from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    Connect,
-    Invite,
-    Join,
-    KeepJoint,
-    StepJointly,
-    TakeOpened,
-)
-from sottovoce.vertical.protocols.secure.party import plan_from_text
-from sottovoce.vertical.wire import code_of, decode
+from sottovoce.vertical.wire import code_of
 
-__all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "JointNotes", "RunStopped"]
+__all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "RunStopped"]
 
 Call = Callable[[str, bytes, float], object]
 """``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
@@ -48,48 +36,12 @@ _LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
 _FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
 _PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
-_JOINT: Final = (Invite, Connect, AskConnected, Join, StepJointly, TakeOpened, KeepJoint)
 _NAMES: Final = {kind.code: kind.__name__ for kind in HANDLERS}
 _RESUME: Final = "then resume this run: no answer is paid for twice."
 
 
 class RunStopped(Exception):  # noqa: N818  # nobody's mistake
     """The run was aborted: by its owner, or by the engine because a party is gone."""
-
-
-class JointNotes:
-    """Says where a joint computation is, from the requests of the coordinator: its steps take longer than others.
-
-    The ``note`` is None where it is no joint computation.
-    """
-
-    def __init__(self) -> None:
-        self.note: str | None = None
-        self._n_steps, self._first = 0, ""
-
-    def asked(self, raw: bytes) -> None:
-        try:
-            request = decode(Frame.read(raw).body, _JOINT)
-        except MessageError:  # of another protocol
-            self.note = None
-            return
-        match request:
-            case Invite(plan=text):
-                plan = plan_from_text(text)
-                self._n_steps = plan.n_steps
-                self._first = "the first column" if isinstance(plan, ColumnPlan) else "second moments"
-                self._say("sites are invited")
-            case Connect() | AskConnected():
-                self._say("the sites' engines meet")
-            case Join() | TakeOpened(step=0):
-                self._say(self._first)
-            case StepJointly(step=step) | TakeOpened(step=step):
-                self._say(f"pass {step} of {self._n_steps}")
-            case _:
-                self._say("the model is kept")
-
-    def _say(self, what: str) -> None:
-        self.note = f"joint computation: {what}"
 
 
 class FlareParties(Parties):
@@ -133,7 +85,6 @@ class FlareParties(Parties):
         self._alive = alive or (lambda name: True)
         self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])
-        self._joint = JointNotes()
         # two for each party: one that hangs in a call leaves room for the farewell
         self._pool = ThreadPoolExecutor(2 + 2 * len(others), thread_name_prefix="party")
         super().__init__([home.name, *others])
@@ -142,20 +93,11 @@ class FlareParties(Parties):
     def __repr__(self) -> str:
         return f"FlareParties({self.names!r})"
 
-    @contextmanager
-    def inside(self, name: str) -> Iterator[Parties]:
-        """Talk to the party that lives here as its own organisation does."""
-        if name not in self.here:
-            super().inside(name)
-        with InProcessParties([self._home]).inside(name) as own:
-            yield own
-
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         self._check_running()
         began = monotonic()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
-        self._joint.asked(next(iter(requests.values())))
-        self._progress.asked(what, {name: len(raw) for name, raw in requests.items()}, note=self._joint.note)
+        self._progress.asked(what, {name: len(raw) for name, raw in requests.items()}, note=self.doing or None)
         # the one here works while the others do
         own = {name: self._pool.submit(self._here, name, raw) for name, raw in requests.items() if name in self.here}
         away = {name: raw for name, raw in requests.items() if name not in self.here}

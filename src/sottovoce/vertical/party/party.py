@@ -11,7 +11,6 @@ wrong beyond that is told in one sentence, which is always the same.
 
 import hashlib
 import logging
-import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from sottovoce.vertical.party.journal import Journal, Kept
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, Protocol, RefusalError, Training
+from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Message, Refused, code_of, decode
 
 __all__ = ["Part", "Party"]
@@ -169,7 +169,6 @@ class Party:
         self.answers = allowed_answers(answers, limited=self.budget.is_limited, known=self._knows.answers)
         self._random_state: object = None
         self._session_seeds: dict[bytes, object] = {}
-        self._at_home: set[int] = set()  # threads; a request that comes on another one is charged
         self._lock = OwnLock()  # one request at a time
         if journal is not None and not isinstance(journal, Journal):
             raise ParameterError(f"journal must be a Journal or None; got {journal!r}.")
@@ -195,7 +194,7 @@ class Party:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is under way: a copy of a noise stream would draw the same noise."""
-        fresh = {"_at_home": set(), "_session_seeds": {}, "_lock": OwnLock(), "_sessions": Sessions(), "_journal": None}
+        fresh = {"_session_seeds": {}, "_lock": OwnLock(), "_sessions": Sessions(), "_journal": None}
         return {**vars(self), **fresh, "_digested": (None, b"")}
 
     @property
@@ -266,18 +265,9 @@ class Party:
         with self._lock.lock:
             self._become(people, rows)
 
-    @contextmanager
-    def at_home(self) -> Iterator[None]:
-        """Answer this organisation's own requests inside the ``with`` block: nothing leaves it, so nothing is charged.
-
-        For the party that runs the coordinator and trains on its own columns beside the joint training.
-        """
-        here = threading.get_ident()
-        self._at_home.add(here)
-        try:
-            yield
-        finally:
-            self._at_home.discard(here)
+    def columns(self, *, intercept: bool = False) -> Columns:
+        """Return its columns, for what its own organisation makes of them: no request asks for them."""
+        return Columns(self._table, intercept=intercept)
 
     @contextmanager
     def seeded(self, random_state: object, *, session: bytes | None = None) -> Iterator[None]:
@@ -384,8 +374,8 @@ class Party:
         if journal is not None and not known and frame.session in journal.names:
             self._take_up(journal, frame.session)
             known = frame.session in self._sessions
-        session = self._sessions.find(frame, at_home=threading.get_ident() in self._at_home)
-        if journal is not None and not known and not session.at_home:
+        session = self._sessions.find(frame)
+        if journal is not None and not known:
             try:
                 session.log = journal.begin(session.name, self._digest)
             except BaseException:
@@ -483,21 +473,19 @@ class Party:
         handler = self._knows.handlers[type(request)]()
         facts, training = self._facts, session.training
         try:  # inside, nothing but public facts and the request is looked at
-            self._check_allowed(session, request, self._knows.answers_to[type(request)])
-            if handler.reaches_others and session.at_home:
-                raise RefusalError("what reaches other parties is never an organisation's own")
+            self._check_allowed(request, self._knows.answers_to[type(request)])
             needed = handler.needs(facts, training, request)
-            self._check_allowed(session, request, () if needed is None else (needed,))
+            self._check_allowed(request, () if needed is None else (needed,))
             event = handler.plan(facts, training, request)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
         seed = self._seed(session)
-        place, streams = self._drawing(session, seed, again=again)
-        if event is not None and not session.at_home:  # what stays at home costs nothing
+        place, streams = self._drawing(session, seed, again=again, kept=not handler.ends_with_process)
+        if event is not None:
             _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
-            guarded=self.budget.is_limited and not session.at_home, most_models=self.most_models, session=session.name,
+            guarded=self.budget.is_limited, most_models=self.most_models, session=session.name,
             workers=self._sessions.workers,
         )  # fmt: skip
         session.ran, before = handler.changes, training.worker
@@ -528,8 +516,13 @@ class Party:
         self._table, self.ids, self.y = table, ids, y
         self.people.digest = None if people is None else alignment_digest(people)
 
-    def _drawing(self, session: Session, seed: object, *, again: bool) -> tuple[Place, Callable[[], Streams]]:
-        """Return where a release has its place, and what opens the streams that it is drawn from."""
+    def _drawing(
+        self, session: Session, seed: object, *, again: bool, kept: bool
+    ) -> tuple[Place, Callable[[], Streams]]:
+        """Return where a release has its place, and what opens the streams that it is drawn from.
+
+        What ends with the process draws fresh noise: no key is good for it, and it is drawn while later requests come.
+        """
         release = ""
         if session.log is not None and self._journal is not None and (seed is None or isinstance(seed, int)):
             key = self._journal.key.within(b"step", self._digest, session.history)
@@ -537,7 +530,7 @@ class Party:
             if seed is None:
                 session.turn(key.within(b"noise"))
         place = Place(session.name.hex(), session.step, release, again)
-        return place, session.streams if seed is None else lambda: Streams(seed)
+        return place, (session.streams if kept else Streams) if seed is None else lambda: Streams(seed)
 
     @property
     def _open_journal(self) -> Journal | None:
@@ -561,10 +554,9 @@ class Party:
             self._digested = table, sha.digest()
         return self._digested[1]
 
-    def _check_allowed(self, session: Session, request: Message, names: tuple[Answer, ...]) -> None:
-        if not session.at_home:  # within its walls an organisation allows itself everything
-            limit = self.budget.limit if self.budget.is_limited else None
-            _refuse(why_unanswered(type(request), names, self.answers, limit))
+    def _check_allowed(self, request: Message, names: tuple[Answer, ...]) -> None:
+        limit = self.budget.limit if self.budget.is_limited else None
+        _refuse(why_unanswered(type(request), names, self.answers, limit))
 
     @property
     def _facts(self) -> PartyFacts:

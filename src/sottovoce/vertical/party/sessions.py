@@ -37,8 +37,6 @@ class Session:
 
     Attributes
     ----------
-    at_home : bool
-        The organisation's own, within its walls: nothing of it is charged, and nobody else goes on with it.
     training : Training
     step : int
         The last one that was answered.
@@ -54,7 +52,6 @@ class Session:
 
     def __init__(self, name: bytes) -> None:
         self.name = name
-        self.at_home = False
         self.training = Training()
         self.step = 0
         self.history = hashlib.sha256(b"session" + name).digest()
@@ -149,7 +146,7 @@ class Sessions:
     def last(self) -> Session:
         return next(reversed(self._open.values()))
 
-    def find(self, frame: Frame, *, at_home: bool) -> Session:
+    def find(self, frame: Frame) -> Session:
         """Return the session of a request, a new one for the first step of a new name.
 
         Raises
@@ -162,9 +159,6 @@ class Sessions:
         session = self._open.get(frame.session)
         if session is None:
             session = self._begin(frame)
-        if session.at_home and not at_home:
-            raise SessionError("this session is the organisation's own, and only it may go on with it")
-        session.at_home = at_home
         self._open.move_to_end(frame.session)
         return session
 

@@ -55,7 +55,7 @@ def test_a_model_over_a_carrier_is_that_of_one_process_bit_for_bit() -> None:
 
 
 def test_the_label_holders_own_model_is_trained_at_home() -> None:
-    """It is a conversation within its walls; another party's is not to be had."""
+    """It is made within its walls; another party is not to be had."""
     parties, y = _three()
     over = _over(parties)
     model = VerticalLogisticRegression(epsilon=2.0, delta=1e-3, classes=[0, 1])
@@ -63,8 +63,8 @@ def test_the_label_holders_own_model_is_trained_at_home() -> None:
         party.data_norm = 3.0
     model.fit(over, y)
     assert model.local_part_ is not None
-    with pytest.raises(PartyError, match="does not live where"), over.inside(parties[1].name):
-        pass
+    with pytest.raises(PartyError, match="does not live where"):
+        over.own(parties[1].name)
 
 
 def _failing(error: Exception) -> Callable[..., object]:

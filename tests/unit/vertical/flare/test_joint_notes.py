@@ -5,46 +5,38 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sottovoce.vertical.flare.parties import JointNotes
+from sottovoce.vertical import Party, VerticalLogisticRegression
+from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
-from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.protocols.general.messages import Close
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.protocols.secure.messages import (
-    AskConnected,
-    Connect,
-    Invite,
-    Join,
-    KeepJoint,
-    StepJointly,
-    TakeOpened,
-)
-
-PLAN = JointPlan(
-    n_samples=1000, blocks=(Block("lab", 2, 1.0, False), Block("north", 2, 1.0, False)), helpers=(), label_holder="lab",
-    loss="logistic", smoothing=0.5, label_bounds=None, alpha=0.01, fit_intercept=True, labels_public=False, epsilon=1.0,
-    delta=1e-6, colluding=1, engine="in-process", n_passes=3,
-)  # fmt: skip
+from sottovoce.vertical.protocols.secure import party as secure_party
 
 
-def framed(message):
-    return Frame(new_session(), 1, message.encode()).encode()
+class Told(InProcessParties):
+    """Parties of one process that write down what each request was part of."""
+
+    def __init__(self, parties):
+        self.said = []
+        super().__init__(parties)
+
+    def _send(self, requests):
+        self.said.append(self.doing.removeprefix("joint computation: "))
+        return super()._send(requests)
 
 
-def test_each_request_says_where_the_computation_is():
-    notes = JointNotes()
-    said = []
-    for message in (
-        Invite(PLAN.text()), Connect("[]"), AskConnected(), Join(np.zeros(0)), TakeOpened(0),
-        StepJointly(1), TakeOpened(3), KeepJoint("m"), Close(),
-    ):  # fmt: skip
-        notes.asked(framed(message))
-        said.append(notes.note and notes.note.removeprefix("joint computation: "))
-    assert said == [
-        "sites are invited", "the sites' engines meet", "the sites' engines meet", "second moments", "second moments",
-        "pass 1 of 3", "pass 3 of 3", "the model is kept", None,
-    ]  # fmt: skip
+def test_each_request_says_where_the_computation_is(monkeypatch):
+    monkeypatch.setattr(secure_party, "_WAIT", 0.0)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (60, 4))
+    parties = Told([Party(X[:, :2], name="lab", data_norm=1.0), Party(X[:, 2:], name="north", data_norm=1.0)])
+    VerticalLogisticRegression(
+        mechanism="secure", classes=[0, 1], epsilon=2.0, delta=1e-4, mechanism_options={"n_passes": 3}
+    ).fit(parties, (X[:, 0] > 0.0).astype(int))
+    said = list(dict.fromkeys(parties.said))
+    assert said[:4] == ["", "sites are invited", "the sites' engines meet", "second moments"]
+    assert set(said[4:-1]) <= {f"pass {step} of 3" for step in (1, 2, 3)}
+    assert said[-1] == "the model is kept"
+    assert parties.said[-1] == ""
 
 
 @pytest.mark.parametrize(

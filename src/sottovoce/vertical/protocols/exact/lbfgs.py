@@ -23,7 +23,7 @@ References
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,9 +41,9 @@ from sottovoce.vertical.protocols.exact.messages import (
     LbfgsStart,
 )
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["LbfgsWorker", "ProductTable", "ScoreProblem", "lbfgs", "line_search"]
+__all__ = ["Alone", "LbfgsWorker", "ProductTable", "ScoreProblem", "lbfgs", "line_search"]
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
@@ -133,6 +133,39 @@ class LbfgsWorker:
         return self.problem.inverse_times(v, self._curvature) if self._precondition else v
 
 
+class Alone:
+    """One organisation that trains on its own columns: what `lbfgs` asks is answered where it is asked.
+
+    Parameters
+    ----------
+    problem : Subproblem
+    """
+
+    uplink_bytes = downlink_bytes = 0
+
+    def __init__(self, problem: Subproblem) -> None:
+        self._problem = problem
+        self._worker: Any = None
+
+    def exchange(self, request: Message, expected: Any) -> dict[str, Any]:
+        """Answer as `Parties.exchange` does, by the name of nobody."""
+        match request:
+            case LbfgsStart():
+                self._worker = LbfgsWorker(self._problem, request)
+                return {"": Done()}
+            case LbfgsGradient():
+                return {"": self._worker.gradient(request)}
+            case LbfgsDirection():
+                return {"": self._worker.direction(request)}
+        return {"": self._worker.move(request)}
+
+    @property
+    def coefficients(self) -> tuple[Vector, float]:
+        """Those of the features, and the intercept."""
+        x, d = self._worker.x, self._problem.columns.n_features
+        return x[:d].copy(), float(x[d:].sum())
+
+
 class ScoreProblem:
     """The coordinator's part: loss and labels of all records.
 
@@ -215,7 +248,7 @@ class ProductTable:
 
 
 def lbfgs(
-    parties: Parties,
+    parties: Parties | Alone,
     problem: ScoreProblem,
     *,
     l2: float,
@@ -230,7 +263,7 @@ def lbfgs(
 
     Parameters
     ----------
-    parties : Parties
+    parties : Parties or Alone
         Prepared.
     problem : ScoreProblem
         Smooth loss and labels.

@@ -6,12 +6,15 @@ from typing import ClassVar
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
+from sottovoce.exceptions import PartyError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
-from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
+from sottovoce.vertical.protocol import Part
+from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
+from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
 
@@ -29,14 +32,22 @@ def prepare(parties: Parties, l2: float, *, intercept_at: Sequence[str] = ()) ->
 
 
 def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -> None:
-    """Train the label holder's own exact model on its own columns and keep it by these names: nothing crosses."""
-    holder = plan.facts.label_holder
-    l2 = plan.alpha * plan.facts.n_samples
-    with parties.inside(holder) as own:
-        prepare(own, l2, intercept_at=(holder,) if plan.fit_intercept else ())
+    """Train the label holder's own exact model on its own columns and keep it by these names: no message is sent.
+
+    Raises
+    ------
+    PartyError
+        If it does not live where the coordinator runs, or fails; no word of the failure tells of a row.
+    """
+    party, l2 = parties.own(plan.facts.label_holder), plan.alpha * plan.facts.n_samples
+    try:
+        own = Alone(Subproblem(party.columns(intercept=plan.fit_intercept), l2))
         lbfgs(own, ScoreProblem(plan.loss, y), l2=l2, intercept=plan.fit_intercept)
-        for model in models:
-            own.exchange(Keep(model), Done)
+    except Exception as error:
+        raise PartyError(f"party {party.name!r} failed at its own model ({type(error).__name__}).") from None
+    coef, intercept = own.coefficients
+    for model in models:
+        party.adopt(model, Part(coef, intercept, party.feature_names))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,13 @@ class Describe(Message, code=1):
     """Ask for the public facts of a party."""
 
 
-class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
+class Description(Message, code=13, unbounded=("data_norm", "data_bound")):
     """Sizes of the party's table, and what it declares publicly of its rows.
 
     ``data_norm`` bounds the length of a row, ``data_bound`` the size of an entry; ``inf`` when the party gave none.
     ``nonnegative`` is 0 or 1. ``other_rows`` are those that an alignment may take people from and the present one
-    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`).
+    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`). ``engines`` are those of secure
+    computation that it may use, by name and version, as JSON.
     """
 
     n_rows: Count
@@ -29,6 +30,7 @@ class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
     data_bound: float = math.inf
     other_rows: Count = 0
     version: Count = RELEASE
+    engines: str = "{}"
 
 
 class Prepare(Message, code=12):

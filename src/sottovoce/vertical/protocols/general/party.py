@@ -21,7 +21,8 @@ class DescribeHandler(Uncharged[Describe]):
         facts = desk.facts
         norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
         others = max(0, facts.whole_rows - facts.n_rows)
-        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others)
+        engines = json.dumps(facts.engines, sort_keys=True)
+        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others, engines=engines)
 
 
 class AffordHandler(Uncharged[Afford]):

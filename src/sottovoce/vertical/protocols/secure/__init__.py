@@ -1,13 +1,12 @@
 """Joint training inside secure computation: noisy sums over all parties' columns, and nothing else, are opened."""
 
 from sottovoce.vertical.protocol import Answer, Protocol
-from sottovoce.vertical.protocols.secure.party import HANDLERS, AskEnginesHandler
+from sottovoce.vertical.protocols.secure.party import HANDLERS
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 __all__ = ["PROTOCOLS"]
 
 PROTOCOLS = (
-    Protocol(answer=None, handlers=(AskEnginesHandler,)),
     Protocol(
         Answer(
             "secure",

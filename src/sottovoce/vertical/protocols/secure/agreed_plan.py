@@ -97,6 +97,8 @@ class AgreedPlan(_Plain, ABC):
 
     held: ClassVar[type[Held]]
     """What a block of the plan is."""
+    first_step: ClassVar[str]
+    """What step 0 opens, in words."""
 
     n_samples: int
     blocks: tuple[Any, ...]
@@ -236,6 +238,10 @@ class AgreedPlan(_Plain, ABC):
     @abstractmethod
     def n_steps(self) -> int:
         """Steps after step 0."""
+
+    @abstractmethod
+    def n_opened(self, step: int) -> int:
+        """Return how many numbers a step opens."""
 
     @property
     @abstractmethod

@@ -89,6 +89,7 @@ class ColumnPlan(AgreedPlan):
     """
 
     held: ClassVar[type[Held]] = Columns
+    first_step: ClassVar[str] = "the first column"
 
     blocks: tuple[Columns, ...]
     residual_bound: float | None = None
@@ -240,6 +241,9 @@ class ColumnPlan(AgreedPlan):
     @property
     def n_steps(self) -> int:
         return self.n_choices - 1
+
+    def n_opened(self, step: int) -> int:
+        return 1
 
     def declared(self, facts: PartyFacts) -> dict[str, object]:
         return {"n_features": facts.n_features, "data_bound": facts.entry_bound}

@@ -86,6 +86,7 @@ class JointPlan(AgreedPlan):
     """
 
     held: ClassVar[type[Held]] = Block
+    first_step: ClassVar[str] = "second moments"
 
     blocks: tuple[Block, ...]
     smoothing: float = 0.5
@@ -218,6 +219,9 @@ class JointPlan(AgreedPlan):
         sums = tuple(even(f"sums{m}", (block.n_features,), noise) for m, block in enumerate(self.blocks))
         # what is opened is the sum of the rows' terms: the constant's part of the sum is that many times larger
         return (*sums, even("total", (1,), noise, self.constant**2)) if self.constant else sums
+
+    def n_opened(self, step: int) -> int:
+        return sum(opening.scales.size for opening in self.openings(step))
 
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
         self.ranks.index(name)

@@ -1,22 +1,10 @@
-"""Joint training inside secure computation: who can compute, cards, a meeting, a start, steps, what they opened."""
+"""Joint training inside secure computation: a plan, cards, a meeting, a start, what was opened."""
 
 from sottovoce.vertical.wire import Count, Message, Vector
 
 __all__ = [
-    "AskConnected", "AskEngines", "Card", "Connect", "Connected", "Engines", "Invite", "Join", "KeepJoint",
-    "Opened", "StepJointly", "TakeOpened",
+    "Card", "Connect", "Invite", "Join", "KeepJoint", "Opened", "Poll",
 ]  # fmt: skip
-
-
-class AskEngines(Message, code=90):
-    """Ask which engines a party can use, and whether it is a helper."""
-
-
-class Engines(Message, code=91):
-    """Engines by name and version, as JSON; ``helper`` is 1 for a party without a table."""
-
-    engines: str
-    helper: Count
 
 
 class Invite(Message, code=92):
@@ -40,43 +28,28 @@ class Connect(Message, code=97):
     cards: str
 
 
-class AskConnected(Message, code=100):
-    """Ask whether the partners have met."""
+class Poll(Message, code=102):
+    """Ask how far the party is with what it does in the background, the meeting or the training."""
 
 
-class Connected(Message, code=101):
-    """``ready`` is 1 if they have; 0: ask again."""
+class Opened(Message, code=103):
+    """How far it is: ``n_steps`` have been done, and ``ready`` is 1 where nothing is under way any more.
 
+    ``values`` are then the noisy numbers that all parties saw, of all steps in their order, in the unit of the plan.
+    """
+
+    n_steps: Count
     ready: Count
+    values: Vector
 
 
 class Join(Message, code=94):
-    """Begin: the whole training is charged, then data are shared and the second moments computed in the background.
+    """Begin: the whole training is charged, then the party goes through all its steps with the partners by itself.
 
     ``labels`` is for the label holder alone and empty for the others.
     """
 
     labels: Vector
-
-
-class StepJointly(Message, code=95):
-    """Begin pass ``step``, at the weights that follow from what was opened so far."""
-
-    step: Count
-
-
-class TakeOpened(Message, code=96):
-    """Ask for what the step under way opened; 0 is the step of the second moments."""
-
-    step: Count
-
-
-class Opened(Message, code=98):
-    """The noisy sums that all parties see, in the unit of the plan; while ``ready`` is 0 there are none: ask again."""
-
-    step: Count
-    ready: Count
-    values: Vector
 
 
 class KeepJoint(Message, code=99):

@@ -1,8 +1,9 @@
 """The party's side of a joint training: it derives everything from the plan's text and trusts nobody's word for more.
 
 The order of the requests is fixed, and each has its place once: an invitation, a meeting, a start, which is charged as
-a whole before anything of the data is shared, each pass, the end. What a coordinator gets that sends anything else, in
-any order, is at most what the start was charged for.
+a whole before anything of the data is shared, the end. From the start on nobody orders anything: the party goes through
+the steps of the plan. What a coordinator gets that sends anything else, in any order, is at most what the start was
+charged for.
 """
 
 import json
@@ -13,8 +14,7 @@ import numpy as np
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
-from sottovoce.vertical.engines.site import available_engines
-from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
+from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, read_text
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
@@ -22,33 +22,13 @@ from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker
 from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["HANDLERS", "MOST_JOINT", "AskEnginesHandler", "engines_of", "plan_from_text"]
+__all__ = ["HANDLERS", "MOST_JOINT", "plan_from_text"]
 
 MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
 Request = TypeVar("Request", bound=Message)
 
 _WAIT: Final = 2.0  # seconds that a question waits for its answer; the party answers nobody else meanwhile
 _PATIENCE: Final = 600.0  # seconds, of a party that computes in its own process
-
-
-def engines_of(facts: PartyFacts) -> dict[str, str]:
-    """Return the engines that a party may use, with their versions: what its owner allows, and what is installed."""
-    if not facts.joins:
-        return {}
-    installed = available_engines()
-    site = facts.computing
-    allowed = ("in-process",) if site is None else tuple(site.engines)
-    return {name: version for name, version in installed.items() if name in allowed}
-
-
-class AskEnginesHandler(Uncharged[messages.AskEngines]):
-    """Which engines it can use: public."""
-
-    request = messages.AskEngines
-    changes = False
-
-    def run(self, desk: Desk, request: messages.AskEngines) -> messages.Engines:
-        return messages.Engines(json.dumps(engines_of(desk.facts), sort_keys=True), int(desk.facts.is_helper))
 
 
 _KINDS: Final[tuple[type[AgreedPlan], ...]] = (JointPlan, ColumnPlan)
@@ -72,14 +52,13 @@ class InviteHandler(Handler[messages.Invite]):
 
     request = messages.Invite
     ends_with_process = True
-    reaches_others = True
 
     def plan(self, facts: PartyFacts, training: Training, request: messages.Invite) -> None:
         if isinstance(training.worker, JointWorker):
             raise RefusalError("this session has a joint training already; another one needs a session of its own")
         plan = self._plan = plan_from_text(request.plan)
         _check_own(facts, plan)
-        usable = engines_of(facts)
+        usable = facts.engines
         if plan.engine not in usable:
             listed = ", ".join(map(repr, usable)) or "none"
             raise RefusalError(
@@ -89,6 +68,9 @@ class InviteHandler(Handler[messages.Invite]):
 
     def run(self, desk: Desk, request: messages.Invite) -> messages.Card:
         plan, facts = self._plan, desk.facts
+        shortage = "" if facts.is_helper else desk.shortage(plan.event)
+        if shortage:  # said before anybody meets
+            raise RefusalError(shortage)
         n_open = sum(isinstance(worker, JointWorker) and worker.is_open for worker in desk.workers())
         if n_open >= MOST_JOINT:
             raise RefusalError(
@@ -123,7 +105,6 @@ class _OfWorker(Handler[Request]):
 
     states: ClassVar[tuple[str, ...]]
     ends_with_process = True
-    reaches_others = True
 
     def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event | None:
         """Refuse a request out of its turn; all is charged with the start."""
@@ -137,14 +118,6 @@ class _OfWorker(Handler[Request]):
         if worker.state not in self.states:
             raise RefusalError(f"{type(request).__name__} came out of its turn: the joint training is {worker.state}")
         return worker
-
-    def _waited(self, training: Training, request: Message) -> tuple[JointWorker, bool]:
-        """Wait for what is under way; tell whether it is done."""
-        worker = self._worker(training, request)
-        is_done = worker.wait(_WAIT)
-        if not worker.is_open:
-            raise RefusalError(worker.reason)
-        return worker, is_done
 
 
 class ConnectHandler(_OfWorker[messages.Connect]):
@@ -172,16 +145,6 @@ class ConnectHandler(_OfWorker[messages.Connect]):
         return Done()
 
 
-class AskConnectedHandler(_OfWorker[messages.AskConnected]):
-    """Whether they have met."""
-
-    request, states = messages.AskConnected, ("connecting", "connected")
-    changes = False
-
-    def run(self, desk: Desk, request: messages.AskConnected) -> messages.Connected:
-        return messages.Connected(int(self._waited(desk.training, request)[1]))
-
-
 class JoinHandler(_OfWorker[messages.Join]):
     """The start, which costs what the whole training does."""
 
@@ -198,49 +161,25 @@ class JoinHandler(_OfWorker[messages.Join]):
 
     def run(self, desk: Desk, request: messages.Join) -> Done:
         worker = self._worker(desk.training, request)
-        facts, plan = desk.facts, worker.plan
-        # one stream for the whole training: streams that are opened anew could be the same where a seed is given
-        noise = desk.training.noise = desk.noise()
-        labels = request.labels.copy() if facts.name == plan.label_holder else None
-        worker.begin(None if facts.is_helper else desk.table, labels, plan.shares(0, facts.name, noise))
+        facts = desk.facts
+        labels = request.labels.copy() if facts.name == worker.plan.label_holder else None
+        worker.begin(None if facts.is_helper else desk.table, labels, desk.noise())
         return Done()
 
 
-class StepJointlyHandler(_OfWorker[messages.StepJointly]):
-    """The next pass; it was charged with the start."""
+class PollHandler(_OfWorker[messages.Poll]):
+    """How far it is; what was opened, once the training is done, which every partner has seen."""
 
-    request, states = messages.StepJointly, ("opened",)
-
-    def plan(self, facts: PartyFacts, training: Training, request: messages.StepJointly) -> None:
-        worker = self._worker(training, request)
-        plan = worker.plan
-        if request.step != worker.step + 1 or request.step > plan.n_steps:
-            due = f"pass {worker.step + 1} is next" if worker.step < plan.n_steps else "there are no more passes"
-            raise RefusalError(f"pass {request.step} came where {due}")
-
-    def run(self, desk: Desk, request: messages.StepJointly) -> Done:
-        worker = self._worker(desk.training, request)
-        noise = desk.training.noise
-        assert noise is not None
-        worker.go_on(worker.plan.shares(request.step, desk.facts.name, noise))
-        return Done()
-
-
-class TakeOpenedHandler(_OfWorker[messages.TakeOpened]):
-    """What the step opened, which every partner sees."""
-
-    request, states = messages.TakeOpened, ("computing", "opened")
+    request, states = messages.Poll, ("connecting", "connected", "computing", "opened")
     changes = False
 
-    def plan(self, facts: PartyFacts, training: Training, request: messages.TakeOpened) -> None:
-        worker = self._worker(training, request)
-        if request.step != worker.step:
-            raise RefusalError(f"TakeOpened is about step {request.step}, and step {worker.step} is under way")
-
-    def run(self, desk: Desk, request: messages.TakeOpened) -> messages.Opened:
-        worker, is_done = self._waited(desk.training, request)
-        values = worker.opened if is_done else None
-        return messages.Opened(worker.step, 0 if values is None else 1, np.zeros(0) if values is None else values)
+    def run(self, desk: Desk, request: messages.Poll) -> messages.Opened:
+        worker = self._worker(desk.training, request)
+        is_done = worker.wait(_WAIT)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        values = np.concatenate(worker.opened) if is_done and worker.opened else np.zeros(0)
+        return messages.Opened(len(worker.opened), int(is_done), values)
 
 
 class KeepJointHandler(_OfWorker[messages.KeepJoint]):
@@ -249,9 +188,7 @@ class KeepJointHandler(_OfWorker[messages.KeepJoint]):
     request, states = messages.KeepJoint, ("opened",)
 
     def plan(self, facts: PartyFacts, training: Training, request: messages.KeepJoint) -> None:
-        worker = self._worker(training, request)
-        if worker.step != worker.plan.n_steps:
-            raise RefusalError(f"KeepJoint came after step {worker.step} of {worker.plan.n_steps}")
+        super().plan(facts, training, request)
         if facts.is_helper:
             raise RefusalError("a helper has no part of a model")
 
@@ -265,10 +202,8 @@ class KeepJointHandler(_OfWorker[messages.KeepJoint]):
 HANDLERS: Final = (
     InviteHandler,
     ConnectHandler,
-    AskConnectedHandler,
+    PollHandler,
     JoinHandler,
-    StepJointlyHandler,
-    TakeOpenedHandler,
     KeepJointHandler,
 )
 """What a party answers whose owner allows joint trainings."""

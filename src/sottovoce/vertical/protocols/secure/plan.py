@@ -93,8 +93,7 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         )
 
     def meet(self, parties: Parties) -> None:
-        with parties.inside(self.facts.label_holder):
-            pass  # its own model is trained last, which must not fail for want of a place
+        parties.own(self.facts.label_holder)  # its own model is trained last, which must not fail for want of a place
         super().meet(parties)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:

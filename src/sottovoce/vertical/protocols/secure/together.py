@@ -7,20 +7,19 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import PartyError
 from sottovoce.privacy.events import Event
-from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, VerticalSolution
 from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
-from sottovoce.vertical.wire import Done, Message
+from sottovoce.vertical.wire import Done
 
 __all__ = ["TrainedTogether", "conduct", "meet"]
 
@@ -56,17 +55,16 @@ class TrainedTogether(ABC):
         return self.joint.event
 
     def meet(self, parties: Parties) -> None:
-        check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
         meet(parties, self.joint, self.patience)
 
     def trained(self, parties: Parties, y: Vector, model: str, scorer: SumOfScores) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met."""
-        fitting, n_rounds = conduct(parties, self.joint, y, model, self.patience)
+        fitting = conduct(parties, self.joint, y, model, self.patience)
         return VerticalSolution(
             scorer=scorer,
             event=self.event,
             party_events=dict.fromkeys(self.facts.names, self.event),
-            n_rounds=n_rounds,
+            n_rounds=1 + self.joint.n_steps,
             chosen=dict(fitting.chosen),
             weights=fitting.weights,
         )
@@ -123,14 +121,16 @@ class TrainedTogether(ABC):
 
 def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
     """Invite all parties, and let their engines meet and test the session; no data are shared."""
+    _tell(parties, "sites are invited")
     cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
     listed = json.dumps([cards[name].card for name in plan.ranks])
+    _tell(parties, "the sites' engines meet")
     parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
-    _wait(parties, plan, messages.AskConnected(), messages.Connected, patience)
+    _wait(parties, plan, patience)
 
 
-def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> tuple[Conclusion, int]:
-    """Begin, take what is opened, and let the parties, who have met, keep their parts under the name ``model``.
+def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Conclusion:
+    """Begin, take what was opened, and let the parties, who have met, keep their parts under the name ``model``.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience:
 
     Returns
     -------
-    Conclusion, int
-        The model, and how many steps opened something.
+    Conclusion
+        The model.
     """
     try:
         return _train(parties, plan, y, model, patience)
@@ -155,60 +155,64 @@ def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience:
             "person's rows at all parties is spent and stays charged, whatever was opened. It cannot be resumed; a "
             "new fit is charged again."
         ) from error
+    finally:
+        parties.tell("")
 
 
-def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> tuple[Conclusion, int]:
+def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Conclusion:
     starts = {name: messages.Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
+    _tell(parties, plan.first_step)
     parties.exchange(starts, Done)
-    fitting, step = plan.fitting(), 0
-    while _taken(fitting, _opened(parties, plan, step, patience)):
-        step += 1
-        parties.exchange(dict.fromkeys(plan.ranks, messages.StepJointly(step)), Done)
+    fitting = _concluded(plan, _wait(parties, plan, patience))
+    _tell(parties, "the model is kept")
     parties.exchange({block.name: messages.KeepJoint(model) for block in plan.blocks}, Done)
-    return fitting, 1 + step
+    return fitting
 
 
-def _taken(fitting: Conclusion, opened: Vector) -> bool:
-    """Take opened numbers, which may be anything if all parties say the same; tell whether a step follows."""
-    try:
-        return fitting.take(opened) is not None
-    except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
-        raise PartyError(
-            f"all parties say that {len(opened):,} numbers were opened, which are no sums of this plan: bring them "
-            "to the same version."
-        ) from None
-
-
-def _opened(parties: Parties, plan: AgreedPlan, step: int, patience: float) -> Vector:
-    """Return what a step opened, which is the same at all parties."""
-    replies = _wait(parties, plan, messages.TakeOpened(step), messages.Opened, patience)
+def _concluded(plan: AgreedPlan, replies: Mapping[str, messages.Opened]) -> Conclusion:
+    """Return the model of what was opened, which is the same at all parties, and may be anything if they all say so."""
     first, *others = plan.ranks
     values: Vector = replies[first].values
-    differing = [
-        name
-        for name in others
-        if replies[name].step != replies[first].step or not np.array_equal(replies[name].values, values)
-    ]
+    differing = [name for name in others if not np.array_equal(replies[name].values, values)]
     if differing:
         raise PartyError(
-            f"parties {first!r} and {', '.join(map(repr, differing))} say that step {step} opened different "
+            f"parties {first!r} and {', '.join(map(repr, differing))} say that the training opened different "
             "numbers: one of them does not follow the protocol, or runs another version."
         )
-    return values
+    fitting = plan.fitting()
+    ends = np.cumsum([plan.n_opened(step) for step in range(plan.n_steps + 1)])
+    try:
+        if len(values) != ends[-1]:
+            raise ValueError
+        for opened in np.split(values, ends[:-1]):
+            fitting.take(opened)
+    except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+        raise PartyError(
+            f"all parties say that {len(values):,} numbers were opened, which are no sums of this plan: bring them "
+            "to the same version."
+        ) from None
+    return fitting
 
 
-def _wait(parties: Parties, plan: AgreedPlan, question: Message, answer: Any, patience: float) -> dict[str, Any]:
-    """Ask all computing parties until each is ready."""
-    deadline = time.monotonic() + patience
-    replies: dict[str, Any] = {}
+def _wait(parties: Parties, plan: AgreedPlan, patience: float) -> dict[str, messages.Opened]:
+    """Ask all computing parties until each is ready; in so many seconds all of them do a step more."""
+    reached, deadline = 0, time.monotonic() + patience
+    replies: dict[str, messages.Opened] = {}
     due: Sequence[str] = plan.ranks
     while due:
-        came: Mapping[str, Any] = parties.exchange(dict.fromkeys(due, question), answer)
-        replies.update({name: reply for name, reply in came.items() if reply.ready})
-        due = [name for name in plan.ranks if name not in replies]
-        if due and time.monotonic() > deadline:
+        replies |= parties.exchange(dict.fromkeys(due, messages.Poll()), messages.Opened)
+        due = [name for name in plan.ranks if not replies[name].ready]
+        done = min(plan.n_steps, *(reply.n_steps for reply in replies.values()))
+        if done > reached:
+            reached, deadline = done, time.monotonic() + patience
+            _tell(parties, f"pass {done} of {plan.n_steps}")
+        elif due and time.monotonic() > deadline:
             raise PartyError(
                 f"party {due[0]!r} was not ready after {patience:g} seconds; raise "
                 "mechanism_options['patience'], or look at what runs there."
             )
     return replies
+
+
+def _tell(parties: Parties, what: str) -> None:
+    parties.tell(f"joint computation: {what}")

@@ -1,7 +1,8 @@
 """A party's end of one joint training: a thread that computes with the partners while the party answers others.
 
-What may go on in the background is begun under the party's lock, after the charge, with noise that was drawn there.
-The thread ends with the session, when a step fails, and when nobody asks for anything any more.
+What goes on in the background is begun under the party's lock, after the charge, with a noise stream that was opened
+there for it alone. Every step follows from the plan and from what was opened: nobody orders one. The thread ends with
+the session, when a step fails, and when nobody asks for anything any more.
 """
 
 import logging
@@ -15,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 
@@ -51,26 +52,21 @@ class JointWorker:
     Attributes
     ----------
     state : {"invited", "connecting", "connected", "computing", "opened", "ended"}
-    step : int
-        The last one that was begun; -1 before the second moments.
     reason : str
         Why it ended, in public words.
-    opened : ndarray or None
-        What the last step opened.
+    opened : list of ndarray
+        What each step opened so far.
     """
 
     def __init__(self, plan: AgreedPlan, name: str, seat: Seat, patience: float) -> None:
         self.plan, self.name = plan, name
-        self.state, self.step, self.reason = "invited", -1, ""
+        self.state, self.reason = "invited", ""
         self._seat = seat
         self._engine: Engine | None = None
-        self._script: Any = None
-        self._rows: Whole | None = None
-        self.opened: Vector | None = None
+        self.opened: list[Vector] = []
         self._fitting = plan.fitting()  # nobody tells a party what follows from the opened sums
-        self._points: dict[str, Vector] | None = None
         self._patience = patience
-        self._tasks: queue.SimpleQueue[Callable[[], Vector | None] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._change = threading.Condition()
         # a daemon: a party's process need not wait for partners that do not answer
         self._thread = threading.Thread(target=self._work, name="sottovoce joint training", daemon=True)
@@ -96,36 +92,31 @@ class JointWorker:
             engine.start()
             self._tell("has met its partners")
 
-        self._begin("connecting", task)
+        self._begin("connecting", "connected", task)
 
-    def begin(self, table: Any, labels: Vector | None, shares: tuple[Whole, ...]) -> None:
-        """Share data and compute the second moments, in the background; ``table`` is None for a helper."""
-        engine = self._engine
+    def begin(self, table: Any, labels: Vector | None, noise: np.random.Generator) -> None:
+        """Share data and go through all steps, in the background; ``table`` is None for a helper."""
+        engine, plan = self._engine, self.plan
         assert engine is not None
 
-        def task() -> Vector:
-            self._script = self.plan.script(self.name, engine)
-            self._rows = None if table is None else self.plan.rows(self.name, table)
-            whole = None if labels is None else self.plan.whole_labels(labels)
-            opened = np.asarray(self._script.begin(self._rows, whole, shares), dtype=np.float64)
-            self._points = self._fitting.take(opened)
-            return opened
+        def task() -> None:
+            script = plan.script(self.name, engine)
+            rows = None if table is None else plan.rows(self.name, table)
+            whole = None if labels is None else plan.whole_labels(labels)
+            points = self._take(script.begin(rows, whole, plan.shares(0, self.name, noise)))
+            while points is not None and self.is_open:
+                step = len(self.opened)
+                margins = None if rows is None else plan.margins(self.name, rows, points[self.name])
+                points = self._take(script.step(step, margins, plan.shares(step, self.name, noise)))
 
-        self.step = 0
-        self._begin("computing", task)
+        self._begin("computing", "opened", task)
 
-    def go_on(self, shares: tuple[Whole, ...]) -> None:
-        self.step += 1
-        step, rows = self.step, self._rows
-
-        def task() -> Vector:
-            points = self._points
-            margins = None if rows is None or points is None else self.plan.margins(self.name, rows, points[self.name])
-            opened = np.asarray(self._script.step(step, margins, shares), dtype=np.float64)
-            self._points = self._fitting.take(opened)
-            return opened
-
-        self._begin("computing", task)
+    def _take(self, opened: Vector) -> dict[str, Vector] | None:
+        """Take what a step opened; return where the next one asks the rows, None after the last."""
+        opened = np.asarray(opened, dtype=np.float64)
+        points = self._fitting.take(opened)
+        self.opened.append(opened)
+        return points
 
     def wait(self, seconds: float) -> bool:
         """Wait for what is under way, at most for so long; tell whether nothing is under way any more."""
@@ -145,7 +136,6 @@ class JointWorker:
             self.state, self.reason = "ended", reason
             self._change.notify_all()
         self._tasks.put(None)
-        self._rows = self._script = None
         if self._engine is not None:
             self._tell("ends")
             self._engine.close()
@@ -163,11 +153,11 @@ class JointWorker:
 
     # ------------------------------------------------------------------ in the background
 
-    def _begin(self, state: str, task: Callable[[], Vector | None]) -> None:
+    def _begin(self, state: str, after: str, task: Callable[[], None]) -> None:
         with self._change:
             if self.state == "ended":
                 return
-            self.state, self.opened = state, None
+            self.state, self._after = state, after
         self._tasks.put(task)
 
     def _work(self) -> None:
@@ -180,7 +170,7 @@ class JointWorker:
             if task is None:
                 return
             try:
-                values = task()
+                task()
             except EngineError as error:
                 self.end(named(str(error), self.plan.ranks))
                 return
@@ -192,7 +182,6 @@ class JointWorker:
             with self._change:
                 if self.state == "ended":
                     return
-                self.state = "connected" if self.step < 0 else "opened"
-                self.opened = values
+                self.state = self._after
                 self._change.notify_all()
-            del task, values
+            del task
