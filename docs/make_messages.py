@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, HANDLERS
 from sottovoce.vertical.protocol import Handler
@@ -52,12 +52,13 @@ def lines() -> Iterator[str]:
     for home, handlers in homes.items():
         yield f"\n## {home}\n\n| code | request | fields | what it asks | reply | allowed by |\n{'| --- ' * 6}|"
         for handler in handlers:
-            request, reply = handler.request, get_type_hints(handler.run)["return"]
-            replies.add(reply)
+            request, hint = handler.request, get_type_hints(handler.run)["return"]
+            kinds = get_args(hint) or (hint,)
+            replies.update(kinds)
             names = ", ".join(f"`{answer.name}`" for answer in ANSWERS_TO[request]) or "-"
             yield (
                 f"| {request.code} | `{request.__name__}` | {listed(request)} | {first_line(request)} | "
-                f"`{reply.__name__}` | {names} |"
+                f"{', '.join(f'`{reply.__name__}`' for reply in kinds)} | {names} |"
             )
     yield "\n## Replies\n\n| code | reply | fields | what it tells |\n| --- | --- | --- | --- |"
     for reply in sorted(replies, key=lambda kind: kind.code):

@@ -102,7 +102,7 @@ def test_a_party_with_a_site_does_not_compute_in_the_coordinators_process():
 
 def test_a_party_whose_owner_said_no_is_asked_for_its_engines_alone():
     party = Party(X[:, 3:], name="clinic", data_norm=2.0, answers=set())
-    assert json.loads(Line(party).ask(Describe()).engines) == {}
+    assert json.loads(Line(party).ask(Describe(1)).engines) == {}
     refused(Line(party).ask(Invite(PLAN.text())), "does not answer Invite")
 
 

@@ -60,7 +60,7 @@ class Message:
 
     def __init_subclass__(cls, *, code: int, unbounded: Iterable[str] = ()) -> None:
         dataclass(frozen=True, eq=False)(cls)
-        cls.code, cls.unbounded = code, frozenset(unbounded)
+        cls.code, cls.unbounded, cls._layout = code, frozenset(unbounded), None
 
     @classmethod
     def layout(cls) -> "dict[str, _Field]":

@@ -15,6 +15,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.ledger import Ledger
+from sottovoce.randomness import TurningStreams
 from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import (
     ComputeSite,
@@ -151,7 +152,7 @@ def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder():
     ]
     assert not long
     kinds = {type(each).__name__ for each in up}
-    assert kinds == {"Description", "Engines", "Done", "Card", "Connected", "Opened"}
+    assert kinds == {"Description", "Done", "Card", "Opened"}
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
@@ -397,7 +398,7 @@ def test_parties_that_open_different_numbers_are_named():
         Lying(X[:, 3:], name="clinic", data_norm=2.0),
         Helper("notary"),
     ]
-    with pytest.raises(PartyError, match="parties 'bank' and 'clinic' say that step 0 opened different numbers"):
+    with pytest.raises(PartyError, match="parties 'bank' and 'clinic' say that the training opened different numbers"):
         logistic().fit(given)
     assert no_thread_is_left()
 
@@ -467,15 +468,29 @@ def test_copies_have_no_joint_training_under_way():
     assert len(worker[0]._sessions) == 0
 
 
+def test_no_key_that_outlives_the_process_is_behind_the_noise(tmp_path, monkeypatch):
+    def refuse(self):
+        raise AssertionError("a joint training drew from a journal's key")
+
+    monkeypatch.setattr(TurningStreams, "open", refuse)
+    kept = [Journal(tmp_path / name) for name in ("bank", "clinic")]
+    given = parties(helper=False)
+    for party, journal in zip(given, kept, strict=True):
+        party._journal, party._sessions = journal, type(party._sessions)(journal)
+    logistic(random_state=None).fit(given)
+    for journal in kept:
+        journal.close()
+
+
 def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):
     X, y = table()
     stopped = []
 
     class Restarted(Party):
-        """Its process ends while it computes."""
+        """Its process ends before its part is kept."""
 
         def handle(self, raw):
-            if any(worker.state in ("computing", "opened") for worker in self._sessions.workers()) and not stopped:
+            if raw[32:34] == messages.KeepJoint.code.to_bytes(2, "little") and not stopped:
                 stopped.append(self._journal)
                 self._journal.close()
                 for worker in self._sessions.workers():  # it is killed

@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
-from sottovoce.losses import Logistic
+from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
 from sottovoce.vertical.party.party import Part, Party
-from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
+from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.messages import (
     LbfgsDirection,
     LbfgsGradient,
@@ -25,6 +25,7 @@ from sottovoce.vertical.protocols.exact.messages import (
     LbfgsScores,
     LbfgsStart,
 )
+from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
@@ -90,6 +91,21 @@ def test_a_round_is_one_number_a_record_each_way_and_some_products():
         assert up == 3 * (14 + 8 + 8 * 80 + 3 * 8) + 3 * (14 + 8 + 8 * 5 * k)
     for k, down in enumerate(np.diff(history.downlink_bytes), start=1):
         assert down == 3 * (28 + 14 + 8 + 8 + 8 * 80 + 8) + 3 * (28 + 14 + 8 + 8 * (2 * k + 1))
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), SmoothedHinge(0.5)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("kind", [np.float64, np.float32, sp.csr_array])
+@pytest.mark.parametrize(("width", "intercept"), [(3, 1), (3, 0), (60, 1)])
+def test_an_own_model_is_what_messages_would_have_made_bit_for_bit(loss, kind, width, intercept):
+    (block,), y = table(3, widths=(width,))
+    parties = joined([kind(block)])
+    parties.exchange(Prepare(0.7, intercept), Done)
+    lbfgs(parties, ScoreProblem(loss, y), l2=0.7, intercept=bool(intercept))
+    parties.exchange(Keep("m"), Done)
+    own = Alone(Subproblem(parties.own("p0").columns(intercept=bool(intercept)), 0.7))
+    lbfgs(own, ScoreProblem(loss, y), l2=0.7, intercept=bool(intercept))
+    part = parties.own("p0").part("m")
+    assert (own.coefficients[0].tobytes(), own.coefficients[1]) == (part.coef.tobytes(), part.intercept)
 
 
 def test_recordings_nest_and_end_with_an_error():

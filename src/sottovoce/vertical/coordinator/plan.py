@@ -26,7 +26,7 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import checked
-from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.protocols.general.messages import Describe, Description, Equipped
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
 __all__ = [
@@ -88,15 +88,15 @@ class PublicFacts:
         )
 
 
-def read_public_facts(parties: Parties) -> dict[str, Description]:
-    """Ask every party for its public facts; all must run the version that runs here.
+def read_public_facts(parties: Parties, *, engines: bool = False) -> dict[str, Description]:
+    """Ask every party for its public facts, its ``engines`` too where they matter; all must run one version.
 
     Raises
     ------
     PartyError
         If one does not, or says what no table is like.
     """
-    descriptions = parties.exchange(Describe(), Description)
+    descriptions = parties.exchange(Describe(int(engines)), Equipped if engines else Description)
     others = {name: facts.version for name, facts in descriptions.items() if facts.version != RELEASE}
     if others:  # they may draw other noise, or count it otherwise
         theirs = ", ".join(f"party {name!r} runs {release_name(version)}" for name, version in others.items())

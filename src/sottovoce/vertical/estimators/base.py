@@ -35,6 +35,7 @@ from sottovoce.vertical.coordinator.plan import (
     helpers_among,
     read_public_facts,
 )
+from sottovoce.vertical.estimators.computing import told_engines
 from sottovoce.vertical.estimators.parties import (
     as_parties,
     check_length,
@@ -161,7 +162,7 @@ class VerticalEstimator(Predicting, Budgeted):
     def _plan(self, parties: Parties, holder: str) -> VerticalPlan:
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         self._check_parameters()
-        everybody = read_public_facts(parties)
+        everybody = read_public_facts(parties, engines=self._asks_engines(epsilon))
         helpers = helpers_among(everybody)
         descriptions = {name: facts for name, facts in everybody.items() if name not in helpers}
         if holder in helpers:
@@ -195,8 +196,12 @@ class VerticalEstimator(Predicting, Budgeted):
         return plan
 
     def _engines(self, parties: Parties, told: Mapping[str, Description], epsilon: float) -> dict[str, dict[str, str]]:
-        """Return the engines of secure computation that each party may use, in a subclass that needs them."""
-        return {}
+        """Return the engines of secure computation that each party may use, where they matter."""
+        return told_engines(parties, told) if self._asks_engines(epsilon) else {}
+
+    def _asks_engines(self, epsilon: float) -> bool:
+        """Tell whether parties are asked for their engines; a subclass that computes jointly does."""
+        return False
 
     def _check_parameters(self) -> None:
         """Refuse what is wrong whoever the parties are; a subclass refuses more."""

@@ -80,7 +80,7 @@ def told_engines(parties: Parties, told: Mapping[str, Description]) -> dict[str,
     engines = {}
     for name, facts in told.items():
         try:
-            own = json.loads(facts.engines)
+            own = json.loads(getattr(facts, "engines", ""))
         except (ValueError, RecursionError):
             own = None
         if not isinstance(own, dict) or len(own) > _MOST_NAMES or not all(isinstance(v, str) for v in own.values()):

@@ -13,16 +13,14 @@ from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
-from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.computing import CHOICES, choose_engine, choose_mechanism, engine_for, told_engines
+from sottovoce.vertical.estimators.computing import CHOICES, choose_engine, choose_mechanism, engine_for
 from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import MECHANISMS, plan_class
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
-from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 __all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
@@ -118,10 +116,8 @@ class _PenalisedEstimator(VerticalEstimator):
             )
         return kind(**facts, **options, why_chosen=why)
 
-    def _engines(self, parties: Parties, told: Mapping[str, Description], epsilon: float) -> dict[str, dict[str, str]]:
-        if math.isinf(epsilon) or self.mechanism not in (SecurePlan.name, _AUTO):
-            return {}
-        return told_engines(parties, told)
+    def _asks_engines(self, epsilon: float) -> bool:
+        return math.isfinite(epsilon) and self.mechanism in (SecurePlan.name, _AUTO)
 
     def _chosen(self, facts: PublicFacts, epsilon: float, delta: float) -> tuple[str, str]:
         """Return the mechanism, and why where nobody named it."""

@@ -11,10 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import choice, magnitude
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.computing import CHOICES, engine_for, told_engines
+from sottovoce.vertical.estimators.computing import CHOICES, engine_for
 from sottovoce.vertical.estimators.options import known_options
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.estimators.prediction import Comparison, Vector
@@ -23,7 +22,6 @@ from sottovoce.vertical.mechanisms import plan_class
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.private import JointBallPlan, LocalBallPlan
-from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
@@ -145,10 +143,8 @@ class _BallEstimator(VerticalEstimator):
             return LocalBallPlan(**facts)
         return JointBallPlan(**facts, **self._sharing())
 
-    def _engines(self, parties: Parties, told: Mapping[str, Description], epsilon: float) -> dict[str, dict[str, str]]:
-        if math.isinf(epsilon) or self.aggregation != SecureBallPlan.name:
-            return {}
-        return told_engines(parties, told)
+    def _asks_engines(self, epsilon: float) -> bool:
+        return math.isfinite(epsilon) and self.aggregation == SecureBallPlan.name
 
     def _sharing(self) -> dict[str, Any]:
         """Return the options of shared columns, or refuse them where none are shared."""

@@ -6,21 +6,22 @@ from sottovoce._version import RELEASE
 from sottovoce.vertical.wire import Count, Message
 
 __all__ = [
-    "Afford", "Close", "Describe", "Description", "Keep", "Prepare",
+    "Afford", "Close", "Describe", "Description", "Equipped", "Keep", "Prepare",
 ]  # fmt: skip
 
 
-class Describe(Message, code=1):
-    """Ask for the public facts of a party."""
+class Describe(Message, code=14):
+    """Ask for the public facts of a party; with ``engines`` 1 for those of secure computation that it may use, too."""
+
+    engines: Count = 0
 
 
-class Description(Message, code=13, unbounded=("data_norm", "data_bound")):
+class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
     """Sizes of the party's table, and what it declares publicly of its rows.
 
     ``data_norm`` bounds the length of a row, ``data_bound`` the size of an entry; ``inf`` when the party gave none.
     ``nonnegative`` is 0 or 1. ``other_rows`` are those that an alignment may take people from and the present one
-    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`). ``engines`` are those of secure
-    computation that it may use, by name and version, as JSON.
+    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`).
     """
 
     n_rows: Count
@@ -30,6 +31,11 @@ class Description(Message, code=13, unbounded=("data_norm", "data_bound")):
     data_bound: float = math.inf
     other_rows: Count = 0
     version: Count = RELEASE
+
+
+class Equipped(Description, Message, code=13, unbounded=("data_norm", "data_bound")):
+    """A description, and the engines of secure computation that the party may use, by name and version, as JSON."""
+
     engines: str = "{}"
 
 

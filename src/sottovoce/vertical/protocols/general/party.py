@@ -5,7 +5,7 @@ import math
 
 from sottovoce.privacy.events import event_from_dict
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Equipped, Keep, Prepare
 from sottovoce.vertical.wire import Done
 
 __all__ = ["AffordHandler", "CloseHandler", "DescribeHandler", "KeepHandler", "PrepareHandler"]
@@ -17,12 +17,12 @@ class DescribeHandler(Uncharged[Describe]):
     request = Describe
     changes = False
 
-    def run(self, desk: Desk, request: Describe) -> Description:
+    def run(self, desk: Desk, request: Describe) -> Description | Equipped:
         facts = desk.facts
         norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
         others = max(0, facts.whole_rows - facts.n_rows)
-        engines = json.dumps(facts.engines, sort_keys=True)
-        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others, engines=engines)
+        told = Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others)
+        return Equipped(**vars(told), engines=json.dumps(facts.engines, sort_keys=True)) if request.engines else told
 
 
 class AffordHandler(Uncharged[Afford]):
