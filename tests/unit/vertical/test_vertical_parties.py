@@ -157,7 +157,7 @@ def test_replies_come_in_the_order_of_the_parties():
         (Scores([1.0]).encode()[:-1], "answered Describe with no Description"),
         (Scores([1.0]).encode() + b"x", "answered Describe with no Description"),
         (Scores([1.0]).encode(), "answered Describe with no Description: no message has kind 8 here"),
-        (Describe().encode(), "answered Describe with no Description: no message has kind 1 here"),
+        (Describe().encode(), "answered Describe with no Description: no message has kind 14 here"),
         (Refused("no").encode(), "refused Describe: no"),
         (None, "answered with NoneType, not with bytes"),
         ("text", "answered with str, not with bytes"),
