@@ -122,11 +122,14 @@ class TrainedTogether(ABC):
 def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
     """Invite all parties, and let their engines meet and test the session; no data are shared."""
     _tell(parties, "sites are invited")
-    cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
-    listed = json.dumps([cards[name].card for name in plan.ranks])
-    _tell(parties, "the sites' engines meet")
-    parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
-    _wait(parties, plan, patience)
+    try:
+        cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
+        listed = json.dumps([cards[name].card for name in plan.ranks])
+        _tell(parties, "the sites' engines meet")
+        parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
+        _wait(parties, plan, patience)
+    finally:
+        parties.tell("")
 
 
 def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Conclusion:
