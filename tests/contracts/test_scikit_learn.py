@@ -43,45 +43,55 @@ def expected_to_fail(estimator):
     }
 
 
+WEIGHTED = {"max_sample_weight": 5.0}
+MODELS = [
+    make(epsilon=epsilon, random_state=0, **public)
+    for make, public, epsilons in (
+        # two in four of noise and weights; the other two are slow
+        (sv.DPRidge, RIDGE, (math.inf,)),
+        (sv.DPRidge, {**RIDGE, **WEIGHTED}, (1e4,)),
+        (sv.DPLogisticRegression, CLASSIFIER, (math.inf,)),
+        (sv.DPLogisticRegression, {**CLASSIFIER, **WEIGHTED}, (1e4,)),
+        (sv.DPLinearSVC, CLASSIFIER, (math.inf, 1e4)),
+        (sv.DPSparseLogisticRegression, SPARSE, (math.inf, 1e4)),
+        (sv.DPRidge, {**RIDGE, "solver": "adassp"}, (1e4,)),
+        (sv.DPRidge, {**RIDGE, "solver": "refinement"}, (1e4,)),
+        (sv.DPLogisticRegression, {**CLASSIFIER, "solver": "newton"}, (1e4,)),
+        (sv.DPLasso, {**LASSO, "n_steps": 300}, (math.inf, 1e6)),
+    )
+    for epsilon in epsilons
+]
+OTHERS = [
+    make(epsilon=epsilon, random_state=0, **public)
+    for make, public in ((sv.DPRidge, RIDGE), (sv.DPLogisticRegression, CLASSIFIER))
+    for epsilon, public in ((1e4, public), (math.inf, {**public, **WEIGHTED}))
+]
+SEARCHES = [
+    sv.DPSearchCV(
+        make(**public), {"alpha": [1e-4, 1e-3]}, epsilon=1e4, delta=1e-3, n_iter=1.5, validation_size=0.4,
+        random_state=0,
+    )
+    for make, public in (
+        (sv.DPRidge, {"data_norm": 5.0, "label_bounds": (-1e3, 1e3)}),
+        (sv.DPLogisticRegression, {"data_norm": 5.0}),
+    )
+]  # fmt: skip
+SCALED = [
+    sv.DPScaler(epsilon=1e4, delta=1e-3, random_state=0),
+    sv.DPPipeline(
+        [("scale", sv.DPScaler()), ("model", sv.DPLogisticRegression())], epsilon=1e4, delta=1e-3, random_state=0
+    ),
+]
+
+
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        make(epsilon=epsilon, random_state=0, **public)
-        for epsilon in (math.inf, 1e4)
-        for make, public in (
-            (sv.DPRidge, RIDGE),
-            (sv.DPLogisticRegression, CLASSIFIER),
-            (sv.DPLinearSVC, CLASSIFIER),
-            (sv.DPSparseLogisticRegression, SPARSE),
-            (sv.DPRidge, {**RIDGE, "max_sample_weight": 5.0}),
-            (sv.DPLogisticRegression, {**CLASSIFIER, "max_sample_weight": 5.0}),
-        )
-    ]
-    + [sv.DPRidge(epsilon=1e4, random_state=0, solver=solver, **RIDGE) for solver in ("adassp", "refinement")]
-    + [sv.DPLogisticRegression(epsilon=1e4, random_state=0, solver="newton", **CLASSIFIER)]
-    + [sv.DPLasso(epsilon=epsilon, random_state=0, n_steps=300, **LASSO) for epsilon in (math.inf, 1e6)]
-    + [
-        sv.DPSearchCV(
-            make(**public),
-            {"alpha": [1e-4, 1e-3]},
-            epsilon=1e4,
-            delta=1e-3,
-            n_iter=1.5,
-            validation_size=0.4,
-            random_state=0,
-        )
-        for make, public in (
-            (sv.DPRidge, {"data_norm": 5.0, "label_bounds": (-1e3, 1e3)}),
-            (sv.DPLogisticRegression, {"data_norm": 5.0}),
-        )
-    ]
-    + [sv.DPScaler(epsilon=1e4, delta=1e-3, random_state=0)]
-    + [
-        sv.DPPipeline(
-            [("scale", sv.DPScaler()), ("model", sv.DPLogisticRegression())], epsilon=1e4, delta=1e-3, random_state=0
-        )
-    ],
-    expected_failed_checks=expected_to_fail,
-)
+@parametrize_with_checks([*MODELS, *SEARCHES, *SCALED], expected_failed_checks=expected_to_fail)
 def test_check_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(OTHERS, expected_failed_checks=expected_to_fail)
+def test_check_the_other_half_of_noise_and_weights(estimator, check):
     check(estimator)
