@@ -142,9 +142,13 @@ def test_what_is_no_step_is_refused_by_its_name(step, monkeypatch):
     assert asked == [Shorten(1.0)]  # before it is done
 
 
-def test_a_change_tells_nothing(monkeypatch):
+@pytest.mark.parametrize("step", [Shorten(1.0), Tell("size", 3.0)])
+def test_a_change_tells_nothing_and_neither_does_what_is_told(step, monkeypatch):
+    """Not even what was answered before."""
+
     def asks():
-        return (yield Shorten(1.0))
+        yield NOISY
+        return (yield step)
 
     monkeypatch.setattr(Shorten, "merged", lambda self, answers: 40)
     assert drive(asks, begun(ROWS, np.ones(40)), Streams(0)).result is replay(asks).result is None
