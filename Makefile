@@ -59,6 +59,18 @@ test: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not federation"
 
+# break the trusted core on purpose and count what the tests notice: hours for all of it, and a run that was ended goes on
+# where it was. `make mutants M="core charge"` takes two parts of .ci/mutants.toml
+.PHONY: mutants
+mutants: $(READY) .venv-mutants/.ready
+	.venv-mutants/bin/python .ci/mutants.py $(abspath $(BIN)/python) $(M)
+
+.venv-mutants/.ready: requirements-mutants.lock
+	rm -rf .venv-mutants
+	$(PYTHON) -m venv .venv-mutants
+	.venv-mutants/bin/$(PIP) -r requirements-mutants.lock
+	touch $@
+
 # columns at several organisations for real: sites as processes of their own that fail and attack each other. One after
 # the other, since times are waited for; `pytest -m federation tests/federation` has four sites too
 test-vertical: $(READY)
@@ -139,4 +151,4 @@ $(DOCS_READY): $(READY) requirements-docs.lock
 	touch $(DOCS_READY)
 
 clean:
-	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical dist site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest .venv-mutants .mutants demo demo-vertical dist site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*
