@@ -20,7 +20,9 @@ powers = st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent)
 multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
 
 
-def share_of_sensitivity(row, dtype, sparse, label, memory, weights, constant, clip, multiplier, n_classes):
+def share_of_sensitivity(
+    row, dtype, sparse, label, memory, weights, constant, clip, multiplier, n_classes, kernel="joint_pass"
+):
     """Return how far a row moves the sums that production releases, over what it tells the mechanism."""
     mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
     raw = np.array([row], dtype=dtype)
@@ -30,16 +32,18 @@ def share_of_sensitivity(row, dtype, sparse, label, memory, weights, constant, c
     w = np.resize(np.array(weights, dtype=dtype), (n_classes, rows.n_weights))
     total = np.zeros((n_classes, rows.n_weights), np.int64)
     a, before = np.resize(memory, (1, n_classes)), np.resize(memory[::-1], (1, n_classes))
-    multinomial.joint_pass(
-        rows.kernel, np.array([float(label % n_classes)]), a, before, 0.7, w, 0.3, clip, 1.0 / mechanism.tick, 0, 1,
-        total,
-    )  # fmt: skip
+    own, ticks = np.array([float(label % n_classes)]), 1.0 / mechanism.tick
+    if kernel == "joint_gradient":
+        multinomial.joint_gradient(rows.kernel, own, w, clip, ticks, 0, 1, total)
+    else:
+        multinomial.joint_pass(rows.kernel, own, a, before, 0.7, w, 0.3, clip, ticks, 0, 1, total)
     assert np.isfinite(a).all()
     return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["joint_pass", "joint_gradient"])
 @settings(max_examples=80, deadline=None)
 @given(
     row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),
@@ -52,10 +56,10 @@ def share_of_sensitivity(row, dtype, sparse, label, memory, weights, constant, c
     n_classes=st.integers(2, 21),
 )
 def test_one_row_moves_the_sums_of_all_classes_by_at_most_the_clip(
-    dtype, sparse, row, label, memory, weights, constant, clip, multiplier, n_classes
+    kernel, dtype, sparse, row, label, memory, weights, constant, clip, multiplier, n_classes
 ):
     assert share_of_sensitivity(
-        row, dtype, sparse, label, memory, weights, constant, clip, multiplier, n_classes
+        row, dtype, sparse, label, memory, weights, constant, clip, multiplier, n_classes, kernel
     ) <= 1.0  # fmt: skip
 
 

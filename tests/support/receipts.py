@@ -131,6 +131,10 @@ CENTRAL = {
     "all classes jointly, passes given": functools.partial(
         classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"n_passes": 30}
     ),
+    "all classes jointly, trials": functools.partial(
+        classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"trials": True}
+    ),
+    "descent": functools.partial(classifier, L, solver="gd"),
     "all classes jointly, two of them": functools.partial(classifier, L, solver="multinomial-scd"),
     "one-vs-rest": functools.partial(classifier, L, classes=["a", "b", "c"], solver="scd"),
     "one-vs-rest sgd": functools.partial(classifier, L, classes=["a", "b", "c"], solver="sgd"),

@@ -41,7 +41,8 @@ _SMALLEST_STEP: Final = 0.08
 _FALL: Final = 1.5  # power of 1/cosh; 2 is the logistic loss at one margin. Chosen on made-up tables too
 _FAR: Final = 100.0  # a margin at which l'' is 0
 _FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
-_PENALTY: Final = 0.1  # times 1 / mu
+_PENALTY: Final = 0.1  # times 1 / mu, while mu n / d is below _SOME; then it falls with it, down to
+_LEAST_PENALTY: Final = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +82,9 @@ class NewtonSchedule:
 
     @property
     def least_penalty(self) -> float:
-        """With little mu the noise asks for at least this Lambda."""
-        return _PENALTY * 2.0 * self.slope * self.rows / self.mu
+        """With little mu the noise asks for at least this Lambda: less where there is much to learn a weight from."""
+        penalty = max(_LEAST_PENALTY, _PENALTY * min(1.0, _SOME / self.information))
+        return penalty * 2.0 * self.slope * self.rows / self.mu
 
     def least_eigenvalue(self, noise_std: float) -> float:
         """Return what eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum.

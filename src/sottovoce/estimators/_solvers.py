@@ -10,6 +10,7 @@ from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.plan import OBJECT, Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
+from sottovoce.central.solvers.descent import DescentPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.refinement import RefinementPlan
@@ -25,12 +26,14 @@ __all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, SGDPlan, SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan, ConstantPlan,
+    DescentPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
 _HIDDEN: Final = 60.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
 _HIDDEN_EACH: Final = 20.0  # mu n over the root of the number of weights
+_LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n of each of several hinges, below which they are left to Newton steps
 _ENOUGH: Final = 500.0  # mu n, and
@@ -120,6 +123,11 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         return ConstantPlan.solver, (
             f"squared loss, {facts.n_weights} weights and mu n = {known:.3g}, below {hidden:.3g}: noise would hide the "
             "slopes, and a noisy mean of the labels is more accurate"
+        )
+    if isinstance(facts.loss, Logistic) and facts.n_models == 1 and facts.neighbours.rows == 1 and known < _LITTLE:
+        return "gd", (
+            f"logistic loss and mu n = {known:.3g}, below {_LITTLE:g}: short steps from a noisy base rate are hardly ever "
+            "worse than a constant, and no budget is left for a slope and a shift of finished predictions"
         )
     if facts.neighbours.rows > 1:
         return accelerated_solver(facts.loss, facts.n_models), _TOGETHER

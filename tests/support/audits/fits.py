@@ -9,15 +9,18 @@ import math
 from functools import partial
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 import sottovoce as sv
-from sottovoce.central import calibration
+from sottovoce.central import calibration, reach
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
+from sottovoce.central.solvers.descent import log_odds
+from sottovoce.central.solvers.sgd import Walk
 from sottovoce.central.split import Scales
-from sottovoce.central.sums import shared_counts
+from sottovoce.central.sums import score_length, shared_counts
+from sottovoce.central.sums.passes import JointSlopes
 from sottovoce.central.sums.shared_counts import design_for
 from sottovoce.randomness import Streams
 from support.asking import trained
@@ -86,7 +89,7 @@ def default_fit(factor, patch):
     X[:-1, 0], X[-1, 0] = short, 1.0
     y = np.where(np.arange(n) == n - 1, 1, -1)
     patch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))
-    model = sv.DPLogisticRegression(classes=[-1, 1], adjacency="add-remove", n_public=n, **PUBLIC)
+    model = sv.DPLogisticRegression(classes=[-1, 1], adjacency="add-remove", n_public=n, solver="scd", **PUBLIC)
     plan = sv.plan(model, n, 2)
 
     def score(releases):
@@ -195,7 +198,9 @@ def all_classes_jointly(factor, patch):
     present = without.copy()
     present[-1, 0] = 1.0
     y = np.where(np.arange(n) == n - 1, 2, 0)
-    model = sv.DPLogisticRegression(classes=list(range(n_classes)), alpha=alpha, **PUBLIC)
+    model = sv.DPLogisticRegression(
+        classes=list(range(n_classes)), alpha=alpha, solver="multinomial-scd", solver_options={"trials": False}, **PUBLIC
+    )
 
     def score(releases):
         passes = [one.value.ndim == 2 for one in releases]
@@ -223,6 +228,89 @@ def all_classes_jointly(factor, patch):
 
     fits = [lambda seed, X=X: model.set_params(random_state=seed).fit(X, y) for X in (present, without)]
     return scores_of_fits(seen, fits, 4000 if factor > 0.5 else 800, score)
+
+
+def trials_of_longer_steps(factor, patch):
+    """The adversary scores the steps and losses of one trial and of the training behind it, nine tenths of mu^2.
+
+    The other rows are zeros, which pull nowhere, and lose what all classes are as likely with. At which weights rows
+    are asked follows from what was released.
+    """
+    n, n_classes, asked, seen = 100, 4, [], note_releases(patch, factor)
+
+    def noted(kind):
+        return lambda weights, *rest: (asked.append(np.array(weights)), kind(weights, *rest))[1]
+
+    patch.setattr(reach, "JointSlopes", noted(JointSlopes))
+    patch.setattr(score_length, "ScoreLoss", noted(score_length.ScoreLoss))
+    patch.setattr(reach, "_FALLS", -math.inf)  # a trial always pays
+    patch.setattr(reach, "_TRIALS", 1)
+    patch.setattr(reach, "_REACH", 1.0)  # weights stay where the canary's pull is cut in every step
+    X, y = np.zeros((n, 2)), np.full(n, 0)
+    X[-1, 0], y[-1] = 1.0, 2
+    model = sv.DPLogisticRegression(
+        classes=list(range(n_classes)), adjacency="add-remove", n_public=n, alpha=1.0, solver="multinomial-scd",
+        solver_options={"trials": True}, **PUBLIC,
+    )  # fmt: skip
+
+    def score(releases):
+        places = iter(asked)
+        first = next(k for k, one in enumerate(releases) if one.value.shape == (1,) and k > 6)  # the loss of the passes
+        found = 0.0
+        for value, std, sensitivity, _ in releases[first:-2]:
+            weights = next(places)[:, 0]
+            if value.shape == (1,):
+                loss = float(-log_softmax(weights)[2])
+                shown, moved = value - (n - 1) * (math.log(n_classes) - 2.0), np.array([min(loss, 4.0) - 2.0])
+            else:
+                pull = np.eye(n_classes)[2] - softmax(weights)
+                shown, moved = value[:, 0], pull * min(1.0, sensitivity / np.linalg.norm(pull))
+            found += float(shown @ moved - 0.5 * moved @ moved) / std**2
+        asked.clear()
+        return found
+
+    fits = [lambda seed, k=k: model.set_params(random_state=seed).fit(X[:k], y[:k]) for k in (n, n - 1)]
+    return scores_of_fits(seen, fits, 3000 if factor > 0.5 else 600, score)
+
+
+# --- descent from a base rate -----------------------------------------------------------------------------------------
+
+
+def descent(factor, patch):
+    """Every step moves by the whole clip along the canary, and the sum of the labels by one."""
+    n, seen = 100, note_releases(patch, factor)
+    patch.setattr(Walk, "rate", lambda self, n_steps: 1e-3)  # the canary stays far from its label
+    X, y = np.zeros((n, 1)), np.full(n, -1)
+    X[-1], y[-1] = 1.0, 1
+    model = sv.DPLogisticRegression(
+        classes=[-1, 1], adjacency="add-remove", n_public=n, solver="gd", **{**PUBLIC, "fit_intercept": True}
+    )
+    plan = sv.plan(model, n, 1)
+    entry, rate, last = plan.facts.entry, plan.walk.rate(plan.walk.n_steps), []
+    rows = np.array([[0.0, entry], [math.sqrt(1.0 - entry**2), entry]])  # one of the others, and the canary
+
+    def score(releases):
+        (value, std, *_), *steps = releases
+        found = float(value[0] + (n - 1) - 0.5) / std**2
+        w = first = np.array([0.0, log_odds(value[0] / n, std / n) / entry])
+        points = []
+        for value, std, sensitivity, _ in steps:
+            slopes = np.array([1.0, -1.0]) / (1.0 + np.exp(np.array([-1.0, 1.0]) * (rows @ w)))
+            clips = sensitivity / np.linalg.norm(rows, axis=1)
+            terms = np.clip(slopes, -clips, clips)[:, None] * rows
+            found += float((value - (n - 1) * terms[0]) @ terms[1] - 0.5 * terms[1] @ terms[1]) / std**2
+            w = (w - rate / n * value) / (1.0 + rate * plan.alpha_scaled)
+            points.append(w)
+        back = 0.35 * min(1.0, 60.0 / (plan.split.whole * n))
+        last.append((1.0 - back) * np.mean(points[len(points) // 2 :], axis=0) + back * first)
+        return found
+
+    def fit(seed, k):
+        model.set_params(random_state=seed).fit(X[:k], y[:k])
+
+    found = scores_of_fits(seen, [partial(fit, k=k) for k in (n, n - 1)], 2000 if factor > 0.5 else 600, score)
+    assert math.isclose(model.coef_[0, 0], last[-1][0] * math.sqrt(1.0 - entry**2), rel_tol=1e-6)  # the solver's algebra
+    return found
 
 
 # --- Newton steps -----------------------------------------------------------------------------------------------------
@@ -352,6 +440,8 @@ AUDITS = (
     Audit("adassp, a person", second_moments_of_a_person, least=0.3, **QUICK_AND_SLOW),
     # an attack on all classes that loses nothing gets .56 from so many runs: staying below the promise says something
     Audit("all classes jointly", all_classes_jointly, least=0.3, **QUICK_AND_SLOW),
+    Audit("trials of longer steps", trials_of_longer_steps, **QUICK_AND_SLOW),
+    Audit("descent from a base rate", descent, **QUICK_AND_SLOW),
     *(Audit(f"newton, {loss}", partial(newton, loss), **QUICK_AND_SLOW) for loss in NEWTON),
     Audit("refinement", refinement, **QUICK_AND_SLOW),
 )

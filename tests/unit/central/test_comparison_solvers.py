@@ -160,7 +160,7 @@ def test_the_rules_of_sgd_make_sense_for_every_size(loss, n_samples):
 def test_the_rules_of_sgd_keep_the_path_whatever_the_clip(loss):
     """Noise in each direction of w has standard deviation rate * steps * clip / (mu n)."""
     plans = [sv.plan(make("sgd", loss, {"clipping_norm": clip}, alpha=1e-9), 3000, 30) for clip in (0.1, 0.4)]
-    paths = [plan.horizon * plan.clipping_norm / (plan.split.model * plan.n_samples) for plan in plans]
+    paths = [plan.walk.horizon * plan.clipping_norm / (plan.split.model * plan.n_samples) for plan in plans]
     assert paths == pytest.approx([0.75 if loss == "squared" else 2.0] * 2)
 
 

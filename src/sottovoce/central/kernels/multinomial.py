@@ -11,7 +11,7 @@ from sottovoce.central.kernels.rows import BLOCK
 from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
 from sottovoce.losses._sigmoid import exp_below_zero
 
-__all__ = ["joint_pass", "move_dual_vectors"]
+__all__ = ["joint_gradient", "joint_pass", "move_dual_vectors"]
 
 _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same
 
@@ -34,6 +34,19 @@ def _probabilities(scores, count, top, whole):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
+def _cut(step, r, bound):  # type: ignore[no-untyped-def]
+    """Shorten a row's vector, which is in units of its bound, to it, and give it its own unit."""
+    squared = 0.0
+    for k in range(step.shape[0]):
+        squared += step[k, r] * step[k, r]
+    length = np.sqrt(squared)
+    share = 1.0 / length if length > 1.0 else 1.0  # a small bound over a length may be subnormal: it comes last
+    for k in range(step.shape[0]):
+        step[k, r] *= share
+        step[k, r] *= bound
+
+
+@njit(inline="always")
 def move_dual_vectors(  # type: ignore[no-untyped-def]
     rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
 ):
@@ -48,21 +61,15 @@ def move_dual_vectors(  # type: ignore[no-untyped-def]
         i = first + r
         bound, inverse = clip / divisor[i], divisor[i] / clip
         label = int(y[i])
-        squared = 0.0
         for k in range(n_classes):
             centre = a[i, k] + momentum * (a[i, k] - a_before[i, k])
             a_before[i, k] = a[i, k]
             a[i, k] = centre
             wanted = (1.0 if k == label else 0.0) - step[k, r]
             # in units of the bound, so that squares neither over- nor underflow where it matters
-            move = clipped(damping * (wanted - centre) * inverse, _FAR)
-            step[k, r] = move
-            squared += move * move
-        length = np.sqrt(squared)
-        share = 1.0 / length if length > 1.0 else 1.0  # a small bound over a length may be subnormal: it comes last
+            step[k, r] = clipped(damping * (wanted - centre) * inverse, _FAR)
+        _cut(step, r, bound)
         for k in range(n_classes):
-            step[k, r] *= share
-            step[k, r] *= bound
             a[i, k] += step[k, r]
 
 
@@ -84,5 +91,31 @@ def joint_pass(  # type: ignore[no-untyped-def]
         move_dual_vectors(
             rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
         )  # fmt: skip
+        for k in range(n_classes):
+            add_terms(rows, places, count, step[k], ticks_per_unit, factor, buffer, total[k])
+
+
+@njit(**JIT)
+def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum (e_y - softmax(W x)) x' of the rows lo to hi, what the loss falls along, each term clipped, in ticks.
+
+    Arguments are those of `joint_pass`, without a memory: |e_y - softmax(W x)|, cut as one vector, times the row's norm
+    is at most ``clip``.
+    """
+    n_classes = w.shape[0]
+    places, _, factor, buffer = workspace(rows.X)
+    step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for r in range(count):
+            places[r] = first + r
+        for k in range(n_classes):
+            predict(rows, w[k], places, count, step[k])
+        _probabilities(step, count, top, whole)
+        for r in range(count):
+            bound, inverse, label = clip / rows.divisor[first + r], rows.divisor[first + r] / clip, int(y[first + r])
+            for k in range(n_classes):
+                step[k, r] = clipped(((1.0 if k == label else 0.0) - step[k, r]) * inverse, _FAR)
+            _cut(step, r, bound)
         for k in range(n_classes):
             add_terms(rows, places, count, step[k], ticks_per_unit, factor, buffer, total[k])

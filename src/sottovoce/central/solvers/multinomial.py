@@ -15,6 +15,8 @@ is a share of the first step, d sqrt(1 - 1/K).
 The model is the average of the last W's, times a length that is fitted with 3 % of mu^2
 (`sottovoce.central.sums.score_length`); W itself where the budget hardly is any.
 
+Where there is much to learn from, how far steps go in all follows from released losses (`sottovoce.central.reach`).
+
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
 
@@ -24,7 +26,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 import math
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -39,6 +41,7 @@ from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.reach import MOST_STEPS, TOLD, TRIAL, Trained, farthest_by_loss, pays
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
 from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
@@ -76,6 +79,8 @@ class MultinomialPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
+    # Whether released losses say how far steps go (`sottovoce.central.reach`); None follows a rule of public facts.
+    trials: bool | None = None
 
     @classmethod
     def serves(cls, loss: Loss) -> bool:
@@ -84,6 +89,13 @@ class MultinomialPlan(Plan):
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         _check_loss(self.loss)
+        if not (self.trials is None or isinstance(self.trials, bool)):
+            raise ParameterError(f"trials must be True, False or None; got {self.trials!r}.")
+        if self.trials and (self.n_passes is not None or self.max_rows_per_group is not None):
+            raise ParameterError(
+                "trials must be False or None with n_passes, which says how far steps go, and with max_rows_per_group: "
+                "the steps of trials have no proof for persons of several rows; got True."
+            )
 
     @cached_property
     def split(self) -> Split:
@@ -107,34 +119,55 @@ class MultinomialPlan(Plan):
             "mu for lambda_max": split.scale,
             "mu for the passes, which train all classes jointly": self.mu_steps,
             **({"mu for the length of the scores": self.mu_length} if split.is_noisy else {}),
+            **({"share of that for each trial": TRIAL, "share of that for each mean loss": TOLD} if self.tries else {}),
         }
 
     def summary(self) -> dict[str, object]:
-        return {**super().summary(), "passes, at most": self.passes_for(1.0)}
+        return {**super().summary(), "passes, at most": MOST_STEPS if self.tries else self.passes_for(1.0)}
 
-    def passes_for(self, eigenvalue: float) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue."""
+    @cached_property
+    def tries(self) -> bool:
+        """Whether how far steps go follows from released losses (`sottovoce.central.reach`)."""
+        by_rule = self.n_passes is None and pays(self.facts, self.mu_steps)
+        return self.split.is_noisy and (by_rule if self.trials is None else self.trials)
+
+    def passes_for(self, eigenvalue: float, mu: float | None = None) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue, with all that is left of mu or less."""
         if self.n_passes is not None:
             return self.n_passes
-        return passes_by_rule(self.facts, self._wanted(eigenvalue), eigenvalue)
+        return passes_by_rule(self.facts, self._wanted(eigenvalue, mu), eigenvalue)
 
-    def _wanted(self, eigenvalue: float) -> float:
-        return wanted_passes(self.facts, self.mu_steps, eigenvalue, _FACTOR)
+    def _wanted(self, eigenvalue: float, mu: float | None) -> float:
+        return wanted_passes(self.facts, self.mu_steps if mu is None else mu, eigenvalue, _FACTOR)
 
-    def clip_for(self, scales: Scales) -> float:
+    def clip_for(self, scales: Scales, mu: float | None = None) -> float:
         """Return C, the bound on a step (a vector) times the norm of its row: a share of the first step."""
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
-        wanted, passes = math.floor(self._wanted(scales.eigenvalue)), self.passes_for(scales.eigenvalue)
+        wanted, passes = math.floor(self._wanted(scales.eigenvalue, mu)), self.passes_for(scales.eigenvalue, mu)
         share = _SHARE * max(1.0, wanted / passes) if self.n_passes is None else _SHARE
         return min(1.0, share) * damping_for(self.facts, scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
     def train(self) -> Asked[Solution]:
-        split, n_classes, unit = self.split, self.n_models, self.alpha_scaled * self.n_samples
+        split = self.split
         scales = yield from split.scales(keeps_whole=split.is_noisy)
-        passes, damping = self.passes_for(scales.eigenvalue), damping_for(self.facts, scales.eigenvalue)
-        sums = person_sum(self.facts, self.clip_for(scales), math.sqrt(passes) / self.mu_steps)
-        yield Tell("passes", passes)
-        yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
+        usual = partial(self._passes, scales)
+        if self.tries:
+            found, passes = yield from farthest_by_loss(usual, self.facts, scales.norm, self.mu_steps)
+        else:
+            found, passes = yield from usual(self.mu_steps, True)
+        weights = unshortened(found, scales.norm, self.n_features)
+        if split.is_noisy:
+            weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length))
+        return self.solution([weights], passes, offset=scales.location)
+
+    def _passes(self, scales: Scales, mu: float, told: bool) -> Asked[Trained]:
+        """Do the passes with so much of mu; a trial (not ``told``) leaves receipt and progress bar alone."""
+        n_classes, unit, passes = self.n_models, self.alpha_scaled * self.n_samples, self.passes_for(scales.eigenvalue, mu)
+        damping = damping_for(self.facts, scales.eigenvalue)
+        sums = person_sum(self.facts, self.clip_for(scales, mu), math.sqrt(passes) / mu)
+        if told:
+            yield Tell("passes", passes)
+            yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
         yield BeginModel(0, scales.location, ((DUAL, n_classes), (DUAL_BEFORE, n_classes)))
         ticks = sums.ticks_per_unit
 
@@ -143,15 +176,11 @@ class MultinomialPlan(Plan):
             momentum = number / (number + 3.0)
             v, before = v + momentum * (v - before), v
             one_pass = JointPass(v / unit, momentum, damping, sums.clip, ticks)
-            noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)
+            noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done if told else None)
             return v + noisy - noisy.mean(axis=0), before  # the exact sums of the rows of V are 0: that is noise
 
         zeros = np.zeros((n_classes, 1))
-        found = yield from averaged(step, (zeros, zeros), passes, _AVERAGED, unit=unit)
-        weights = unshortened(found, scales.norm, self.n_features)
-        if split.is_noisy:
-            weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length))
-        return self.solution([weights], passes, offset=scales.location)
+        return (yield from averaged(step, (zeros, zeros), passes, _AVERAGED, unit=unit)), passes
 
 
 @dataclass(frozen=True, kw_only=True)

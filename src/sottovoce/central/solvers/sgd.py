@@ -45,7 +45,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Purpose
 
-__all__ = ["PlainSGDPlan", "SGDPlan", "safe_rate"]
+__all__ = ["AVERAGED", "PlainSGDPlan", "SGDPlan", "Walk", "safe_rate"]
 
 _MIN_STEPS: Final = 400
 _MAX_STEPS: Final = 10_000
@@ -55,15 +55,57 @@ _WIDE: Final = 1000.0  # weights beyond which the path is shorter and the clip s
 _CLIP: Final = 0.5  # of the bound on |l'|, or of the released scale of the labels
 _PLENTY_OF_ROWS: Final = 40_000.0  # mu n beyond which nothing needs a smaller clip than the loss asks for
 _PLENTY: Final = 2.0  # noise multiplier of a step beyond which larger batches save hardly any noise
-
-
-_AVERAGED: Final = 0.5  # share of the steps, the last ones
+AVERAGED: Final = 0.5  # share of the steps, the last ones
 
 
 def safe_rate(facts: TrainingFacts, spread: float = 1.0) -> float:
     """Return a learning rate that converges for rows of norm at most 1, of which a step sees ``spread`` at most."""
     smoothness = facts.loss.smoothness if math.isfinite(facts.loss.smoothness) else 1.0
     return 1.0 / (smoothness * spread**2 + facts.alpha_scaled)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How far the steps of one model go in all, in how many steps, and where gradients are clipped: public rules.
+
+    With n rows, d weights and the Gaussian-DP parameter mu of one model, steps of learning rate eta on gradients clipped
+    to C add noise of norm about H C sqrt(d) / (mu n) to the weights, where H = eta T is the *horizon* of T steps, however
+    H is divided into steps.
+    """
+
+    facts: TrainingFacts
+    mu: float
+    clip: float | None = None  # given; None follows the rule
+
+    @cached_property
+    def horizon(self) -> float:
+        """Learning rate times number of steps, P / C; ten time constants of the L2 term are enough."""
+        factor = _PATH if math.isfinite(self.facts.loss.lipschitz) else _PATH_SQUARED
+        path = factor * self._width * self.mu * self.facts.n_units
+        return min(path / self.share_of_bound, 10.0 / self.facts.alpha_scaled)
+
+    @property
+    def _width(self) -> float:
+        """The eighth root of 1,000 / d, at most 1."""
+        return math.sqrt(math.sqrt(math.sqrt(min(1.0, _WIDE / self.facts.n_weights))))
+
+    @cached_property
+    def share_of_bound(self) -> float:
+        """C over the bound on |l'|, or over the scale of the labels (their bound, where C is given)."""
+        lipschitz = self.facts.loss.lipschitz
+        bounded = math.isfinite(lipschitz)
+        if self.clip is not None:
+            return self.clip / (lipschitz if bounded else 1.0)
+        share = max(_CLIP * self._width**2, self.mu * self.facts.n_units / _PLENTY_OF_ROWS)
+        return min(1.0, share) if bounded else share
+
+    @property
+    def n_steps(self) -> int:
+        return round(min(_MAX_STEPS, max(_MIN_STEPS, self.horizon / safe_rate(self.facts))))
+
+    def rate(self, n_steps: int) -> float:
+        """Return the learning rate of so many steps."""
+        return min(safe_rate(self.facts), self.horizon / n_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,43 +157,22 @@ class SGDPlan(Plan):
         return Split(facts=self.facts, labels=self.clipping_norm is None and not math.isfinite(self.loss.lipschitz))
 
     @cached_property
-    def horizon(self) -> float:
-        """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough.
-
-        With n rows, d weights and the Gaussian-DP parameter mu of one model, steps of learning rate eta on gradients
-        clipped to C add noise of norm about H C sqrt(d) / (mu n) to the weights, where H = eta T is the *horizon* of T
-        steps, however H is divided into steps.
-        """
-        factor = _PATH if math.isfinite(self.loss.lipschitz) else _PATH_SQUARED
-        path = factor * self._width * self.split.model * self.n_units
-        return min(path / self._share_of_bound, 10.0 / self.alpha_scaled)
-
-    @property
-    def _width(self) -> float:
-        """The eighth root of 1,000 / d, at most 1."""
-        return math.sqrt(math.sqrt(math.sqrt(min(1.0, _WIDE / self.n_weights))))
-
-    @cached_property
-    def _share_of_bound(self) -> float:
-        """C over the bound on |l'|, or over the scale of the labels (their bound, where C is given)."""
-        bounded = math.isfinite(self.loss.lipschitz)
-        if self.clipping_norm is not None:
-            return self.clipping_norm / (self.loss.lipschitz if bounded else 1.0)
-        share = max(_CLIP * self._width**2, self.split.model * self.n_units / _PLENTY_OF_ROWS)
-        return min(1.0, share) if bounded else share
+    def walk(self) -> Walk:
+        """How far the steps go in all."""
+        return Walk(self.facts, self.split.model, self.clipping_norm)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C."""
         if self.clipping_norm is not None:
             return self.clipping_norm * (self.label_bound or 1.0)
         if math.isfinite(self.loss.lipschitz):
-            return self._share_of_bound * self.loss.lipschitz
-        return min(self._share_of_bound * scales.label, self.label_bound or math.inf)
+            return self.walk.share_of_bound * self.loss.lipschitz
+        return min(self.walk.share_of_bound * scales.label, self.label_bound or math.inf)
 
     @cached_property
     def batches(self) -> Batches:
         """Size and number of the samples; with batches of all rows nothing is sampled."""
-        n, wanted = float(self.n_samples), self._wanted_steps
+        n, wanted = float(self.n_samples), self.walk.n_steps
         if self.batch_size is not None:
             size = min(self.batch_size, n)
         else:
@@ -161,15 +182,10 @@ class SGDPlan(Plan):
         steps = wanted if self.epochs is None else max(1, round(self.epochs / min(1.0, size / n)))
         return Batches(self.split, size, steps)
 
-    @property
-    def _wanted_steps(self) -> int:
-        return round(min(_MAX_STEPS, max(_MIN_STEPS, self.horizon / safe_rate(self.facts))))
-
     @cached_property
     def rate(self) -> float:
         """The learning rate."""
-        safe = safe_rate(self.facts)
-        return min(safe, self.horizon / self.batches.n_steps) if self.learning_rate is None else self.learning_rate
+        return self.walk.rate(self.batches.n_steps) if self.learning_rate is None else self.learning_rate
 
     def details(self) -> dict[str, object]:
         return {
@@ -194,7 +210,7 @@ class SGDPlan(Plan):
             noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
             return ((point - towards * noisy) / shrunk,)
 
-        weights = yield from one_by_one(self.split, scales, step, batches.n_steps, _AVERAGED)
+        weights = yield from one_by_one(self.split, scales, step, batches.n_steps, AVERAGED)
         return self.solution(weights, batches.n_steps, offset=scales.location)
 
 

@@ -22,7 +22,7 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 
-__all__ = ["AcceleratedPass", "ClippedSlopes", "JointPass", "NewtonPass"]
+__all__ = ["AcceleratedPass", "ClippedSlopes", "JointPass", "JointSlopes", "NewtonPass"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,3 +163,20 @@ class JointPass(RowSum):
             )  # fmt: skip
 
         return part.team.total(add, len(persons) - 1, rows.work, np.zeros(self.shape(part), np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class JointSlopes(RowSum):
+    """The sum of what the multinomial loss falls along at some weights, each row's cut as one vector."""
+
+    w: NDArray[Any]  # of shape (n_classes, n_weights); released, in the precision of the matrix
+    clip: float  # bound on a row's term
+    ticks_per_unit: float
+
+    reads = (TARGET,)
+
+    def shape(self, columns: Columns) -> tuple[int, ...]:
+        return (len(self.w), columns.n_weights)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        multinomial.joint_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, lo, hi, total)

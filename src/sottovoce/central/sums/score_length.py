@@ -12,7 +12,7 @@ says how far a Newton step can be trusted: each round's is weighed against a pub
 that a small table keeps the prior. Cutting leaves rows with large errors less to say.
 
 Privacy: 2 ROUNDS numbers, Gaussian mechanisms of sensitivity `CLIP` (twice that for replace-one) in R^2; the rest is
-post-processing. ``docs/privacy/dp_scd.md``, Proposition 5.
+post-processing. ``docs/privacy/dp_scd.md``, Proposition 5. The mean loss is one such number, Proposition 6.
 """
 
 import math
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.core import Asked, Release
@@ -34,12 +34,14 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["score_length"]
+__all__ = ["mean_loss", "score_length"]
 
 _WORDS: Final = "the length of the scores, from noisy sums of derivatives of the loss"
+_LOSSES: Final = "the mean loss of the rows after each trial, each row's cut"
 
 ROUNDS: Final = 2
 CLIP: Final = 4.0  # of (g_i, h_i), in natural units of log loss
+MOST_LOSS: Final = 4.0  # where a row's loss is cut
 # of t, measured on digits and on made-up tables of 3 and 20 classes; a round moves by at most 1
 _PRIOR_MEAN, _PRIOR_STD, _LARGEST_STEP, _LARGEST = 0.3, 0.4, 1.0, 1.5
 _FAR: Final = 1e100
@@ -66,6 +68,17 @@ def score_length(weights: Vector, neighbours: Neighbours, mu: float) -> Asked[fl
         mean, precision = (mean * precision + seen * trust) / (precision + trust), precision + trust
         t = min(max(mean, -_LARGEST), _LARGEST)
     return math.exp(t)
+
+
+def mean_loss(weights: Vector, n_public: int, neighbours: Neighbours, mu: float) -> Asked[float]:
+    """Release the mean loss of the rows, each row's cut to `MOST_LOSS`; arguments are those of `score_length`.
+
+    ``n_public``: public number of rows that the mean is over.
+    """
+    sums = clipped_sum(neighbours, 0.5 * MOST_LOSS, 1.0 / mu)  # a loss is at most so far from the middle
+    ask = ScoreLoss(weights, 1.0, sums.clip, sums.ticks_per_unit)
+    (noisy,) = yield Release(_LOSSES, ask, sums.mechanism)
+    return float(noisy) / n_public + 0.5 * MOST_LOSS
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,4 +118,21 @@ class ScoreMoments(RowSum):
             pair /= np.maximum(1.0, np.sqrt((pair * pair).sum(axis=1)))[:, None]
         # toward zero, which can only shorten a row's part
         sums: Ticks = (pair * (self.clip * self.ticks_per_unit)).astype(np.int64).sum(axis=0)
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreLoss(ScoreMoments):
+    """The sum of how far the loss of each row, cut, is above the middle of what it can be: ``clip`` is the farthest."""
+
+    def shape(self, columns: Columns) -> tuple[int, ...]:
+        return (1,)
+
+    def moments(self, scores: Vector, codes: NDArray[np.intp]) -> Ticks:
+        """Return the sum over some rows in whole ticks; total, and each row's part is within the clip."""
+        with np.errstate(all="ignore"):
+            z = np.clip(np.nan_to_num(self.factor * scores, nan=0.0), -_FAR, _FAR)
+            losses = -log_softmax(z, axis=1)[np.arange(len(z)), codes]
+            above = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 2.0 * self.clip) - self.clip
+        sums: Ticks = (above * self.ticks_per_unit).astype(np.int64).sum(keepdims=True)
         return sums

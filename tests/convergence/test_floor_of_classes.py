@@ -1,0 +1,48 @@
+"""With few rows a classifier is never worse than a constant by more than its noise, whatever table and budget.
+
+Over widths, sizes, signals, shares of the rarer class and budgets where mu n is below 60. Means over fits with fixed
+seeds, beside the exact base rate of the training part. What the base rate's own noise costs is measured with it.
+"""
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.central.solvers.descent import log_odds
+from sottovoce.privacy.calibration import gaussian_mu
+
+SEEDS, TESTED = 6, 1500
+
+
+def made_up(n, d, signal, odds, seed):
+    rng = np.random.default_rng([n, d, seed])
+    X = rng.standard_normal((n + TESTED, d)) / np.sqrt(d)
+    w = rng.standard_normal(d)
+    scores = X @ (w * signal * np.sqrt(d) / np.linalg.norm(w)) + odds
+    return X, np.where(rng.random(n + TESTED) < 1.0 / (1.0 + np.exp(-scores)), 1, -1)
+
+
+def loss(y, z):
+    return float(np.logaddexp(0.0, -y * z).mean())
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("odds", [0.0, -1.5, -3.5])
+@pytest.mark.parametrize("signal", [0.0, 1.0])
+@pytest.mark.parametrize(("n", "d"), [(200, 3), (700, 20), (700, 300)])
+def test_hardly_worse_than_a_constant(n, d, signal, odds, epsilon):
+    delta, found = 1e-6, []
+    noise = 1.0 / (gaussian_mu(epsilon, delta) * n * 0.05**0.5)
+    for seed in range(SEEDS):
+        X, y = made_up(n, d, signal, odds, seed)
+        model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, data_norm=2.0, classes=[-1, 1], random_state=seed)
+        z, held = model.fit(X[:n], y[:n]).decision_function(X[n:]), y[n:]
+        assert model.guarantee_.parameters["solver"] == "gd"
+        rate = log_odds(y[:n].mean() + noise * np.random.default_rng(seed).standard_normal(), noise)
+        right = np.mean((z > 0) == (held > 0)) - max(np.mean(held > 0), np.mean(held < 0))
+        found.append((loss(held, z) - loss(held, np.full(TESTED, rate)), right))
+    beyond, points = np.mean(found, axis=0)
+    print(f"{beyond:.3f} of log loss, {100 * points:.1f} points")
+    assert beyond < 0.06  # beyond a noisy base rate: what the noise of the slopes adds
+    if noise < 0.5:
+        assert points > -0.12
