@@ -103,7 +103,9 @@ def test_a_release_without_an_event(name, monkeypatch):
 
 
 @pytest.mark.parametrize("factor", [0.7, 1.3])
-@pytest.mark.parametrize("name", ["scd, logistic", "multinomial-scd", "multinomial-scd with trials", "adassp", "Primal, ridge", "gd"])
+@pytest.mark.parametrize(
+    "name", ["scd, logistic", "multinomial-scd", "multinomial-scd with trials", "adassp", "Primal, ridge", "gd"]
+)
 def test_noise_of_another_size(name, factor, monkeypatch):
     std, case = GridGaussian.noise_std.fget, NAMED[name]
     wide = max(range(20), key=lambda seed: sum(one.exact.size for one in recorded(case, "zero-out", seed)[2].releases))

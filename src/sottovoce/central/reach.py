@@ -95,9 +95,7 @@ def farthest_by_loss(
     return (yield from _steps(facts, weights, rest, _REACH * _LONGER**paid, 2 * _STEPS * 2**paid, told=True))
 
 
-def _steps(
-    facts: TrainingFacts, start: Vector, mu: float, reach: float, n_steps: int, *, told: bool
-) -> Asked[Trained]:
+def _steps(facts: TrainingFacts, start: Vector, mu: float, reach: float, n_steps: int, *, told: bool) -> Asked[Trained]:
     """Take steps from some weights, and return the mean of the last half of the points."""
     sums = clipped_sum(facts.neighbours, _PULL / n_steps, math.sqrt(n_steps) / mu)
     # where rows pull less than they would, so must the penalty

@@ -126,8 +126,8 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         )
     if isinstance(facts.loss, Logistic) and facts.n_models == 1 and facts.neighbours.rows == 1 and known < _LITTLE:
         return "gd", (
-            f"logistic loss and mu n = {known:.3g}, below {_LITTLE:g}: short steps from a noisy base rate are hardly ever "
-            "worse than a constant, and no budget is left for a slope and a shift of finished predictions"
+            f"logistic loss and mu n = {known:.3g}, below {_LITTLE:g}: short steps from a noisy base rate are hardly "
+            "worse than a constant, and no budget goes to a slope and a shift that would be noise"
         )
     if facts.neighbours.rows > 1:
         return accelerated_solver(facts.loss, facts.n_models), _TOGETHER

@@ -199,8 +199,9 @@ def all_classes_jointly(factor, patch):
     present[-1, 0] = 1.0
     y = np.where(np.arange(n) == n - 1, 2, 0)
     model = sv.DPLogisticRegression(
-        classes=list(range(n_classes)), alpha=alpha, solver="multinomial-scd", solver_options={"trials": False}, **PUBLIC
-    )
+        classes=list(range(n_classes)), alpha=alpha, solver="multinomial-scd", solver_options={"trials": False},
+        **PUBLIC,
+    )  # fmt: skip
 
     def score(releases):
         passes = [one.value.ndim == 2 for one in releases]
@@ -309,7 +310,8 @@ def descent(factor, patch):
         model.set_params(random_state=seed).fit(X[:k], y[:k])
 
     found = scores_of_fits(seen, [partial(fit, k=k) for k in (n, n - 1)], 2000 if factor > 0.5 else 600, score)
-    assert math.isclose(model.coef_[0, 0], last[-1][0] * math.sqrt(1.0 - entry**2), rel_tol=1e-6)  # the solver's algebra
+    # the algebra is the solver's
+    assert math.isclose(model.coef_[0, 0], last[-1][0] * math.sqrt(1.0 - entry**2), rel_tol=1e-6)
     return found
 
 

@@ -162,8 +162,8 @@ class MultinomialPlan(Plan):
 
     def _passes(self, scales: Scales, mu: float, told: bool) -> Asked[Trained]:
         """Do the passes with so much of mu; a trial (not ``told``) leaves receipt and progress bar alone."""
-        n_classes, unit, passes = self.n_models, self.alpha_scaled * self.n_samples, self.passes_for(scales.eigenvalue, mu)
-        damping = damping_for(self.facts, scales.eigenvalue)
+        n_classes, unit = self.n_models, self.alpha_scaled * self.n_samples
+        passes, damping = self.passes_for(scales.eigenvalue, mu), damping_for(self.facts, scales.eigenvalue)
         sums = person_sum(self.facts, self.clip_for(scales, mu), math.sqrt(passes) / mu)
         if told:
             yield Tell("passes", passes)

@@ -68,9 +68,9 @@ def safe_rate(facts: TrainingFacts, spread: float = 1.0) -> float:
 class Walk:
     """How far the steps of one model go in all, in how many steps, and where gradients are clipped: public rules.
 
-    With n rows, d weights and the Gaussian-DP parameter mu of one model, steps of learning rate eta on gradients clipped
-    to C add noise of norm about H C sqrt(d) / (mu n) to the weights, where H = eta T is the *horizon* of T steps, however
-    H is divided into steps.
+    With n rows, d weights and the Gaussian-DP parameter mu of one model, steps of learning rate eta on gradients
+    clipped to C add noise of norm about H C sqrt(d) / (mu n) to the weights, where H = eta T is the *horizon* of T
+    steps, however H is divided into steps.
     """
 
     facts: TrainingFacts

@@ -76,8 +76,7 @@ def mean_loss(weights: Vector, n_public: int, neighbours: Neighbours, mu: float)
     ``n_public``: public number of rows that the mean is over.
     """
     sums = clipped_sum(neighbours, 0.5 * MOST_LOSS, 1.0 / mu)  # a loss is at most so far from the middle
-    ask = ScoreLoss(weights, 1.0, sums.clip, sums.ticks_per_unit)
-    (noisy,) = yield Release(_LOSSES, ask, sums.mechanism)
+    (noisy,) = yield Release(_LOSSES, ScoreLoss(weights, 1.0, sums.clip, sums.ticks_per_unit), sums.mechanism)
     return float(noisy) / n_public + 0.5 * MOST_LOSS
 
 
@@ -134,5 +133,4 @@ class ScoreLoss(ScoreMoments):
             z = np.clip(np.nan_to_num(self.factor * scores, nan=0.0), -_FAR, _FAR)
             losses = -log_softmax(z, axis=1)[np.arange(len(z)), codes]
             above = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 2.0 * self.clip) - self.clip
-        sums: Ticks = (above * self.ticks_per_unit).astype(np.int64).sum(keepdims=True)
-        return sums
+        return (above * self.ticks_per_unit).astype(np.int64).sum(keepdims=True)
