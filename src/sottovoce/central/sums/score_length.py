@@ -133,4 +133,5 @@ class ScoreLoss(ScoreMoments):
             z = np.clip(np.nan_to_num(self.factor * scores, nan=0.0), -_FAR, _FAR)
             losses = -log_softmax(z, axis=1)[np.arange(len(z)), codes]
             above = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 2.0 * self.clip) - self.clip
-        return (above * self.ticks_per_unit).astype(np.int64).sum(keepdims=True)
+        sums: Ticks = (above * self.ticks_per_unit).astype(np.int64).sum(keepdims=True)
+        return sums
