@@ -294,13 +294,17 @@ def extreme(value: Any) -> Any:
     return np.full_like(value, 2**63 - 1) if isinstance(value, np.ndarray) and value.dtype == np.int64 else "text"
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ends", "every"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "wide"])
-def test_a_lie_ends_the_fit_before_anything_is_made_of_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the first and the last operation of every kind, and in every way; nothing is released or asked afterwards."""
+def test_a_lie_ends_the_fit_before_anything_is_made_of_it(
+    name: str, every: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every operation, or the first and last of a kind, and in every way; nothing is released or asked afterwards."""
     honest = Asked()
     fitted(name, honest)
     kinds = [type(operation) for operation, *_ in honest.answers[::2]]  # of both workers
     ends = {kinds.index(kind) for kind in kinds} | {len(kinds) - 1 - kinds[::-1].index(kind) for kind in kinds}
+    ends |= set(range(len(kinds))) if every else set()
     drawn, release = [0], GridGaussian.release
 
     def counted(self: Any, ticks: Any, noise: Any) -> Any:
