@@ -64,9 +64,10 @@ class DPLogisticRegression(DPLinearClassifier):
         """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
         takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
-        all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two)."""
+        all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two); ``"gd"``:
+        noisy gradient descent from a noisy base rate (what it takes for two classes and very few rows)."""
     )
-    solver_options: Any = penalised.options_parameter('``n_passes`` for ``"multinomial-scd"``')
+    solver_options: Any = penalised.options_parameter('``n_passes`` and ``trials`` for ``"multinomial-scd"``')
 
     data_norm_: float = attribute("float", penalised.NORM_TEXT)
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)
