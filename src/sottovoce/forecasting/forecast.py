@@ -293,7 +293,8 @@ def forecast(
 
 def _expected(trials: Trials, n: int, epsilon: float, best: float) -> Expected:
     price, spread = trials.price(n, epsilon)
-    score, margin = best - price, trials.margin + spread
+    # few trials of a model that is noise may score less than what noise does in the long run
+    score, margin = max(best - price, trials.noise_score), trials.margin + spread
     low = max(best - _FACTOR * price - margin, min(score, trials.least_score))
     return Expected(n, epsilon, best, score, low, min(1.0, best - price / _FACTOR + margin))
 

@@ -60,6 +60,11 @@ class Trials:
         """What guessing reaches."""
         return self._population.guessing
 
+    @property
+    def noise_score(self) -> float:
+        """What a model of noise alone reaches, were all classes as frequent; nothing bounds an R2 from below."""
+        return min(0.5, self.least_score) if self.least_score > 0.0 else -math.inf
+
     def price(self, n: int, epsilon: float) -> Price:
         """Return what noise costs in a fit to n rows.
 

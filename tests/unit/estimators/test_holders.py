@@ -192,10 +192,11 @@ def test_a_scaler_counts_the_used_rows_of_each_person_alone(folder):
 
 
 def test_rows_at_hand_take_no_memory(tmp_path, monkeypatch):
-    n, d = 20_000, 200
-    pq.write_table(pa.table({f"x{k}": rng.normal(size=n).astype(np.float32) for k in range(d)}), tmp_path / "t.parquet")
+    n, d, draws = 20_000, 200, np.random.default_rng(0)
+    columns = {f"x{k}": draws.normal(size=n).astype(np.float32) for k in range(d)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     monkeypatch.setattr(parquet, "_BLOCK_BYTES", 1 << 19)
-    table, places = sv.ParquetTable(tmp_path / "t.parquet"), rng.permutation(n)[:15_000]
+    table, places = sv.ParquetTable(tmp_path / "t.parquet"), draws.permutation(n)[:15_000]
     tracemalloc.start()
     try:
         rows = at_hand.at_hand(table, places)

@@ -152,7 +152,7 @@ def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder():
     ]
     assert not long
     kinds = {type(each).__name__ for each in up}
-    assert kinds == {"Description", "Done", "Card", "Opened"}
+    assert kinds == {"Equipped", "Done", "Card", "Opened"}
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_bounds_and_options_are_checked_before_anything_is_sent():
         with pytest.raises(ParameterError, match="mechanism must be one of"):
             logistic(mechanism="joint").fit(given)
     assert {type(each.message).__name__ for each in crossed} <= {
-        "Describe", "Description", "Close", "Done",
+        "Describe", "Description", "Equipped", "Close", "Done",
     }  # fmt: skip
     X, y = table()
     unbounded = [Party(X[:, :3], name="bank", y=y), Party(X[:, 3:], name="clinic", data_norm=2.0)]

@@ -111,7 +111,7 @@ def test_no_label_row_score_or_margin_crosses():
     sent = [each.message for each in crossed if isinstance(each.message, messages.Join)]
     assert [len(each.labels) for each in sent] == [N, 0, 0]  # the first one stays with the label holder
     up = [each.message for each in crossed if each.uplink]
-    assert {type(each).__name__ for each in up} == {"Description", "Done", "Card", "Opened"}
+    assert {type(each).__name__ for each in up} == {"Equipped", "Done", "Card", "Opened"}
     opened = [each.values for each in up if isinstance(each, messages.Opened) and len(each.values)]
     assert len(opened) == 3
     assert all(len(each) == lasso().plan(parties()).joint.n_choices and (each >= 0).all() and (each < 26).all()
@@ -149,7 +149,7 @@ def test_engines_and_options_that_do_not_go_with_it():
             with pytest.raises(ParameterError, match=words):
                 lasso(**changed).fit(given)
     names = {type(each.message).__name__ for each in crossed}
-    assert names <= {"Describe", "Description", "Close", "Done"}
+    assert names <= {"Describe", "Description", "Equipped", "Close", "Done"}
 
 
 def test_mpyc_is_refused_in_words_where_all_have_it():

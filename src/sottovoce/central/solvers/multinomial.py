@@ -119,7 +119,7 @@ class MultinomialPlan(Plan):
             "mu for lambda_max": split.scale,
             "mu for the passes, which train all classes jointly": self.mu_steps,
             **({"mu for the length of the scores": self.mu_length} if split.is_noisy else {}),
-            **({"share of their mu^2 for each trial": TRIAL, "share of their mu^2 for each loss": TOLD} if self.tries else {}),
+            **({"their share for each trial": TRIAL, "their share for each mean loss": TOLD} if self.tries else {}),
         }
 
     def summary(self) -> dict[str, object]:
