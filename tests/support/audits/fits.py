@@ -442,8 +442,8 @@ AUDITS = (
     Audit("adassp, a person", second_moments_of_a_person, least=0.3, **QUICK_AND_SLOW),
     # an attack on all classes that loses nothing gets .56 from so many runs: staying below the promise says something
     Audit("all classes jointly", all_classes_jointly, least=0.3, **QUICK_AND_SLOW),
-    Audit("trials of longer steps", trials_of_longer_steps, factors=(), slow=(1.0, 0.7)),
-    Audit("descent from a base rate", descent, factors=(), slow=(1.0, 0.7)),
+    Audit("trials of longer steps", trials_of_longer_steps, least=0.3, factors=(), slow=(1.0, 0.7)),
+    Audit("descent from a base rate", descent, least=0.3, factors=(), slow=(1.0, 0.7)),
     *(Audit(f"newton, {loss}", partial(newton, loss), **QUICK_AND_SLOW) for loss in NEWTON),
     Audit("refinement", refinement, **QUICK_AND_SLOW),
 )
