@@ -23,7 +23,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     Poll,
 )
 from sottovoce.vertical.wire import Done
-from support.joint_table import NOTHING, Table, block, refused
+from support.joint_table import NOTHING, Table, block, refused, share_nothing_uncovered
 from support.party import Line, worker_of
 
 N = 40
@@ -181,15 +181,7 @@ def test_labels_are_for_the_label_holder_alone_and_one_a_row():
 
 
 def test_what_the_budget_does_not_cover_shares_nothing():
-    refused(Line(make(budget=(0.01, 1e-6))[1]).ask(Invite(PLAN.text())), "budget")
-    given = make(budget=(2.1, 1e-5))  # good for one of two that were invited
-    one, other = (table_of(given).connect() for _ in range(2))
-    assert isinstance(one.lines[1].ask(Join(NOTHING)), Done)
-    refused(other.lines[1].ask(Join(NOTHING)), "budget")
-    assert other.lines[1].ask(Poll()).n_steps == 0
-    assert given[1].spent == EVENT
-    for table in (one, other):
-        table.end()
+    share_nothing_uncovered(make, table_of, PLAN)
 
 
 def test_every_training_is_charged_for_itself():

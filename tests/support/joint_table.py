@@ -7,14 +7,7 @@ import numpy as np
 
 from sottovoce.vertical.frames import new_session
 from sottovoce.vertical.protocols.general.messages import Close
-from sottovoce.vertical.protocols.secure.messages import (
-    Card,
-    Connect,
-    Invite,
-    Join,
-    Opened,
-    Poll,
-)
+from sottovoce.vertical.protocols.secure.messages import Card, Connect, Invite, Join, Opened, Poll
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line
 
@@ -88,3 +81,16 @@ def refused(reply, *words):
     assert isinstance(reply, Refused), reply
     for word in words:
         assert word in reply.reason
+
+
+def share_nothing_uncovered(make, table_of, plan):
+    """An invitation beyond the budget is refused, and of two that it covers once the second training shares nothing."""
+    refused(Line(make(budget=(0.01, 1e-6))[1]).ask(Invite(plan.text())), "budget")
+    given = make(budget=(2.1, 1e-5))
+    one, other = (table_of(given).connect() for _ in range(2))
+    assert isinstance(one.lines[1].ask(Join(NOTHING)), Done)
+    refused(other.lines[1].ask(Join(NOTHING)), "budget")
+    assert other.lines[1].ask(Poll()).n_steps == 0
+    assert given[1].spent == plan.event
+    for table in (one, other):
+        table.end()

@@ -221,6 +221,7 @@ def _options(solver: object, kind: type[Plan], options: Mapping[str, object] | N
     for name in options:
         if name not in known:
             raise ParameterError(
-                f"solver_options has no entry {name!r} for solver={solver!r}; it takes {', '.join(map(repr, known))}."
+                f"solver_options has no entry {name!r} for solver={solver!r}; it takes "
+                f"{', '.join(map(repr, known)) or 'none: leave solver_options None'}."
             )
     return dict(options)

@@ -189,7 +189,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             raise ParameterError(
                 f"max_rows_per_group must be 1 for solver={plan.solver!r} and a table on a cluster: it cuts what the "
                 "rows of a person add together. These can lie in two parts of the table; whether they do is private. "
-                "Or use solver='newton', 'refinement' or 'adassp', or train on one machine, from the same files."
+                "Or use solver='newton', 'gd', 'refinement' or 'adassp', or train on one machine, from the same files."
             )
         if plan.max_rows_per_group is not None or not plan.in_order:
             check_room_at_hand(X, plan.n_samples, plan.n_features)

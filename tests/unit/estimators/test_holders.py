@@ -42,6 +42,10 @@ MODELS = {
     "scd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="scd"),
     "newton": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="newton"),
     "classes": sv.DPLogisticRegression(**PUBLIC, data_norm="auto", classes=[0, 1, 2], solver="multinomial-scd"),
+    "trials": sv.DPLogisticRegression(
+        **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"trials": True}
+    ),
+    "gd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="gd"),
     "sgd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd", solver_options={"batch_size": 1e9, "epochs": 20}),
     "batches": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd"),
     "Minibatch": sv.DPLinearSVC(**PUBLIC, **ROWS, solver=Minibatch()),
@@ -52,7 +56,7 @@ MODELS = {
     "lasso": sv.DPLasso(**PUBLIC, data_bound=2.0, radius=1.0, label_bounds=(0, 1)),
 }
 TAKES = {
-    "scd": BY_ROW, "exact": BY_ROW, "batches": {""}, "Minibatch": {""},
+    "scd": BY_ROW, "exact": BY_ROW, "batches": {""}, "Minibatch": {""}, "trials": {""},
 }  # fmt: skip
 MODEL = sv.DPLogisticRegression(classes=[0, 1])
 STEPS = {
@@ -66,7 +70,16 @@ MODELS |= {
     for name, steps in STEPS.items()
 }
 TAKES |= dict.fromkeys(STEPS, BY_ROW)
-ON_CLUSTERS = ("scd", "newton", "classes", "refinement", "adassp", *STEPS)  # the others need all rows in one process
+ON_CLUSTERS = (
+    "scd",
+    "newton",
+    "classes",
+    "trials",
+    "gd",
+    "refinement",
+    "adassp",
+    *STEPS,
+)  # the others need all rows in one process
 
 
 class OnParts(DaskTable):

@@ -17,8 +17,12 @@ _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows ar
 
 
 @njit(inline="always")
-def _probabilities(scores, count, top, whole):  # type: ignore[no-untyped-def]
-    """Turn ``scores[:, :count]``, one column a row, into probabilities; ``top`` and ``whole`` are room for it."""
+def _predict_shares(rows, w, first, count, places, scores, top, whole):  # type: ignore[no-untyped-def]
+    """Leave softmax(W x) of a block in ``scores[:, :count]``, a column a row; ``top`` and ``whole`` are room for it."""
+    for r in range(count):
+        places[r] = first + r
+    for k in range(w.shape[0]):
+        predict(rows, w[k], places, count, scores[k])
     top[:] = scores[0]
     for k in range(1, scores.shape[0]):
         for r in range(count):
@@ -52,11 +56,7 @@ def move_dual_vectors(  # type: ignore[no-untyped-def]
 ):
     """Extrapolate the dual vectors of a block, step and clip; leave the steps in ``step``, a column a row."""
     n_classes, divisor = w.shape[0], rows.divisor
-    for r in range(count):
-        places[r] = first + r
-    for k in range(n_classes):
-        predict(rows, w[k], places, count, step[k])
-    _probabilities(step, count, top, whole)
+    _predict_shares(rows, w, first, count, places, step, top, whole)
     for r in range(count):
         i = first + r
         bound, inverse = clip / divisor[i], divisor[i] / clip
@@ -107,11 +107,7 @@ def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ig
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        for r in range(count):
-            places[r] = first + r
-        for k in range(n_classes):
-            predict(rows, w[k], places, count, step[k])
-        _probabilities(step, count, top, whole)
+        _predict_shares(rows, w, first, count, places, step, top, whole)
         for r in range(count):
             bound, inverse, label = clip / rows.divisor[first + r], rows.divisor[first + r] / clip, int(y[first + r])
             for k in range(n_classes):
