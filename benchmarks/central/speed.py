@@ -62,7 +62,8 @@ def seconds_of_passes(X, y, threads, repeats, losses=LOSSES):
 
             def one(part, lo, hi, loss=loss, damping=damping):
                 passes.accelerated_pass(
-                    table.kernel, y, a, before, 0.3, w, 1e4, damping, 1e-4, 2.0**36, loss, lo, hi, sums[part],
+                    table.kernel, y, np.empty(0), a, before, 0.3, w, 1e4, damping, 1e-4, 2.0**36, loss, lo, hi,
+                    sums[part],
                 )  # fmt: skip
 
             found[loss.name] = best_of(lambda one=one: crew.run(one, ranges), repeats)

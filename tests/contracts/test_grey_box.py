@@ -123,7 +123,7 @@ def test_a_clip_that_a_kernel_does_not_keep(monkeypatch):
 
     def careless(*given):
         given = list(given)
-        given[8] *= 1.5  # the clip
+        given[9] *= 1.5  # the clip
         kernel(*given)
 
     monkeypatch.setattr(passes, "accelerated_pass", careless)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.kernels.newton import newton_pass
+from sottovoce.central.kernels.passes import newton_pass
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.whole_gram import Gram, coordinate_factors, gram_mechanism

@@ -47,15 +47,11 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
     if kind == "minibatch":
         passes.batch_pass(rows.kernel, y, a, w, 3.0, 2.0, clip, 1.0 / mechanism.tick, loss, np.array([0]), 0, 1, total)
-    elif kind.startswith("weighted"):
-        passes.weighted_pass(
-            rows.kernel, y, np.array([share]), a, before, 0.7, w, 10.0, 0.3 if kind.endswith("damped") else 0.0, clip,
-            1.0 / mechanism.tick, loss, 0, 1, total,
-        )  # fmt: skip
     else:
+        shares = np.array([share] if kind.startswith("weighted") else [])
         passes.accelerated_pass(
-            rows.kernel, y, a, before, 0.7, w, 10.0, 0.3 if kind == "damped" else 0.0, clip, 1.0 / mechanism.tick,
-            loss, 0, 1, total,
+            rows.kernel, y, shares, a, before, 0.7, w, 10.0, 0.3 if kind.endswith("damped") else 0.0, clip,
+            1.0 / mechanism.tick, loss, 0, 1, total,
         )  # fmt: skip
     assert np.isfinite(a).all()
     return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)

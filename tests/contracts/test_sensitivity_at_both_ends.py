@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.data.rows import make_bounded_rows, make_rows
-from sottovoce.central.kernels import columns, gradient, multinomial, newton, passes, persons, sequential
+from sottovoce.central.kernels import columns, multinomial, passes, persons, sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Logistic, Squared
@@ -24,7 +24,7 @@ from sottovoce.privacy.neighbours import Neighbours
 from support.replay import grey_box
 
 TEAM = Team(1, None)
-ONE = np.array([0])
+ONE, EVERY, ALIKE = np.array([0]), np.empty(0, np.int64), np.empty(0)
 FEW = 400  # pairs of a row and a clip, for each kernel, form and precision
 SQUARED, LOGISTIC = Squared(), Logistic()
 
@@ -35,22 +35,22 @@ def _zeros():
 
 # each takes (rows, weights, clip, ticks per unit, total) and adds the terms of the only row
 KERNELS = {
-    "gradient": lambda r, w, c, t, total: gradient.gradient(r, _pull(), _zeros(), c, t, SQUARED, 0, 1, total),
-    "full gradient": lambda r, w, c, t, total: gradient.full_gradient(r, _pull(), w, c, t, SQUARED, 0, 1, total),
-    "batch gradient": lambda r, w, c, t, total: gradient.batch_gradient(r, _pull(), w, c, t, SQUARED, ONE, 0, 1, total),
+    "gradient": lambda r, w, c, t, total: passes.gradient(r, _pull(), _zeros(), c, t, SQUARED, 0, 1, total),
+    "full gradient": lambda r, w, c, t, total: passes.gradient_at(r, _pull(), w, c, t, SQUARED, EVERY, 0, 1, total),
+    "batch gradient": lambda r, w, c, t, total: passes.gradient_at(r, _pull(), w, c, t, SQUARED, ONE, 0, 1, total),
     "accelerated": lambda r, w, c, t, total: passes.accelerated_pass(
-        r, _pull(), _zeros(), _zeros(), 0.5, w, 1e-300, 0.0, c, t, SQUARED, 0, 1, total
+        r, _pull(), ALIKE, _zeros(), _zeros(), 0.5, w, 1e-300, 0.0, c, t, SQUARED, 0, 1, total
     ),
     "accelerated, damped": lambda r, w, c, t, total: passes.accelerated_pass(
-        r, np.ones(1), _zeros(), _zeros(), 0.5, w, 1.0, 0.7, c, t, LOGISTIC, 0, 1, total
+        r, np.ones(1), ALIKE, _zeros(), _zeros(), 0.5, w, 1.0, 0.7, c, t, LOGISTIC, 0, 1, total
     ),
-    "weighted": lambda r, w, c, t, total: passes.weighted_pass(
+    "weighted": lambda r, w, c, t, total: passes.accelerated_pass(
         r, _pull(), np.ones(1), _zeros(), _zeros(), 0.5, w, 1e-300, 0.0, c, t, SQUARED, 0, 1, total
     ),
     "minibatch": lambda r, w, c, t, total: passes.batch_pass(
         r, _pull(), _zeros(), w, 1e-300, 0.0, c, t, SQUARED, ONE, 0, 1, total
     ),
-    "newton": lambda r, w, c, t, total: newton.newton_pass(r, _pull(), _zeros(), w, 1.0, c, t, SQUARED, 0, 1, total),
+    "newton": lambda r, w, c, t, total: passes.newton_pass(r, _pull(), _zeros(), w, 1.0, c, t, SQUARED, 0, 1, total),
     "multinomial": lambda r, w, c, t, total: multinomial.joint_pass(
         r, _zeros(), np.zeros((1, 2)), np.zeros((1, 2)), 0.5, np.stack([w, w]), 1.0, c, t, 0, 1, total
     ),

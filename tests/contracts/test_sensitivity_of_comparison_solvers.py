@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.kernels import gradient, sequential
+from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
@@ -69,12 +69,12 @@ def test_one_row_is_within_the_clip(
     per_unit = 1.0 / mechanism.tick
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)
-    gradient.batch_gradient(rows.kernel, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total)
+    passes.gradient_at(rows.kernel, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total)
     assert share(total, mechanism) <= 1.0
     for block in _blocks_of(rows, 3):
         total = np.zeros(block.n_weights, np.int64)
         m = np.array([memory])
-        gradient.gradient(block.kernel, y, m, clip, per_unit, loss, 0, 1, total)
+        passes.gradient(block.kernel, y, m, clip, per_unit, loss, 0, 1, total)
         assert share(total, mechanism) <= 1.0
     # the dual variable and v together: independent parts of at most the clip each
     moves = np.zeros(1 + rows.n_weights, np.int64)

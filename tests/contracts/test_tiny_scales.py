@@ -10,7 +10,7 @@ import pytest
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.kernels import gradient, passes
+from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
@@ -73,9 +73,9 @@ def test_a_row_moves_no_entry_by_more_than_its_bound_whatever_the_ticks_are(tick
     sums = np.zeros((3, width + 1), np.int64)
     shared = (rows.kernel, y)
     end = (1.0, ticks_per_unit, Logistic())
-    gradient.gradient(*shared, np.zeros(N), *end, N - 1, N, sums[0])
+    passes.gradient(*shared, np.zeros(N), *end, N - 1, N, sums[0])
     passes.accelerated_pass(
-        *shared, 0 * ones, 0 * ones, 0.0, np.zeros(width + 1, dtype), 1.0, 0.5, *end, N - 1, N, sums[1]
+        *shared, np.empty(0), 0 * ones, 0 * ones, 0.0, np.zeros(width + 1, dtype), 1.0, 0.5, *end, N - 1, N, sums[1]
     )
     passes.batch_pass(
         *shared, 0 * ones, np.zeros(width + 1, dtype), 1.0, 1.0, *end, np.array([N - 1]), 0, 1, sums[2]

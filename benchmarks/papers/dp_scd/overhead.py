@@ -53,7 +53,9 @@ def tables(quick: bool) -> dict[str, tuple[Any, Any]]:
 def plain_epoch(rows: Any, y: Any) -> Callable[[], object]:
     """Return an epoch of SDCA in random order, its order included."""
     rng, a, w = np.random.default_rng(0), np.zeros(len(y)), np.zeros(rows.n_weights)
-    return lambda: passes.sdca_epoch(rows.kernel, y, a, w, ALPHA * len(y), Hinge(), rng.permutation(len(y)))
+    return lambda: passes.sdca_epoch(
+        rows.kernel, y, np.empty(0), a, w, ALPHA * len(y), Hinge(), rng.permutation(len(y))
+    )
 
 
 def plan_for(n: int, d: int, size: int) -> Any:
@@ -113,8 +115,8 @@ def default_pass(rows: Any, y: Any) -> Callable[[], object]:
     def one() -> None:
         total[:] = 0
         passes.accelerated_pass(
-            rows.kernel, y, a, before, 0.3, rows.weights(v / (ALPHA * n)), 0.5 / ALPHA, 0.0, CLIP, 1.0 / mechanism.tick,
-            Hinge(), 0, n, total,
+            rows.kernel, y, np.empty(0), a, before, 0.3, rows.weights(v / (ALPHA * n)), 0.5 / ALPHA, 0.0, CLIP,
+            1.0 / mechanism.tick, Hinge(), 0, n, total,
         )  # fmt: skip
         v[:] += mechanism.release(total, noise)[0]
 

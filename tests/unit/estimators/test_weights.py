@@ -261,15 +261,15 @@ def test_a_row_moves_a_release_by_no_more_than_its_noise_is_made_for(loss, adjac
 
 
 def test_and_it_can_fail(monkeypatch):
-    honest, kernel = clipped_sums.clipped_mechanism, passes.weighted_pass
+    honest, kernel = clipped_sums.clipped_mechanism, passes.accelerated_pass
     one, other, facts = neighbours("logistic", "add-remove", 0)
     assert grey_box(shown("logistic", "add-remove"), one, other, **facts).largest <= 1.0
 
     def careless(*given):
         kernel(*given[:9], 1.5 * given[9], *given[10:])
 
-    monkeypatch.setattr(passes, "weighted_pass", careless)
+    monkeypatch.setattr(passes, "accelerated_pass", careless)
     assert grey_box(shown("logistic", "add-remove"), one, other, **facts).largest > 1.3
-    monkeypatch.setattr(passes, "weighted_pass", kernel)
+    monkeypatch.setattr(passes, "accelerated_pass", kernel)
     monkeypatch.setattr(clipped_sums, "clipped_mechanism", lambda size, *rest: honest(0.7 * size, *rest))
     assert grey_box(shown("logistic", "add-remove"), one, other, **facts).largest > 1.4

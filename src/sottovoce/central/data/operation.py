@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,10 +200,13 @@ class RowSum(Operation[Ticks]):
 
     def on(self, part: "Part") -> Ticks:
         """Add up all rows of a part; exact, whatever blocks and ranges are."""
-        done = self.within(part)
-        return part.total(done.add, self.shape(part), reads=done.reads, writes=done.writes)
+        return part.total(self.within(part).add, self.shape(part), reads=self.reads_of(part), writes=self.writes)
 
-    def within(self, part: "Part") -> "RowSum":
+    def reads_of(self, part: "Part") -> tuple[str, ...]:
+        """Return what `add` takes of the rows of a part: `reads`, or more where there is more of them."""
+        return self.reads
+
+    def within(self, part: "Part") -> Self:
         """Return the operation as it is done on a part: released weights in the precision of its matrix."""
         w = getattr(self, "w", None)
         return self if w is None else replace(self, w=part.weights(w))  # type: ignore[type-var]

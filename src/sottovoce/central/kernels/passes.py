@@ -1,7 +1,8 @@
-"""The compiled passes over rows: everything that costs time per record is here.
+"""The compiled passes over rows, for one model: everything that costs time per record is here.
 
-All of them release the interpreter lock, work on the rows lo to hi of their arguments and are called in parallel on
-disjoint ranges.
+All of them release the interpreter lock, work on the rows lo to hi of their arguments, are called in parallel on
+disjoint ranges, and add to ``total`` in whole ticks, so that sums are exact in any order. An empty array of ``shares``
+stands for rows without weights, one of ``batch`` for all rows.
 """
 
 from sottovoce._compiling import JIT, njit
@@ -10,15 +11,9 @@ from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = [
-    "accelerated_pass", "batch_pass", "margins", "move_duals", "norms", "sdca_epoch", "weighted_pass",
-    "weighted_sdca_epoch",
+    "accelerated_pass", "batch_pass", "binned_margins", "gradient", "gradient_at", "margins", "move_duals",
+    "newton_pass", "norms", "sdca_epoch",
 ]  # fmt: skip
-
-
-@njit(inline="always")
-def _weighted_step(loss, share, a, y, m, ratio):  # type: ignore[no-untyped-def]
-    """Return the exact coordinate step for the loss times ``share``, whose conjugate at -a is share l*(-a / share)."""
-    return share * dual_step(loss, a / share, y, m, ratio * share) if share > 0.0 else -a
 
 
 @njit(**JIT)
@@ -58,36 +53,48 @@ def move_duals(  # type: ignore[no-untyped-def]
 
 @njit(**JIT)
 def accelerated_pass(  # type: ignore[no-untyped-def]
-    rows, y, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
+    rows, y, shares, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
 ):
     """Do one full pass of accelerated DP-SCD: extrapolate each dual variable, step, clip, and sum the terms in ticks.
 
     The step is ``damping`` of the way to -l'(m) when ``damping`` > 0, else the exact coordinate step, with ``ratio`` =
     s'/(alpha n) for the aggregation constant s' = n lambda_max. |zeta| times the row's norm is at most ``clip``.
     ``total`` receives sum_i zeta_i x_i in whole ticks.
+
+    The loss of each row is multiplied by its share, within [0, 1]: ``a`` holds the dual variables over the shares, a
+    row steps as it does without weights, and its share of the step is added. So clipping leaves the weights what they
+    are, and the bound on a row's term is the same.
     """
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
+        if shares.size:
+            for k in range(count):
+                m[k] = clipped(shares[first + k] * m[k], clip / rows.divisor[first + k])
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
-def weighted_pass(  # type: ignore[no-untyped-def]
-    rows, y, shares, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
-):
-    """Do one pass as `accelerated_pass` does, with the loss of each row multiplied by its share, within [0, 1].
+def newton_pass(rows, y, a, w, share, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Move each dual variable to ``share`` times -l'(m), by at most the clip, and sum the terms in ticks.
 
-    ``a`` holds the dual variables over the shares: a row steps as it does without weights, and its share of the step is
-    added. So clipping leaves the weights what they are, and the bound on a row's term is the same.
+    |zeta| times the row's norm is at most ``clip``. ``total`` receives sum_i zeta_i x_i in whole ticks.
     """
+    divisor = rows.divisor
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
         for k in range(count):
-            m[k] = clipped(shares[first + k] * m[k], clip / rows.divisor[first + k])
+            places[k] = first + k
+        predict(rows, w, places, count, m)
+        labels = y[first : first + count]
+        for k in range(count):  # in a loop of its own, which is compiled to vector instructions
+            m[k] = slope(loss, labels[k], m[k])
+        for k in range(count):
+            i = first + k
+            m[k] = clipped(-share * m[k] - a[i], clip / divisor[i])
+            a[i] += m[k]
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
@@ -114,30 +121,79 @@ def batch_pass(  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def sdca_epoch(rows, y, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
-    """Do one epoch of plain stochastic dual coordinate ascent (no privacy), keeping w = sum_i a_i x_i / (alpha n)."""
+def sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
+    """Do one epoch of plain stochastic dual coordinate ascent (no privacy), keeping w = sum_i a_i x_i / (alpha n).
+
+    The loss of each row is multiplied by its share s, within [0, 1]; the conjugate of that at -a is s l*(-a / s).
+    """
     X, scale, norm, constant = rows
     last = w.shape[0] - 1
     for p in range(order.shape[0]):
         i = order[p]
-        m = margin(X, scale, constant, i, w)
-        zeta = dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n)
+        share = shares[i] if shares.size else 1.0
+        m, ratio = margin(X, scale, constant, i, w), norm[i] * norm[i] / alpha_n
+        zeta = share * dual_step(loss, a[i] / share, y[i], m, ratio * share) if share > 0.0 else -a[i]
         a[i] += zeta
         axpy(X, i, zeta * scale[i] / alpha_n, w)
         if constant > 0.0:
             w[last] += zeta * constant / alpha_n
+
+
+@njit(inline="always")
+def _clipped_slopes(divisor, y, clip, loss, places, count, m):  # type: ignore[no-untyped-def]
+    """Replace predictions by the clipped slopes there."""
+    for k in range(count):
+        i = places[k]
+        m[k] = clipped(slope(loss, y[i], m[k]), clip / divisor[i])
 
 
 @njit(**JIT)
-def weighted_sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
-    """Do one epoch as `sdca_epoch` does, with the loss of each row multiplied by its share, within [0, 1]."""
-    X, scale, norm, constant = rows
-    last = w.shape[0] - 1
-    for p in range(order.shape[0]):
-        i = order[p]
-        m = margin(X, scale, constant, i, w)
-        zeta = _weighted_step(loss, shares[i], a[i], y[i], m, norm[i] * norm[i] / alpha_n)
-        a[i] += zeta
-        axpy(X, i, zeta * scale[i] / alpha_n, w)
-        if constant > 0.0:
-            w[last] += zeta * constant / alpha_n
+def gradient_at(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum the gradients l'(m_i) x_i of the rows batch[lo:hi] at ``w``, each clipped to ``clip``, in ticks."""
+    places, m, factor, buffer = workspace(rows.X)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            places[k] = batch[first + k] if batch.size else first + k
+        predict(rows, w, places, count, m)
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
+def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum l'(m_i) x_i of the rows lo to hi for given ``margins``, each term clipped to ``clip``, in ticks."""
+    places, m, factor, buffer = workspace(rows.X)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            places[k] = first + k
+            m[k] = margins[first + k]
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
+def binned_margins(rows, y, w, nodes, parts, lo, hi, counts):  # type: ignore[no-untyped-def]
+    """Share each of the rows lo to hi between the two nodes beside its prediction, ``parts`` of it in all.
+
+    A prediction beyond the first or the last node counts as the node; NaN counts as 0. ``counts`` has a line for the
+    labels -1 and one for +1, and an entry for each node; it is added to.
+    """
+    places, m, _, _ = workspace(rows.X)
+    last = nodes.shape[0] - 1
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            places[k] = first + k
+        predict(rows, w, places, count, m)
+        for k in range(count):
+            at = min(max(clipped(m[k], nodes[last]), nodes[0]), nodes[last])
+            left = 0
+            while left < last - 1 and at >= nodes[left + 1]:
+                left += 1
+            right_part = int(parts * (at - nodes[left]) / (nodes[left + 1] - nodes[left]))
+            right_part = min(max(right_part, 0), parts)
+            label = 1 if y[first + k] > 0.0 else 0
+            counts[label, left] += parts - right_part
+            counts[label, left + 1] += right_part

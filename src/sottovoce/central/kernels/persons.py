@@ -100,8 +100,8 @@ def person_pass(  # type: ignore[no-untyped-def]
 ):
     """Do one full pass of accelerated DP-SCD in which the steps of a person's rows are cut together.
 
-    A row steps as in `passes.weighted_pass`, ``shares`` times its step counts, at most ``clip`` long with its row. The
-    sum over the rows of a person is cut to ``clip`` too: all their steps are multiplied by what that leaves.
+    A row steps as in `passes.accelerated_pass`; its share of the step is at most ``clip`` long with its row.
+    The sum over the rows of a person is cut to ``clip`` too: all their steps are multiplied by what that leaves.
     """
     X, scale, divisor, constant = rows
     places, m, _, _ = workspace(X)
@@ -121,7 +121,9 @@ def person_pass(  # type: ignore[no-untyped-def]
         for person in range(begin, end):
             used = 0
             for i in range(starts[person], starts[person + 1]):
-                step = clipped(shares[i] * moves[i - offset], clip / divisor[i])
+                step = moves[i - offset]
+                if shares.size:
+                    step = clipped(shares[i] * step, clip / divisor[i])
                 used = _gather(X, i, step * scale[i], values, touched, seen, used)
                 if constant > 0.0:
                     values[last] += step * constant

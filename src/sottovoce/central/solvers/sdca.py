@@ -41,18 +41,13 @@ class NonPrivatePlan(GapPlan):
 
     def exact(self, part: Part) -> Exact:
         rows, y, order = part.rows, part.memory.whole(TARGET), part.coins.generator(Purpose.SHUFFLING)
-        shares = part.memory.whole(WEIGHT) if WEIGHT in part.memory else None
+        shares = part.memory.whole(WEIGHT) if WEIGHT in part.memory else np.empty(0)
         alpha_n = self.alpha_scaled * rows.n_samples
         a = np.zeros(rows.n_samples)
         w = np.zeros(rows.n_weights)
 
         def visit(places: NDArray[np.int64]) -> None:
-            if shares is not None:
-                passes.weighted_sdca_epoch(
-                    rows.kernel, y, shares, a, w, alpha_n, self.loss, order.permutation(places)
-                )  # fmt: skip
-                return
-            passes.sdca_epoch(rows.kernel, y, a, w, alpha_n, self.loss, order.permutation(places))
+            passes.sdca_epoch(rows.kernel, y, shares, a, w, alpha_n, self.loss, order.permutation(places))
 
         everyone = np.arange(rows.n_samples)
         gap = np.inf
@@ -79,9 +74,9 @@ class NonPrivatePlan(GapPlan):
             )
         return Exact(w, epoch, gap)
 
-    def _relative_gap(self, rows: Rows, y: Vector, shares: Vector | None, a: Vector, w: Vector, team: Team) -> float:
-        m, each = rows.margins(w, team), 1.0 if shares is None else shares
-        if shares is not None:
+    def _relative_gap(self, rows: Rows, y: Vector, shares: Vector, a: Vector, w: Vector, team: Team) -> float:
+        m, each = rows.margins(w, team), shares if shares.size else 1.0
+        if shares.size:
             a = np.divide(a, shares, out=np.zeros_like(a), where=shares > 0.0)
         penalty = 0.5 * self.alpha_scaled * float(w @ w)
         primal = float(np.mean(each * self.loss.value(y, m))) + penalty

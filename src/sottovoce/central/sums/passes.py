@@ -4,9 +4,10 @@ What a pass is told is public: released weights, a clip, the size of a tick. The
 mechanism beside it is made with (`sottovoce.central.sums.clipped_sums`).
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,6 @@ from sottovoce.central.data.operation import Columns, Effect, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
 from sottovoce.central.kernels import multinomial, passes
-from sottovoce.central.kernels.gradient import full_gradient
-from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.persons import person_joint_pass, person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import Ticks
@@ -25,12 +24,38 @@ from sottovoce.losses import Loss
 __all__ = ["AcceleratedPass", "ClippedSlopes", "JointPass", "JointSlopes", "NewtonPass"]
 
 
+_EVERY: Final = np.empty(0, np.int64)  # no list of places: all rows
+_ALIKE: Final = np.empty(0)  # no weights
+
+Views = Sequence[NDArray[Any]]
+
+
+class UnitSum(RowSum):
+    """A sum over rows; or over persons, where the unit is one of several rows: then what these add is cut together."""
+
+    @abstractmethod
+    def add_persons(
+        self, rows: ScaledRows, persons: NDArray[np.int64], views: Views, lo: int, hi: int, total: Ticks
+    ) -> None:
+        """Add the terms of a range of persons, who begin at the rows ``persons``."""
+
+    def on(self, part: Part) -> Ticks:
+        if part.persons is None:
+            return super().on(part)
+        # all rows are in memory and in one part
+        rows, persons, done = part.rows, part.persons, self.within(part)
+        views = [part.memory.whole(name) for name in (*self.reads_of(part), *self.writes)]
+        return part.team.total(
+            lambda lo, hi, total: done.add_persons(rows.kernel, persons, views, lo, hi, total),
+            len(persons) - 1, rows.work, np.zeros(self.shape(part), np.int64),
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
-class AcceleratedPass(RowSum):
+class AcceleratedPass(UnitSum):
     """One pass: it extrapolates and moves the dual variables, and returns by how much v moves.
 
-    Where rows have weights, a row adds its part of a step; where the unit is a person of several rows, their steps are
-    cut together.
+    Where rows have weights, a row adds its part of a step.
     """
 
     loss: Loss
@@ -42,52 +67,25 @@ class AcceleratedPass(RowSum):
     ticks_per_unit: float
 
     effect = Effect.STEP
-    reads: ClassVar[tuple[str, ...]] = (TARGET,)
+    reads = (TARGET,)
     writes = (DUAL, DUAL_BEFORE)
 
-    def on(self, part: Part) -> Ticks:
-        if part.persons is not None:
-            return self._on_persons(part, part.persons)
-        return super().on(part)
+    def reads_of(self, part: Part) -> tuple[str, ...]:
+        return (TARGET, WEIGHT) if WEIGHT in part.memory else self.reads
 
-    def within(self, part: Part) -> "AcceleratedPass":
-        kind = WeightedPass if WEIGHT in part.memory else AcceleratedPass
-        return kind(
-            self.loss, part.weights(self.w), self.momentum, self.ratio, self.damping, self.clip, self.ticks_per_unit
-        )
+    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
+        passes.accelerated_pass(rows, *self._given(views), lo, hi, total)
 
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, a, a_before = views
-        passes.accelerated_pass(
-            rows, y, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip, self.ticks_per_unit,
-            self.loss, lo, hi, total,
-        )  # fmt: skip
+    def add_persons(
+        self, rows: ScaledRows, persons: NDArray[np.int64], views: Views, lo: int, hi: int, total: Ticks
+    ) -> None:
+        person_pass(rows, persons, *self._given(views), lo, hi, total)
 
-    def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
-        """Do it on rows that are all in memory and in one part."""
-        rows, memory, w = part.rows, part.memory, part.weights(self.w)
-        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
-        shares = memory.whole(WEIGHT) if WEIGHT in memory else np.ones(part.n_samples)
-
-        def add(lo: int, hi: int, total: Ticks) -> None:
-            person_pass(
-                rows.kernel, persons, y, shares, a, a_before, self.momentum, w, self.ratio, self.damping, self.clip,
-                self.ticks_per_unit, self.loss, lo, hi, total,
-            )  # fmt: skip
-
-        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(part.n_weights, np.int64))
-
-
-class WeightedPass(AcceleratedPass):
-    """The same on a part whose rows have weights."""
-
-    reads = (TARGET, WEIGHT)
-
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, shares, a, a_before = views
-        passes.weighted_pass(
-            rows, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
-            self.ticks_per_unit, self.loss, lo, hi, total,
+    def _given(self, views: Views) -> tuple[Any, ...]:
+        y, *shares, a, a_before = views
+        return (
+            y, shares[0] if shares else _ALIKE, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
+            self.ticks_per_unit, self.loss,
         )  # fmt: skip
 
 
@@ -105,9 +103,9 @@ class NewtonPass(RowSum):
     reads = (TARGET,)
     writes = (DUAL,)
 
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
         y, a = views
-        newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
+        passes.newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +119,17 @@ class ClippedSlopes(RowSum):
 
     reads = (TARGET,)
 
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        full_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
+    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
+        passes.gradient_at(
+            rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, _EVERY, lo, hi, total
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class JointPass(RowSum):
+class JointPass(UnitSum):
     """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves."""
 
-    w: NDArray[Any]  # of shape (n_classes, n_weights); released, in the precision of the matrix
+    w: NDArray[Any]  # of shape (n_classes, n_weights); released
     momentum: float
     damping: float  # share of the way that a step goes
     clip: float  # bound on a row's term
@@ -142,34 +142,23 @@ class JointPass(RowSum):
     def shape(self, columns: Columns) -> tuple[int, ...]:
         return (len(self.w), columns.n_weights)
 
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        y, a, a_before = views
-        multinomial.joint_pass(
-            rows, y, a, a_before, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
-        )
+    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
+        multinomial.joint_pass(rows, *self._given(views), lo, hi, total)
 
-    def on(self, part: Part) -> Ticks:
-        return super().on(part) if part.persons is None else self._on_persons(part, part.persons)
+    def add_persons(
+        self, rows: ScaledRows, persons: NDArray[np.int64], views: Views, lo: int, hi: int, total: Ticks
+    ) -> None:
+        person_joint_pass(rows, persons, *self._given(views), lo, hi, total)
 
-    def _on_persons(self, part: Part, persons: NDArray[np.int64]) -> Ticks:
-        """Do it on rows that are all in memory and in one part; the steps of a person's rows are cut together."""
-        rows, memory, w = part.rows, part.memory, part.weights(self.w)
-        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
-
-        def add(lo: int, hi: int, total: Ticks) -> None:
-            person_joint_pass(
-                rows.kernel, persons, y, a, a_before, self.momentum, w, self.damping, self.clip, self.ticks_per_unit,
-                lo, hi, total,
-            )  # fmt: skip
-
-        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(self.shape(part), np.int64))
+    def _given(self, views: Views) -> tuple[Any, ...]:
+        return *views, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit
 
 
 @dataclass(frozen=True, eq=False)
 class JointSlopes(RowSum):
     """The sum of what the multinomial loss falls along at some weights, each row's cut as one vector."""
 
-    w: NDArray[Any]  # of shape (n_classes, n_weights); released, in the precision of the matrix
+    w: NDArray[Any]  # of shape (n_classes, n_weights); released
     clip: float  # bound on a row's term
     ticks_per_unit: float
 
@@ -178,5 +167,5 @@ class JointSlopes(RowSum):
     def shape(self, columns: Columns) -> tuple[int, ...]:
         return (len(self.w), columns.n_weights)
 
-    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
         multinomial.joint_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, lo, hi, total)

@@ -12,7 +12,7 @@ from sottovoce.central import sampling
 from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels import gradient
+from sottovoce.central.kernels import passes
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 from sottovoce.randomness import Purpose
@@ -48,6 +48,6 @@ class SampledGradient(SampledSum):
 
     def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
         rows, y = part.rows, part.memory.whole(TARGET)
-        return lambda batch, lo, hi, total: gradient.batch_gradient(
+        return lambda batch, lo, hi, total: passes.gradient_at(
             rows.kernel, y, w, self.clip, self.ticks_per_unit, self.loss, batch, lo, hi, total
         )

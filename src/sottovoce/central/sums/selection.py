@@ -35,7 +35,7 @@ from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.kernels import columns, gradient
+from sottovoce.central.kernels import columns, passes
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
 from sottovoce.losses import Loss
@@ -197,7 +197,7 @@ class DenseScores:
     def sums(self) -> NDArray[np.int64]:
         rows = self._rows
         return self._team.total(
-            lambda lo, hi, sums: gradient.gradient(
+            lambda lo, hi, sums: passes.gradient(
                 rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, lo, hi, sums
             ),
             rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),

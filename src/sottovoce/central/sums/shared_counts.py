@@ -13,7 +13,7 @@ from scipy.special import expit
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels.binned import binned_margins
+from sottovoce.central.kernels.passes import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent

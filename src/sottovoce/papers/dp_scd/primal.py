@@ -26,7 +26,7 @@ from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows, norm_bounds
-from sottovoce.central.kernels import gradient, passes
+from sottovoce.central.kernels import passes
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.solvers.sgd import safe_rate
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
@@ -191,7 +191,7 @@ class BlockGradient(AtHome[Ticks]):
         blocks, m = part.scores
         rows, y = blocks[self.place], part.memory.whole(TARGET)
         return part.team.total(
-            lambda lo, hi, total: gradient.gradient(
+            lambda lo, hi, total: passes.gradient(
                 rows.kernel, y, m, self.clip, self.ticks_per_unit, self.loss, lo, hi, total
             ),
             rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
