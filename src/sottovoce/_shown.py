@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-__all__ = ["QUOTED", "in_one_line", "quoted", "shown"]
+__all__ = ["QUOTED", "in_one_line", "is_class_name", "quoted", "shown"]
 
 _LONGEST: Final = 60
 # control characters but for tabs and ends of lines; soft hyphens, marks and overrides of direction, separators of lines
@@ -29,6 +29,11 @@ def quoted(name: object) -> str:
     """Return a name that somebody chose, for a sentence of ours: in quotation marks, in one line, and not long."""
     text = str(name)
     return shown(json.dumps(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…", ensure_ascii=False))
+
+
+def is_class_name(name: object) -> bool:
+    """Tell whether a text can be the name of a class, and not much else."""
+    return isinstance(name, str) and name.isidentifier() and len(name) <= _LONGEST
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -12,11 +12,11 @@ import tracemalloc
 import pytest
 
 from sottovoce.central import newton_schedule
+from sottovoce.estimators import models
 from sottovoce.exceptions import ModelFormatError
 from sottovoce.papers import dp_scd
 from sottovoce.privacy import accounting
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import rebuilding
 from sottovoce.report.rebuilding import made_again
 from support.receipts import fitted
 
@@ -75,8 +75,8 @@ def work(monkeypatch):
                 raise RecursionError("this would not end soon")
             answer = yield step
 
-    follow = rebuilding.replay
-    monkeypatch.setattr(rebuilding, "replay", lambda asks, kept: follow(lambda: followed(asks), kept))
+    follow = models.replay
+    monkeypatch.setattr(models, "replay", lambda asks, kept: follow(lambda: followed(asks), kept))
     return counted
 
 

@@ -27,12 +27,12 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
 
 from sottovoce._optional import loaded
-from sottovoce._shown import QUOTED, quoted
+from sottovoce._shown import QUOTED, is_class_name, quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
 __all__ = [
-    "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed", "is_class_name",
+    "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed",
     "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
 ]  # fmt: skip
 
@@ -94,11 +94,6 @@ def checked_steps(steps: Any) -> list[str]:
         if found is None or quoted(json.loads(found["name"])) != found["name"] or not is_class_name(found["kind"]):
             raise ParameterError(f"{step!r} does not name a step of a pipeline.")
     return list(steps)
-
-
-def is_class_name(name: Any) -> bool:
-    """Tell whether a text can be the name of a class, and not much else."""
-    return isinstance(name, str) and name.isidentifier() and len(name) <= 60
 
 
 def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:

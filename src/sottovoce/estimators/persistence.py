@@ -16,8 +16,8 @@ from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import magnitude
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.models import ESTIMATORS
 from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
@@ -25,13 +25,10 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceErro
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
 
-__all__ = ["ESTIMATORS", "load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
+__all__ = ["load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
 
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
-ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
-    kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
-}
 
 
 def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema | None = None) -> None:

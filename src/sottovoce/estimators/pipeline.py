@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Self
@@ -26,9 +26,17 @@ from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.stepped import SteppedTable
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
+from sottovoce.estimators._pipelines import (
+    checked_steps,
+    described_step,
+    fitted_before,
+    learns_nothing,
+    remedy_for,
+    row_by_row,
+)  # fmt: skip
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, AroundModel, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import check_columns, check_public_sizes, labels_of, public_size, refuse_beside
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
@@ -38,10 +46,10 @@ from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.receipts import make_receipt
+from sottovoce.privacy.receipts import make_receipt, stated_arguments
 from sottovoce.randomness import Purpose, uncounted_fits
 
-__all__ = ["DPPipeline", "pipeline_receipt"]
+__all__ = ["DPPipeline", "receipt_again"]
 
 _SET_HERE: Final = (
     "epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset", "n_public", "max_rows_per_group",
@@ -503,6 +511,28 @@ def pipeline_receipt(
         proof="docs/privacy/scaler.md" if scaled else part.proof,
         charge=charge,
     )
+
+
+def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    """Return the receipt that a pipeline with these parameters gets."""
+    facts, model = parameters["pipeline"], model_again(parameters)
+    scaler = None if "scaler" not in facts else DPScaler(**stated_arguments({"arguments": facts["scaler"]}))
+    model_plan = model.plan_for(parameters["n_samples"], parameters["n_features"], parameters["models"])
+    scaled = None
+    if scaler is not None:
+        if (scaler.delta, scaler.adjacency) != (model.delta, model.adjacency):
+            raise ParameterError("scaler and model do not have the same delta and adjacency.")
+        scaled = scaler.plan_for(parameters["n_samples"], facts["columns scaled"], share=facts["share"])
+    whole = model_plan if scaled is None else scaled
+    plan = PipelinePlan(
+        epsilon=whole.epsilon, delta=whole.delta, model=model_plan, scaler=scaled, model_epsilon=model_plan.epsilon,
+        n_features=facts["n_features"],
+    )  # fmt: skip
+    part = model_receipt_again(model, model_plan, receipt, parameters)
+    return pipeline_receipt(
+        plan, model, part, plan.event_of(part.event), receipt.seeded, scaler=scaler,
+        others=checked_steps(facts["steps that learn nothing"]), steps=steps_of(parameters),
+    )  # fmt: skip
 
 
 def _is_nothing(step: Any) -> bool:

@@ -1,11 +1,14 @@
 """The frozen plan of an evaluation: from public facts to the noise of its tables of counts, and its receipt."""
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from sottovoce._numerics import ROUNDING_SLACK
+from sottovoce._shown import is_class_name
 from sottovoce._validation import MAX_EPSILON, bounds, choice, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -18,7 +21,9 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.receipts import ChargeLike, make_receipt
 from sottovoce.privacy.unit import checked_max_rows, unit_of
 
-__all__ = ["COUNTS", "PARTS", "RANGE_CELLS", "TASKS", "EvaluationPlan", "Mechanism", "evaluation_receipt"]
+__all__ = [
+    "COUNTS", "PARTS", "RANGE_CELLS", "TASKS", "EvaluationPlan", "Mechanism", "evaluation_receipt", "receipt_again",
+]  # fmt: skip
 
 Mechanism = DiscreteLaplace | GridGaussian
 
@@ -208,4 +213,16 @@ def evaluation_receipt(
         proof="docs/privacy/evaluation.md",
         charge=charge,
         model=model,
+    )
+
+
+def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    """Return the receipt that an evaluation with these parameters gets."""
+    plan, evaluated = EvaluationPlan.from_facts({**parameters["evaluation"]}), parameters["model that was evaluated"]
+    if not is_class_name(evaluated):
+        raise ParameterError(f"the model that was evaluated must be the name of a class; got {evaluated!r}.")
+    if not re.fullmatch("[0-9a-f]{64}", parameters[COUNTS]):
+        raise ParameterError(f"{COUNTS} must be 64 hexadecimal digits; got {parameters[COUNTS]!r}.")
+    return evaluation_receipt(
+        plan, evaluated=evaluated, event=plan.event, seeded=receipt.seeded, counts=parameters[COUNTS]
     )

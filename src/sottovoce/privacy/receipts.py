@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from sottovoce._plain_data import digest, encode
+from sottovoce._plain_data import canonical_text, decode, digest, encode
 from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event
+from sottovoce.privacy.events import Event, releases_of
 from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
 
-__all__ = ["ChargeLike", "digest_of_parts", "make_receipt"]
+__all__ = ["ChargeLike", "digest_of_parts", "make_receipt", "releases", "stated_arguments"]
+
+_PAIRS: Final = ("label_bounds", "coef_bounds")
 
 
 class ChargeLike(Protocol):
@@ -91,6 +94,26 @@ def _source(seeded: bool, private: bool) -> str:
     if not private:
         return "nowhere: none was added"
     return "a given random_state" if seeded else "the operating system's generator"
+
+
+def stated_arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the constructor arguments that a receipt names, as they were given."""
+    given = {name: decode(value) for name, value in parameters["arguments"].items()}
+    return {name: tuple(one) if name in _PAIRS and isinstance(one, list) else one for name, one in given.items()}
+
+
+def releases(event: Event) -> Counter[str]:
+    """Return how often an event has each of its releases, to nine digits, whatever their order and nesting."""
+    counted: Counter[str] = Counter()
+    for release, times in releases_of(event):
+        counted[canonical_text(_to_nine_digits(release.to_dict()))] += times
+    return counted
+
+
+def _to_nine_digits(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _to_nine_digits(value) for key, value in data.items()}
+    return f"{data:.9g}" if isinstance(data, float) else data
 
 
 def digest_of_parts(parts: Mapping[str, Any], scorer: object = None) -> str | None:

@@ -12,8 +12,9 @@ from sottovoce._version import __version__
 from sottovoce.central.plan import Plan
 from sottovoce.exceptions import ModelFormatError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.receipts import releases
 from sottovoce.report.check import Check, compared
-from sottovoce.report.rebuilding import made_again, releases
+from sottovoce.report.rebuilding import made_again
 
 __all__ = ["compared_with_run", "same_schema"]
 

@@ -1,7 +1,7 @@
 """Hyper-parameter search with one receipt: a random, secret number of trials, the best by a noisy score."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
 from sottovoce.estimators.reading import read_rows
 from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.estimators.search.scores import row_losses, score, score_mechanism, scoring_for
@@ -32,13 +33,14 @@ from sottovoce.estimators.search.space import check_space, combinations, draw
 from sottovoce.estimators.ties import arguments_of, model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams, uncounted_fits
 
-__all__ = ["DPSearchCV", "search_receipt"]
+__all__ = ["DPSearchCV", "receipt_again"]
 
 _Trial = tuple[dict[str, Any], DPLinearEstimator]
 
@@ -342,6 +344,20 @@ def search_receipt(
         proof="docs/privacy/search.md",
         charge=charge,
     )
+
+
+def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    """Return the receipt that a search with these parameters gets."""
+    best = model_again(parameters)
+    plan = SearchPlan(adjacency=Adjacency.parse(best.adjacency), **parameters["search"])
+    trial = model_again(parameters, n_public=plan.n_train)
+    if (trial.epsilon, trial.delta) != (plan.trial_epsilon, plan.trial_delta):
+        raise ParameterError("the budget of the best trial is not the one that the search gives to a trial.")
+    trial_plan = trial.plan_for(plan.n_train, plan.n_features, parameters["models"])
+    if not plan.keeps_budget(trial_plan.event):
+        raise ParameterError("the best trial costs more than the search gives to a trial.")
+    seen = model_receipt_again(trial, trial_plan, receipt, parameters)
+    return search_receipt(plan, best, seen, plan.event, receipt.seeded, steps=steps_of(parameters))
 
 
 def _best_of(

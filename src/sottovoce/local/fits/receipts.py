@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sottovoce._validation import choice, whole_number
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import PureEvent
 from sottovoce.privacy.guarantee import Guarantee
@@ -12,7 +15,7 @@ from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delt
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.shuffling import shuffled_epsilon
 
-__all__ = ["device_receipt", "local_receipt"]
+__all__ = ["device_receipt", "local_receipt", "receipt_again"]
 
 
 def device_receipt(
@@ -99,4 +102,23 @@ def local_receipt(
         accountant="pure local differential privacy",
         proof="docs/privacy/local_reports.md",
         model=model,
+    )
+
+
+def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    """Return the receipt that a model from such reports gets."""
+    protocols = parameters.get("reported under", ())
+    for protocol in (parameters["protocol"], *protocols):
+        if not re.fullmatch("[0-9a-f]{16}", protocol):
+            raise ParameterError(f"protocol must be 16 hexadecimal digits; got {protocol!r}.")
+    if not isinstance(parameters["public rows were given"], bool):
+        raise ParameterError("'public rows were given' must be true or false.")
+    return local_receipt(
+        parameters["protocol"],
+        choice("mechanism", parameters["mechanism"], ("cap",)),
+        parameters["epsilon of a report"],
+        whole_number("n_reports", parameters["n_reports"], at_least=1),
+        public_rows=parameters["public rows were given"],
+        shuffled_delta=parameters.get("at delta"),
+        protocols=protocols,
     )

@@ -1,0 +1,76 @@
+"""A receipt of a vertical training again, from its own parameters."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from sottovoce._plain_data import decode
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.receipts import releases, stated_arguments
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.estimators import dense, sparse
+from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.protocols.general.messages import Description
+
+__all__ = ["receipt_again"]
+
+# what a vertical training tells of itself without any rule behind it
+_TOLD: Final = (
+    "rounds of the label holder's own training, without messages to others",
+    "converged",
+    "columns shared",
+    "alpha that the noise asks for, at least, for rows in the plan's unit",
+)
+_KINDS: Final[dict[str, type[VerticalEstimator]]] = {
+    name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")
+}
+
+
+class _Stated(Parties):
+    """Parties that only know what was said of them."""
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        super().__init__(tuple(described))
+        self._described = described
+
+    def exchange(self, request: Any, expected: Any) -> dict[str, Any]:
+        return dict(self._described)
+
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        raise NotImplementedError
+
+
+def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    """Return the receipt that a training with these parameters gets; of one party, what it can have given away."""
+    estimator = _KINDS[parameters["estimator"]](**stated_arguments(parameters))
+    if "classes" in parameters:
+        estimator.classes_ = np.array(parameters["classes"], dtype=object)
+    described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
+    stated = parameters.get("computing", {"helpers": (), "engines": {}})
+    helpers = {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
+    engines = {str(name): dict(each) for name, each in stated["engines"].items()}
+    estimator._engines = lambda *_: engines  # type: ignore[method-assign]
+    plan = estimator._plan(_Stated({**described, **helpers}), parameters["label_holder"])
+    told = {name: parameters[name] for name in _TOLD if name in parameters}
+    party = parameters.get("party")
+    event = plan.event if party is None else _event_of_party(receipt.event, plan.event, len(described))
+    run = VerticalSolution(scorer=None, event=event, party_events={}, n_rounds=0, chosen=told)  # type: ignore[arg-type]
+    return estimator._receipt(plan, run, event, plan.promised_epsilon if party is None else None, receipt.seeded, party)
+
+
+def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
+    """Return what one party gave away, if it can be a party's part of the whole.
+
+    Each of its releases must be one of the whole's, with the same noise, as often as there or as often divided by one
+    of the numbers up to that of the parties. Raises ParameterError if it cannot.
+    """
+    counted = releases(whole)
+    for release, times in releases(event).items():
+        if not any(counted[release] == times * share for share in range(1, n_parties + 1)):
+            raise ParameterError("the event of this party is not a part of what all parties gave away together.")
+    return event
