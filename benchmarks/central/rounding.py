@@ -25,11 +25,9 @@ from sottovoce._numerics import Vector
 from sottovoce.central.data.holder import LocalHolder, hold
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, eigenvalue_mechanism
-from sottovoce.central.sums.sketch import sketch_sensitivity
+from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, eigenvalue_mechanism, sketch_sensitivity
 from sottovoce.central.sums.whole_gram import Gram, gram_mechanism, moments_mechanism
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 
 ROWS = (10**6, 10**9, 10**10, 10**11)
 BLOCK = 8192  # rows that were multiplied at a time

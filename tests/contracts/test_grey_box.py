@@ -224,17 +224,17 @@ def test_released_values_are_those_of_the_tape():
 
 
 def test_a_poisson_sample_is_replayed_without_the_absent_row():
-    from sottovoce.central import sampling
+    from sottovoce.central.sums import samples
 
     def run(n):
-        return len(sampling.poisson_sample(n, 0.3, Streams().generator(Purpose.SAMPLING))) * 0
+        return len(samples.poisson_sample(n, 0.3, Streams().generator(Purpose.SAMPLING))) * 0
 
     found = grey_box(run, (50,), (49,), sampled=(20,), absent=20)
     assert found.fault == ""
     ((sample,),) = [found.tape.entries]
     assert 20 in sample.rows
     with replaying(found.tape, absent=20):
-        again = sampling.poisson_sample(49, 0.3, Streams().generator(Purpose.SAMPLING))
+        again = samples.poisson_sample(49, 0.3, Streams().generator(Purpose.SAMPLING))
     rows = sample.rows[sample.rows != 20]
     np.testing.assert_array_equal(again, np.where(rows > 20, rows - 1, rows))
     assert "a sample of 40 rows" in grey_box(lambda n: [run(n), 0][1], (50,), (40,)).fault

@@ -13,9 +13,8 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.whole_gram import Gram, coordinate_factors, gram_mechanism
 from sottovoce.losses import Logistic, SmoothedHinge
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
-from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
 D = 3

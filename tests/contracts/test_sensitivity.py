@@ -20,9 +20,8 @@ from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.published import OneNewtonStep
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
 from support.asking import answered
 
 TEAM = Team(1, None)

@@ -19,8 +19,7 @@ from sottovoce.central.kernels import columns, multinomial, passes, persons, seq
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Logistic, Squared
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.replay import grey_box
 
 TEAM = Team(1, None)

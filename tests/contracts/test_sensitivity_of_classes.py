@@ -10,8 +10,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)

@@ -16,8 +16,7 @@ from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import Sequential
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]

@@ -11,8 +11,7 @@ from sottovoce.central.data.rows import row_norms
 from sottovoce.central.parallel import Team
 from sottovoce.central.released_norm import NormRelease
 from sottovoce.central.sums.histograms import CountLengths
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.many_parts import with_lengths
 
 TEAM = Team(1, None)

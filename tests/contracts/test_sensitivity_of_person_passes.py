@@ -14,8 +14,7 @@ from sottovoce.central.kernels.persons import person_joint_pass, person_pass
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Hinge, Logistic, Squared
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 
 TEAM = Team(1, None)
 ONE = Neighbours(Adjacency.ZERO_OUT)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.sums import largest_eigenvalue
 from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
 from support.asking import answered
 from support.many_parts import cut
 

@@ -16,8 +16,7 @@ from sottovoce.central.parallel import team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 
 N, D = 9, 24
 X = np.zeros((N, D))

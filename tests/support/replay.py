@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from sottovoce._validation import number
-from sottovoce.central import sampling
 from sottovoce.central.kernels import passes, sequential
+from sottovoce.central.sums import samples
 from sottovoce.central.sums.selection import SparseScores
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
@@ -534,7 +534,7 @@ def _in_place(tap: _Tap) -> Iterator[None]:
 def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield where noise goes through: owner, name, and what stands in its place."""
     select, response = ExponentialMechanism.select, RandomizedResponse.release
-    sparse, poisson = SparseScores.select, sampling.poisson_sample
+    sparse, poisson = SparseScores.select, samples.poisson_sample
     one_batch, in_sequence = passes.batch_pass, sequential.sequential_batch
 
     def adding(honest: Callable[..., Any]) -> Callable[..., Any]:
@@ -570,7 +570,7 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield SparseScores, "select", selected_among_sparse
     yield RandomizedResponse, "release", answered
     yield Streams, "generator", stream
-    yield sampling, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
+    yield samples, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
     yield passes, "batch_pass", lambda *given: _one_batch(tap, one_batch, given)
     yield sequential, "sequential_batch", lambda *given: _in_sequence(tap, in_sequence, given)
     yield InProcessParties, "_send", _one_after_another

@@ -30,7 +30,7 @@ from matplotlib import pyplot as plt
 
 from benchmarks.driver import EPSILONS, FIGURES, RESULTS, benchmark, keep_picture, option
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, figure_problems, split
-from sottovoce.central.sampling import sampled_steps
+from sottovoce.central.sums.samples import sampled_steps
 from sottovoce.papers.dp_scd import Minibatch, Published, Sequential
 from sottovoce.papers.dp_scd.published import moments_noise
 from sottovoce.privacy.accounting import PLDAccountant, gaussian_epsilon

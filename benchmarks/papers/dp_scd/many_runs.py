@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.sampling import poisson_sample
+from sottovoce.central.sums.samples import poisson_sample
 from sottovoce.papers.dp_scd.algorithm import SLOPES, STEPS
 
 __all__ = ["SLOPES", "STEPS", "Iterates", "dp_scd", "dp_sgd"]

@@ -32,8 +32,7 @@ import sottovoce as sv
 from benchmarks.driver import EPSILONS, benchmark
 from benchmarks.sets import split
 from sottovoce._numerics import ROUNDING_SLACK
-from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.rows import RowUnit, make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.exceptions import PrivacyWarning

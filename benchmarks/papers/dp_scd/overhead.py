@@ -23,7 +23,7 @@ from benchmarks.driver import benchmark
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
-from sottovoce.central.sampling import poisson_sample
+from sottovoce.central.sums.samples import poisson_sample
 from sottovoce.losses import Hinge
 from sottovoce.papers.dp_scd import Published
 from sottovoce.randomness import Purpose, Streams

@@ -28,7 +28,7 @@ import sottovoce as sv
 from benchmarks.driver import DOCS, EPSILONS, FIGURES, RESULTS, benchmark, keep, keep_picture, option, write_tables
 from benchmarks.papers.dp_scd.appendix_e import DELTA, PROBLEMS, Problem, split
 from benchmarks.papers.dp_scd.many_runs import Iterates, dp_scd, dp_sgd
-from sottovoce.central.sampling import sampled_noise
+from sottovoce.central.sums.samples import sampled_noise
 from sottovoce.papers.dp_scd.published import moments_noise
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.calibration import gaussian_mu, least_noise

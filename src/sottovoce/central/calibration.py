@@ -35,7 +35,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
-from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
+from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, sketch_sensitivity
 from sottovoce.central.sums.shared_counts import (
     CUT,
     LIMIT,
@@ -46,7 +46,6 @@ from sottovoce.central.sums.shared_counts import (
     equations_at,
     grid_around,
 )
-from sottovoce.central.sums.sketch import sketch_sensitivity
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu

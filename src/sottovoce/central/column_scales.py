@@ -37,11 +37,9 @@ from sottovoce.central.sums.histograms import (
     CountMagnitudes,
     columns_mechanism,
 )
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, describe
-from sottovoce.privacy.neighbours import Neighbours
-from sottovoce.privacy.unit import unit_of
 
 __all__ = ["ColumnScales", "ColumnScalesPlan", "column_scales", "signal_of"]
 

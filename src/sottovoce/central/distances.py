@@ -1,7 +1,7 @@
 r"""How far labels lie from predictions, released as a histogram of signed distances, and the clip that it asks for.
 
 *Location.* A bisection of a fixed number of noisy counts finds a median inside the public bounds, as in
-`sottovoce.central.scales`.
+`sottovoce.central.split`.
 
 *Histogram.* A row falls into one of 2 x 12 bins: the sign of its distance, and its size times the norm of the row,
 because so its term is clipped; each edge is twice the one before. Adding, removing or zeroing a row moves one count by
@@ -29,10 +29,10 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.scales import median
+from sottovoce.central.split import median
 from sottovoce.central.sums.histograms import DISTANCE_BINS, CountDistances, clip_grid, distances_mechanism
+from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import counts_mechanism
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["Distances", "clip_grid", "distances", "distances_mechanism", "label_location"]
 

@@ -7,13 +7,11 @@ from typing import Final
 
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce.central.core import Asked
-from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.released_norm import NormRelease, largest_norm
 from sottovoce.losses import Loss
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours, checked_max_rows
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.neighbours import Neighbours
-from sottovoce.privacy.unit import checked_max_rows
 
 __all__ = ["HARDLY_ANY_NOISE", "TrainingFacts"]
 

@@ -17,9 +17,8 @@ from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.whole_numbers import MOST_ROWS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.events import Event, outline
-from sottovoce.privacy.unit import unit_of
 
 __all__ = ["OBJECT", "LeastSquares", "Plan", "Solution"]
 

@@ -34,8 +34,8 @@ from sottovoce.central.sums.histograms import (
     LargestLength,
     lengths_mechanism,
 )
+from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     pass

@@ -19,18 +19,22 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import nearest, whole_number
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
-from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators._pipelines import (
+    fit_without_ledger,
+    fitted_steps,
+    given_seed,
+    refuse_copies,
+    warn_of_fitted_steps,
+)
 from sottovoce.estimators.pipeline_plan import PipelinePlan
 from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, is_of_persons, unit_of
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
-from sottovoce.privacy.unit import checked_max_rows, is_of_persons, unit_of
 from sottovoce.randomness import Streams
 
 __all__ = ["ADJACENCY", "MAX_ROWS", "N_PUBLIC", "AroundModel", "PlanT", "PrivateEstimator", "Run", "not_covered"]

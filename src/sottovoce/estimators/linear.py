@@ -21,8 +21,7 @@ from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
-from sottovoce.central.data.at_hand import check_room_at_hand
-from sottovoce.central.data.beside import UseRows
+from sottovoce.central.data.beside import UseRows, check_room_at_hand
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.operation import Change

@@ -20,7 +20,7 @@ from sottovoce.central.data.labels import WeighRows
 from sottovoce.central.data.lengths import ScaleRows
 from sottovoce.central.data.operation import Change
 from sottovoce.central.data.row_memory import WEIGHT
-from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._solvers import automatic_alpha, make_plan

@@ -24,8 +24,7 @@ from sottovoce._validation import number, privacy_budget
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
-from sottovoce.central.data.stepped import SteppedTable
-from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.streamed import SteppedTable, StreamedTable
 from sottovoce.estimators._pipelines import (
     checked_steps,
     described_step,

@@ -10,10 +10,9 @@ from sottovoce.central.column_scales import ColumnScalesPlan, signal_of
 from sottovoce.central.plan import Plan
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, compose, describe
-from sottovoce.privacy.unit import unit_of
 
 __all__ = ["PipelinePlan", "model_epsilon", "scaler_share"]
 

@@ -20,7 +20,7 @@ from sottovoce._entries import entries
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import loaded, pa
 from sottovoce._validation import refuse_masked
-from sottovoce.central.data.at_hand import is_large_map
+from sottovoce.central.data.beside import is_large_map
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.part import Part

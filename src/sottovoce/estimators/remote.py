@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce.central.data.beside import StepRows
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
-from sottovoce.central.data.stepped import rows_after
-from sottovoce.central.data.streamed import is_sparse
+from sottovoce.central.data.streamed import is_sparse, rows_after
 from sottovoce.estimators.reading import check_columns
 from sottovoce.estimators.ties import LEFT_OUT, question_of
 from sottovoce.exceptions import DataError, ParameterError

@@ -23,8 +23,7 @@ from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
-from sottovoce.central.data.stepped import SteppedTable
-from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.streamed import SteppedTable, StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, not_covered
 from sottovoce.estimators.plain import cut_columns
@@ -32,10 +31,10 @@ from sottovoce.estimators.reading import check_columns, holding_features, number
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.adjacency import checked_max_rows
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.unit import checked_max_rows
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["MECHANISM", "PROOF", "RELEASES", "DPScaler"]

@@ -21,9 +21,8 @@ from sottovoce.evaluation.tables import PLACING, CellCounts, ScoredRows, StoredR
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.large_delta import warn_of_large_delta
-from sottovoce.privacy.unit import unit_of
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["evaluate", "evaluation_plan", "released_tables"]

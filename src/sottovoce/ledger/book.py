@@ -27,11 +27,10 @@ from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, BudgetError, LedgerError, LedgerIntegrityError, SottovoceError
 from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.privacy.accounting import flatten
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import UNITS, Adjacency, is_of_persons
 from sottovoce.privacy.conversion import event_under
 from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally, costs_at_most
-from sottovoce.privacy.unit import UNITS, is_of_persons
 
 __all__ = ["FORMAT", "VERSION", "Book", "ChargeRecord", "Dataset"]
 

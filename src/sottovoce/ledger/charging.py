@@ -14,9 +14,8 @@ from typing import Final
 from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError, ParameterError, PrivacyWarning
 from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.ledger import Charge, Ledger
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.events import Event
-from sottovoce.privacy.unit import ROW_UNIT
 
 __all__ = ["OpenCharge", "charging", "is_charged"]
 

@@ -25,12 +25,11 @@ from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.ledger.store import Row, Store
 from sottovoce.ledger.verification import Verification, export_line, read_row, verify_book
 from sottovoce.privacy.accounting import gaussian_epsilon
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import ROW_UNIT, UNITS, Adjacency, is_of_persons
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.unit import ROW_UNIT, UNITS, is_of_persons
 
 __all__ = ["Charge", "Ledger"]
 

@@ -1,12 +1,21 @@
-"""Which two tables count as neighbours: the first thing that a privacy statement has to say."""
+"""Which tables are neighbours, whom a guarantee speaks of, and how far sums over rows can move between neighbours."""
 
+import math
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from sottovoce._validation import choice
-from sottovoce.privacy.unit import is_of_persons
+from sottovoce._validation import choice, whole_number
 
-__all__ = ["Adjacency"]
+__all__ = [
+    "Adjacency", "Neighbours", "PERSON_UNIT", "ROW_UNIT", "UNITS", "checked_max_rows", "is_of_persons", "unit_of",
+]  # fmt: skip
+
+ROW_UNIT: Final = "one row of the table, label included"
+_PERSON: Final = "one person: all rows of one group"
+PERSON_UNIT: Final = f"{_PERSON}, labels included"  # whatever the number of rows is that a fit uses
+UNITS: Final = {"row": ROW_UNIT, "person": PERSON_UNIT}  # of budgets, by the names that users give
+_MOST_ROWS: Final = 2**20  # of one person; sums of terms stay exact, and nobody has as many
 
 
 class Adjacency(Enum):
@@ -27,7 +36,7 @@ class Adjacency(Enum):
     which does cover it.
 
     Where the unit is a person, "row" reads as "person": all rows of one person are zeroed out, added or removed, or
-    replaced; see ``docs/privacy/person_unit.md``. Sums then move as `sottovoce.privacy.neighbours` says.
+    replaced; see ``docs/privacy/person_unit.md``. Sums then move as `sottovoce.privacy.adjacency` says.
 
     Replacing a row is zeroing it out and then filling it in, so a guarantee (epsilon, delta) for zero-out gives
     (2 epsilon, (1 + e^epsilon) delta) for replace-one; asking for replace-one gives a tighter one.
@@ -70,3 +79,59 @@ _CHANGES: Final = {
         "all rows of one person in the one are replaced by any rows of one person, some of which may belong to nobody",
     ),
 }
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Which tables are neighbours, where the unit is a row, or a person of whom at most so many rows are used.
+
+    A value is *additive* when it is a sum of one term for each used row. Each property below bounds what one unit does
+    to such a value: the bound of one row, ``rows`` times (the triangle inequality through tables that differ in one
+    row). Under replace-one the persons before and after may have different numbers of used rows: each row of the one is
+    replaced by one of the other, or added, or taken away, ``rows`` times in all.
+    Proof: ``docs/privacy/person_unit.md``.
+    """
+
+    adjacency: Adjacency
+    # Public. Rows of one unit that are used, at most.
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        whole_number("rows", self.rows, at_least=1, at_most=2**53)
+
+    @property
+    def sum_factor(self) -> float:
+        """How far a sum of terms, each of norm at most 1, can move."""
+        return self.rows * self.adjacency.sum_factor
+
+    @property
+    def count(self) -> float:
+        """How far a number of rows can move, or the largest eigenvalue of a sum of x x' with rows at most 1 long."""
+        return float(self.rows)
+
+    @property
+    def square_factor(self) -> float:
+        """How far (L2) a histogram, or a sum of x x' with rows at most 1 long (Frobenius), can move."""
+        return self.rows * math.sqrt(self.adjacency.sum_factor)
+
+
+def unit_of(max_rows_per_group: int | None) -> str:
+    """Return the unit in words; None is one row."""
+    if max_rows_per_group is None:
+        return ROW_UNIT
+    rows = "row is" if max_rows_per_group == 1 else "rows are"
+    return f"{_PERSON}, of which at most {max_rows_per_group} {rows} used, labels included"
+
+
+def is_of_persons(unit: str) -> bool:
+    """Tell whether a unit in words is a person, as `unit_of` and `PERSON_UNIT` say it."""
+    return unit.startswith(_PERSON)
+
+
+def checked_max_rows(value: object) -> int:
+    """Return the public bound on the rows of a person, or refuse it."""
+    remedy = (
+        "It is the public number of rows that are used of one person; of those who have more, so many are drawn at "
+        "random. Never compute it from the data."
+    )
+    return whole_number("max_rows_per_group", value, at_least=1, at_most=_MOST_ROWS, remedy=remedy)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce._validation import choice
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.unit import ROW_UNIT
+from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 
 if TYPE_CHECKING:
     from sottovoce.privacy.guarantee import Guarantee

@@ -13,7 +13,7 @@ from typing import Any
 
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
-from sottovoce.privacy.unit import checked_max_rows
+from sottovoce.privacy.adjacency import checked_max_rows
 from sottovoce.tables._entries import refuse_unknown_keys
 from sottovoce.tables._toml import toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level

@@ -16,16 +16,15 @@ from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.released_norm import NormRelease
-from sottovoce.central.scales import label_location_and_scale
+from sottovoce.central.split import label_location_and_scale
 from sottovoce.central.sums import largest_eigenvalue, shared_counts
 from sottovoce.central.sums.shared_counts import Prior, design_for
 from sottovoce.estimators.search.scores import score, score_mechanism
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.randomness import Purpose, Streams
 from support.asking import answered, calibrating, table_of, trained
 from support.audits.audit import DELTA, Audit, Scores, along_difference, note_releases

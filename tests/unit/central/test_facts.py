@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from sottovoce.central.core import replay
-from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.rows import RowUnit, make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.estimators._solvers import make_plan

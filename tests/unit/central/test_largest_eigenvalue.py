@@ -11,18 +11,17 @@ from sottovoce.central.data.holder import hold
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue
-from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism
-from sottovoce.central.sums.sketch import (
+from sottovoce.central.sums.largest_eigenvalue import (
     Sketch,
     bits,
+    eigenvalue_mechanism,
     sketch_estimate,
     sketch_pieces,
     sketch_sensitivity,
     sum_of_squares,
 )
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.neighbours import Neighbours
 from support.asking import answered
 
 TEAM = Team(1, None)

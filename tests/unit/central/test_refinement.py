@@ -13,8 +13,7 @@ from sottovoce.central.distances import Distances, clip_grid, distances
 from sottovoce.central.solvers.refinement import RefinementPlan
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.asking import answered
 from support.many_parts import with_targets
 from support.noise import switch_off_gaussians

@@ -17,9 +17,8 @@ from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ParameterError
 from sottovoce.papers import dp_scd
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent, releases_of
-from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.report.rebuilding import made_again
 from support.asking import answered
 from support.many_parts import with_lengths

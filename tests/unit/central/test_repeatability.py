@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.parallel import team
-from sottovoce.central.sampling import poisson_sample
+from sottovoce.central.sums.samples import poisson_sample
 from sottovoce.exceptions import ParameterError
 from support.solvers import solved
 

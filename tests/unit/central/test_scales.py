@@ -5,12 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sottovoce.central.scales import label_location_and_scale
+from sottovoce.central.split import label_location_and_scale
 from sottovoce.privacy.accounting import flatten
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
 from support.asking import answered
 from support.many_parts import with_labels
 

@@ -15,9 +15,8 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.score_length import CLIP, MOST_LOSS, ROUNDS, ScoreLoss, ScoreMoments
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.accounting import flatten
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.neighbours import Neighbours
 from support.asking import answered
 from support.many_parts import begun
 

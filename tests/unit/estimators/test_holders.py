@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
 
 import sottovoce as sv
-from sottovoce.central.data import at_hand, scratch_table
+from sottovoce.central.data import beside, scratch_table
 from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.log import open_log
@@ -103,8 +103,8 @@ def small(monkeypatch):
     """Blocks of 64 rows, and every map is large."""
     monkeypatch.setattr(parquet, "_BLOCK_BYTES", 64 * D * 8)
     monkeypatch.setattr(scratch_table, "BLOCK_BYTES", 64 * D * 8)
-    monkeypatch.setattr(at_hand, "_SMALL", 0)
-    monkeypatch.setattr(at_hand, "_PIECE_BYTES", 64 * D * 8)
+    monkeypatch.setattr(beside, "_SMALL", 0)
+    monkeypatch.setattr(beside, "_PIECE_BYTES", 64 * D * 8)
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def test_rows_at_hand_take_no_memory(tmp_path, monkeypatch):
     table, places = sv.ParquetTable(tmp_path / "t.parquet"), draws.permutation(n)[:15_000]
     tracemalloc.start()
     try:
-        rows = at_hand.at_hand(table, places)
+        rows = beside.at_hand(table, places)
         assert tracemalloc.get_traced_memory()[1] < 0.4 * n * d * 4
     finally:
         tracemalloc.stop()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.central.data import at_hand
+from sottovoce.central.data import beside
 from sottovoce.exceptions import DataError
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 2}}
@@ -15,7 +15,7 @@ PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "s
 
 @pytest.fixture
 def every_map_is_large(monkeypatch):
-    monkeypatch.setattr(at_hand, "_SMALL", 0)
+    monkeypatch.setattr(beside, "_SMALL", 0)
 
 
 def saved(path, array):

@@ -14,7 +14,7 @@ from sklearn.preprocessing import Normalizer
 import sottovoce as sv
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import DataError, LedgerError, ParameterError, PrivacyWarning
-from sottovoce.privacy.unit import PERSON_UNIT, unit_of
+from sottovoce.privacy.adjacency import PERSON_UNIT, unit_of
 from sottovoce.report import receipt_page, verify_receipt
 from support.replay import recording
 from support.solvers import EVERY, by_name

@@ -27,9 +27,8 @@ from sottovoce.ledger import Ledger, verify_export
 from sottovoce.ledger.book import Book
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.entries import Entry
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
-from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, UNITS
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 FIT = {"delta": 1e-6, "adjacency": "zero-out"}

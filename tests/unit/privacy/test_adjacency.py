@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.neighbours import Neighbours
-from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, is_of_persons, unit_of
+from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, Adjacency, Neighbours, is_of_persons, unit_of
 
 
 @pytest.mark.parametrize(("name", "factor"), [("zero-out", 1.0), ("add-remove", 1.0), ("replace-one", 2.0)])

@@ -10,6 +10,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
+from sottovoce.privacy.adjacency import ROW_UNIT
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
     ComposedEvent,
@@ -23,7 +24,6 @@ from sottovoce.privacy.events import (
     RepeatedEvent,
 )
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.unit import ROW_UNIT
 
 DELTA = 1e-5
 GAUSSIAN = GaussianEvent(8.0)

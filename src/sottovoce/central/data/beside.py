@@ -1,19 +1,31 @@
-"""What whoever asks brings to the rows: weights, which rows persons have used, steps before a model."""
+"""What whoever asks brings to the rows: weights, which rows persons have used, steps before a model.
 
-from collections.abc import Callable
+Rows that are used in an order of one's own have to be at hand, which those on disk are not as they come. They are
+copied once to scratch disk and mapped into memory: the system keeps of them what it has room for. The files are private
+and have no name, so that nothing is left however the process ends.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from mmap import mmap
+from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.data.at_hand import at_hand
 from sottovoce.central.data.operation import Change, Effect
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.stepped import SteppedTable, rows_after
-from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.scratch import ScratchFile, check_room
+from sottovoce.central.data.streamed import SteppedTable, StreamedTable, rows_after
 
-__all__ = ["Remember", "StepRows", "UseRows"]
+__all__ = ["Remember", "StepRows", "UseRows", "at_hand", "check_room_at_hand", "is_large_map"]
+
+_SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
+_PIECE_BYTES: Final = 1 << 24  # of a map that are copied at once
+
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,3 +85,83 @@ class StepRows(Change):
         raw = part.raw
         part.raw = SteppedTable(raw, self.step) if isinstance(raw, StreamedTable) else rows_after(self.step, raw)
         part.n_features = self.n_features
+
+
+def is_large_map(X: Any) -> bool:
+    """Tell whether this is an array of a memory map that had better not be copied into memory."""
+    array = X
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            break
+        X = X.base
+    mapped = isinstance(X, np.memmap) or isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
+    return mapped and array.size * max(array.itemsize, 4) > _SMALL
+
+
+def check_room_at_hand(table: Any, n_rows: int, n_features: int) -> None:
+    """Refuse, from public sizes, a table for whose rows the scratch disk has no room."""
+    if isinstance(table, StreamedTable) and not table.has_sparse_rows:
+        check_room(n_rows * n_features * table.dtype.itemsize, table.scratch, "a copy of the rows")
+
+
+def at_hand(raw: Any, places: Places | None) -> Any:
+    """Return the rows at some places, in their order, as a matrix of which any row can be taken.
+
+    Those of a table on disk or of a large map are on scratch disk; its room is taken for all rows, whichever are used.
+
+    ``places``: no place twice; None: all rows, as they are.
+    """
+    if not isinstance(raw, StreamedTable) and (places is None or not is_large_map(raw)):
+        return raw if places is None else raw[places]
+    n_rows, width = raw.shape
+    ranks = np.arange(n_rows)
+    if places is not None:
+        ranks[:] = -1
+        ranks[places] = np.arange(len(places))
+    folder = getattr(raw, "scratch", None)
+    if getattr(raw, "has_sparse_rows", False):
+        return _sparse(raw, ranks, places, folder)
+    rows = _mapped((n_rows, width), raw.dtype, folder)
+    with closing(_blocks(raw)) as blocks:
+        for place, block in blocks:
+            used = ranks[place] >= 0
+            rows[ranks[place][used]] = block if used.all() else block[used]
+    return rows if places is None else rows[: len(places)]
+
+
+def _sparse(raw: Any, ranks: Places, places: Places | None, folder: Any) -> Any:
+    counts = np.empty(len(ranks), np.int64)
+    with closing(_blocks(raw)) as blocks:
+        for place, block in blocks:
+            counts[place] = np.diff(block.indptr)
+    n_entries = int(counts.sum())
+    kind = np.int32 if max(n_entries, raw.shape[1]) < 2**31 else np.int64
+    used = counts if places is None else counts[places]
+    starts = np.concatenate([[0], np.cumsum(used)]).astype(kind)
+    data, indices = _mapped((n_entries,), raw.dtype, folder), _mapped((n_entries,), kind, folder)
+    with closing(_blocks(raw)) as blocks:
+        for place, block in blocks:
+            own = ranks[place]
+            block = block[own >= 0]
+            begin = starts[own[own >= 0]].astype(np.int64) - block.indptr[:-1]
+            into = np.repeat(begin, np.diff(block.indptr)) + np.arange(block.nnz)
+            data[into], indices[into] = block.data, block.indices
+    entries: Any = (data[: starts[-1]], indices[: starts[-1]], starts)
+    return sp.csr_array(entries, shape=(len(used), raw.shape[1]), copy=False)
+
+
+def _blocks(raw: Any) -> Generator[tuple[slice, Any]]:
+    if isinstance(raw, StreamedTable):
+        yield from raw.blocks()
+        return
+    step = max(1, _PIECE_BYTES // (raw.shape[1] * raw.itemsize))
+    for lo in range(0, len(raw), step):
+        yield slice(lo, min(lo + step, len(raw))), raw[lo : lo + step]
+
+
+def _mapped(shape: tuple[int, ...], dtype: Any, folder: Any) -> NDArray[Any]:
+    file = ScratchFile(folder)
+    try:
+        return file.mapped(shape, dtype)
+    finally:
+        file.close()  # the map lives on

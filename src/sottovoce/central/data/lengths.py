@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
-from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.rows import describe_not_finite, make_bounded_rows, norm_bounds, norms_within, scales_for
+from sottovoce.central.data.rows import (
+    RowUnit,
+    describe_not_finite,
+    make_bounded_rows,
+    norm_bounds,
+    norms_within,
+    scales_for,
+)
 from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
 

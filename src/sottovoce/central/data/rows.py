@@ -1,7 +1,7 @@
 """Rows in memory as the kernels see them: each at most 1 long, whatever the data are, without a copy of the matrix.
 
-A whole table that is in memory (or mapped into it), or a block of one that is not: `sottovoce.central.data.part` has
-both.
+Solvers see rows in a unit of their own: divided by a public bound, with the intercept's column, at most 1 long. A whole
+table that is in memory (or mapped into it), or a block of one that is not: `sottovoce.central.data.part` has both.
 """
 
 import math
@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.data.streamed import StreamedTable, not_finite
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
@@ -24,9 +23,44 @@ from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 
 __all__ = [
-    "PIECE", "Rows", "describe_not_finite", "make_bounded_rows", "make_rows", "norm_bounds", "norms_within",
-    "row_norms", "scales_for",
+    "PIECE", "RowUnit", "Rows", "describe_not_finite", "make_bounded_rows", "make_rows", "norm_bounds",
+    "norms_within", "row_norms", "scales_for",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowUnit:
+    """A user's row x of norm at most ``data_norm`` is seen as (x / data_norm, constant) / whole."""
+
+    data_norm: float  # > 0; public bound on the norm of a row
+    constant: float  # >= 0; value of the intercept's column in units of ``data_norm``; 0 for none
+
+    @property
+    def square(self) -> float:
+        """Square of `whole`: a penalty on the user's weights is this many times smaller on those of the solver."""
+        return 1.0 + self.constant**2
+
+    @property
+    def whole(self) -> float:
+        """Length of the longest row with its constant, in units of ``data_norm``."""
+        return math.sqrt(self.square)
+
+    @property
+    def scale(self) -> float:
+        """Factor of a row of norm ``data_norm``."""
+        return 1.0 / self.data_norm / self.whole
+
+    @property
+    def entry(self) -> float:
+        """Value of the intercept's column as the solver sees it."""
+        return self.constant / self.whole
+
+    def to_user(self, weights: Vector) -> tuple[Vector, Vector]:
+        """Turn the weights of models, one a line, into coefficients and intercepts for the user's rows."""
+        if self.constant == 0.0:
+            return weights / (self.data_norm * self.whole), np.zeros(len(weights))
+        return weights[:, :-1] / (self.data_norm * self.whole), weights[:, -1] * self.entry
+
 
 Matrix = Any  # a C-contiguous ndarray of shape (n, d), or a scipy CSR matrix of that shape
 

@@ -55,7 +55,7 @@ from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SmoothedHinge
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Neighbours
 
 __all__ = ["AcceleratedPass", "AcceleratedPlan", "damping_for", "passes_by_rule", "person_sum", "wanted_passes"]
 

@@ -30,8 +30,7 @@ import numpy as np
 
 from sottovoce._validation import magnitude
 from sottovoce._validation import number as number_within
-from sottovoce.central.batches import Batches
-from sottovoce.central.core import Asked, Release, Tell
+from sottovoce.central.core import Asked, Release, Tell, replay
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.facts import TrainingFacts
@@ -39,13 +38,14 @@ from sottovoce.central.kernels import sequential
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.central.sums.samples import SampledGradient
+from sottovoce.central.sums.samples import SampledGradient, refuse_rare_samples, sampled_noise
 from sottovoce.central.without_noise import Exact, UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event
 from sottovoce.randomness import Purpose
 
-__all__ = ["AVERAGED", "PlainSGDPlan", "SGDPlan", "Walk", "safe_rate"]
+__all__ = ["AVERAGED", "Batches", "PlainSGDPlan", "SGDPlan", "Walk", "safe_rate"]
 
 _MIN_STEPS: Final = 400
 _MAX_STEPS: Final = 10_000
@@ -56,6 +56,45 @@ _CLIP: Final = 0.5  # of the bound on |l'|, or of the released scale of the labe
 _PLENTY_OF_ROWS: Final = 40_000.0  # mu n beyond which nothing needs a smaller clip than the loss asks for
 _PLENTY: Final = 2.0  # noise multiplier of a step beyond which larger batches save hardly any noise
 AVERAGED: Final = 0.5  # share of the steps, the last ones
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How large a sample is, and the noise of a step: both follow from public facts."""
+
+    split: Split
+    expected_size: float  # L >= 1, at most the number of rows
+    n_steps: int  # of one model
+
+    def check(self) -> None:
+        """Refuse samples that are too rare or too many for the accountant."""
+        refuse_rare_samples(self.sampling_rate, self.n_steps * self.split.facts.n_models)
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability that a step uses a given row."""
+        return min(1.0, self.expected_size / self.split.facts.n_samples)
+
+    @cached_property
+    def before(self) -> tuple[Event, ...]:
+        """What is released before the steps."""
+
+        def asks() -> Asked[None]:
+            yield from self.split.facts.norm()
+            yield from self.split.scales()
+
+        return (replay(asks).event,)
+
+    @cached_property
+    def noise_multiplier(self) -> float:
+        """Noise of a step divided by its sensitivity: the least that keeps the budget of the whole run.
+
+        With samples of all rows nothing is sampled, and the account is exact Gaussian DP.
+        """
+        facts, steps = self.split.facts, self.n_steps * self.split.facts.n_models
+        if self.sampling_rate == 1.0:
+            return math.sqrt(steps) / self.split.steps
+        return sampled_noise(self.before, self.sampling_rate, steps, facts.epsilon, facts.delta, self.split.steps)
 
 
 def safe_rate(facts: TrainingFacts, spread: float = 1.0) -> float:

@@ -12,8 +12,8 @@ from sottovoce.central.data.operation import Columns, Operation, are_ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.kernels.rows import MOST_TICKS
+from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["ClippedSum", "SumOfTargets", "Ticks", "clipped_mechanism", "clipped_sum", "sum_mechanism"]
 

@@ -19,8 +19,8 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, KEPT, LENGTH, TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
     "CELLS", "DISTANCE_BINS", "HIGH", "LENGTH_BINS", "LENGTH_EDGES", "LENGTH_WIDTHS", "LOW", "OCTAVES", "ZOOM_CELLS",

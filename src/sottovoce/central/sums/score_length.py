@@ -32,7 +32,7 @@ from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.adjacency import Neighbours
 
 __all__ = ["mean_loss", "score_length"]
 

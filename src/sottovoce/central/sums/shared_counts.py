@@ -15,10 +15,9 @@ from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels.passes import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
     "CUT", "LIMIT", "BinnedMargins", "Design", "Prior", "SharedCounts", "design_for", "equations_at", "grid_around",

@@ -26,8 +26,8 @@ from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import Targets
 from sottovoce.central.kernels import whole
 from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
+from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
     "MAX_WEIGHTS", "Gram", "GramSum", "LabelColumn", "ReleasedGram", "Triangle", "gram", "gram_mechanism",

@@ -7,10 +7,9 @@ from typing import ClassVar, Final
 
 from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, outline
-from sottovoce.privacy.unit import ROW_UNIT
 
 __all__ = ["DISTRIBUTIONS", "SearchPlan"]
 

@@ -22,9 +22,8 @@ from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["margins_of", "row_losses", "score", "score_mechanism", "scoring_for"]
 

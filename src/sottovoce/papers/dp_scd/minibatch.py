@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import number as number_within
-from sottovoce.central.batches import Batches
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.solvers.sgd import Batches
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.central.sums.samples import SampledSum

@@ -36,8 +36,8 @@ from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.sampling import sampled_steps
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
+from sottovoce.central.sums.samples import sampled_steps
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.losses import Logistic, Loss
 from sottovoce.losses.base import provides_dual_step, provides_slope, slope

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.rows import RowUnit, make_rows
 from sottovoce.central.parallel import team
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text

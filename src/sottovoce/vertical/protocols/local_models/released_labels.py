@@ -37,8 +37,7 @@ from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import LARGEST, magnitude, number, whole_number
 from sottovoce.central.core import Asked, Driven, drive, replay
 from sottovoce.central.data.holder import hold
-from sottovoce.central.data.row_unit import RowUnit
-from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.rows import Rows, RowUnit
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution

@@ -33,9 +33,8 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, to_ticks
-from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan, Vector
 
 __all__ = ["TRAININGS", "LogisticOnLabelsPlan", "SquaredOnLabelsPlan"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number, truth, whole_number
-from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.calibration import gaussian_mu

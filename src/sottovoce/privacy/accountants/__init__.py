@@ -1,1 +1,0 @@
-"""The accountants, one way of accounting a file; `sottovoce.privacy.accounting` is their door."""
