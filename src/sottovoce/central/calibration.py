@@ -50,8 +50,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["calibrated", "check_share", "prior_for", "share_by_rule", "share_for"]
-
 # names in the receipt
 SLOPES: Final = "slopes of the calibration (noisy)"
 SHIFTS: Final = "shifts of the calibration (noisy)"

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice
 
-__all__ = ["SETS", "CoefficientSet", "L1Ball", "NonnegativeBall", "Simplex", "coefficient_set", "project_on_ball"]
-
 
 @dataclass(frozen=True)
 class CoefficientSet(ABC):

@@ -41,8 +41,6 @@ from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, describe
 
-__all__ = ["ColumnScales", "ColumnScalesPlan", "column_scales", "signal_of"]
-
 _WIDE: Final = 3.0  # scales on either side of the location that a zoom looks at
 _ZOOM_FROM: Final = 20.0  # signal from which zooms are worth their share
 _ROUND_SHARES: Final = (0.5, 0.25, 0.25)  # of mu^2: powers of two, and two zooms

@@ -28,11 +28,6 @@ from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = [
-    "Asked", "Driven", "Keep", "Mechanism", "Progress", "Release", "Shuffle", "Steps", "Tell", "Unprotected", "drive",
-    "replay",
-]  # fmt: skip
-
 R = TypeVar("R")
 Progress = Callable[[int, int], None]  # steps done of all models, and their number
 

@@ -13,8 +13,6 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency, Neighbours, checked_max_rows
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["HARDLY_ANY_NOISE", "TrainingFacts"]
-
 HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 

@@ -13,14 +13,12 @@ Who holds the rows is not known here: one table (`sottovoce.central.solvers.newt
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
-
-__all__ = ["Curvature", "CurvatureByWeight", "NewtonSchedule", "NewtonSteps"]
 
 # All of the following was chosen on public data (`benchmarks/central/newton.py`), in units of the logistic loss.
 _PASSES: Final = 11  # after the one for the labels, while mu n / d is below the next number
@@ -57,6 +55,9 @@ class NewtonSchedule:
     rows: int = 1  # rows of a person, at most
     n_passes: int | None = None  # the one for the labels included; None follows a rule
     smallest_step: float = _SMALLEST_STEP  # what `least_step` is at least
+
+    most_step: ClassVar[float] = _STEP  # c over the bound on l'': steps are stable with it whatever the margins are
+    first_step: ClassVar[float] = _FIRST_STEP  # the factor of the first direction over the bound on l''
 
     @property
     def information(self) -> float:
@@ -104,16 +105,6 @@ class NewtonSchedule:
         margin = length / math.sqrt(self.n_units * self.rows)
         falls = math.pow(math.cosh(min(margin * self.smoothness / self.slope, _FAR)), -_FALL)
         return min(_STEP, max(self.smallest_step, _LEAST_STEP * math.sqrt(_SOME / self.information), falls))
-
-    @property
-    def most_step(self) -> float:
-        """The largest c over the bound on l'': steps are stable with it whatever the margins are."""
-        return _STEP
-
-    @property
-    def first_step(self) -> float:
-        """The factor of the first direction over the bound on l''."""
-        return _FIRST_STEP
 
 
 class Curvature:

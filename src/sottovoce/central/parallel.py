@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Team", "default_threads", "team"]
-
 S = TypeVar("S", bound=np.generic)
 
 _SMALL = 200_000  # entries below which a second thread costs more than it saves

@@ -36,8 +36,6 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import JointSlopes
 from sottovoce.central.sums.score_length import mean_loss
 
-__all__ = ["MOST_STEPS", "TOLD", "TRIAL", "Trained", "farthest_by_loss", "pays"]
-
 TRIAL: Final = 0.07  # of mu^2, for each trial
 TOLD: Final = 0.005  # and for each mean loss
 _ENOUGH: Final = 25.0  # mu n / d from which trials are made

@@ -40,8 +40,6 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 if TYPE_CHECKING:
     pass
 
-__all__ = ["FALLBACK", "NORM", "NormRelease", "largest_norm"]
-
 NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
 _MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
 

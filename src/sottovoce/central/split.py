@@ -31,11 +31,6 @@ from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 
-__all__ = [
-    "AFTER_STEPS", "LABEL", "LOCATION", "NORM", "Scales", "Split", "State", "averaged", "label_location_and_scale",
-    "median", "most_rows_bound", "number_of_counts", "one_by_one", "unshortened",
-]  # fmt: skip
-
 AFTER_STEPS: Final = "the weights after every step (the model is an average of them)"
 State = tuple[Vector, ...]  # the point where a model is, and whatever else its steps need
 

@@ -28,8 +28,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["ONE_SIGN", "UtilityBound", "accumulated_noise", "excess_risk_bound"]
-
 _TRIED: Final = 60  # numbers of passes, when none is given
 _LONGEST: Final = 60.0  # of them, in units of the passes that divide the excess risk by e
 _MOST: Final = 20_000  # of them, for penalties that are next to nothing

@@ -1,5 +1,6 @@
 """What solvers share that train without noise, for ``epsilon=inf``: what the private ones approach."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
@@ -15,8 +17,6 @@ from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Plan, Solution
-
-__all__ = ["Exact", "GapPlan", "UnprotectedPlan"]
 
 
 class Exact(NamedTuple):
@@ -71,11 +71,22 @@ class GapPlan(UnprotectedPlan):
     """Plan of a run that ends when a bound on the distance to the optimum is small."""
 
     # Name of the gap in the receipt, and the least number that it can be.
-    gap: ClassVar[str]
-    least_gap: ClassVar[float | None] = None
+    gap: ClassVar[str] = "duality gap / objective"
+    least_gap: ClassVar[float | None] = 0.0
+    measure: ClassVar[str] = "duality gap"
+    unit: ClassVar[str] = "iterations"
+    remedy: ClassVar[str] = "Raise max_iter, alpha or tol."
 
     tol: float  # stop when the gap is at most this share of the objective
     max_iter: int  # cap on the number of iterations
 
     def tell(self, found: Sequence[Exact]) -> Asked[None]:
+        for one in found:
+            if not one.gap <= self.tol:
+                warnings.warn(
+                    f"no convergence in max_iter={self.max_iter} {self.unit}: the {self.measure} is {one.gap:.2g} of "
+                    f"the objective, above tol={self.tol:g}. {self.remedy}",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
         yield Keep(self.gap, max(one.gap for one in found), partial(number, at_least=self.least_gap), 0.0)

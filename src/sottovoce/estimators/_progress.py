@@ -9,8 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sottovoce.central.core import Progress as Report
 
-__all__ = ["progress_bar"]
-
 
 @contextmanager
 def progress_bar(owner: object, shown: bool, beside: Callable[[], str] | None = None) -> Iterator[Report]:

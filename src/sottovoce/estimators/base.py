@@ -37,8 +37,6 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Streams
 
-__all__ = ["ADJACENCY", "MAX_ROWS", "N_PUBLIC", "AroundModel", "PlanT", "PrivateEstimator", "Run", "not_covered"]
-
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
 _OF_PERSONS: Final = "one person under several names in groups: m names cost m times epsilon, and more of delta"
 _PENALTIES: Final = ("C", "penalty", "l1_ratio")

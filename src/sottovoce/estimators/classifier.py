@@ -29,8 +29,6 @@ from sottovoce.estimators.remote import accuracy, comparable, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic
 
-__all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "are_places"]
-
 # Names in receipts: the scores of such a model are logarithms of odds of all classes together.
 JOINT_SOLVERS: Final = (MultinomialPlan.solver, NonPrivateMultinomialPlan.solver)
 

@@ -21,9 +21,6 @@ from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Squared
 
-__all__ = ["DPLasso", "DPSparseLogisticRegression"]
-
-
 DATA_BOUND: Final[Any] = parameter(
     "float, in [1e-50, 1e50]",
     default=None,

@@ -53,8 +53,6 @@ from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose
 
-__all__ = ["Bound", "DPLinearEstimator"]
-
 _ON_CLUSTER: Final = (
     "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each row "
     "counts once in each sum, whichever workers died (docs/privacy/cluster.md)",
@@ -165,14 +163,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the public facts about labels and weights of rows."""
         return *self._label_assumptions(), *self._bound.weight_assumptions(self)
-
-    def _public_bound(self) -> tuple[str, ...]:
-        """Return what a receipt says of the public bound on the rows."""
-        name, beyond = self._bound.rows
-        return () if self._bound.releases_norm(self) else (f"{name} = {encode(getattr(self, name))} ({beyond})",)
-
-    def _penalty(self, plan: Plan) -> dict[str, object]:
-        return self._bound.penalty(self, plan)
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         return self._bound.unscaled(self, plan, weights)
@@ -304,7 +294,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return driven.result
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        self.coef_, self.intercept_ = self._bound.unscaled(self, plan, solution.weights)
+        self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
 
     def within_bounds(self, X: Any) -> Any:
         """Return rows with their columns cut to ``column_bounds_``: each entry by itself.
@@ -329,7 +319,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         Of the run, event, words and what was kept are told; the weights are not looked at. ``steps`` are the fitted
         ones before the model in its pipeline. ``on_cluster`` says that the rows were held by workers of a cluster.
         """
-        private = math.isfinite(plan.epsilon)
+        private, (name, beyond) = math.isfinite(plan.epsilon), self._bound.rows
         return make_receipt(
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
@@ -340,7 +330,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             event=driven.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
-                *self._public_bound(),
+                *(() if self._bound.releases_norm(self) else (f"{name} = {encode(getattr(self, name))} ({beyond})",)),
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
                 *self.group_assumptions(),
@@ -354,7 +344,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "solver": plan.solver,
                 **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
                 "loss": plan.loss.name,
-                **self._penalty(plan),
+                **self._bound.penalty(self, plan),
                 "models": plan.n_models,
                 **plan.norm_details(),
                 **plan.details(),

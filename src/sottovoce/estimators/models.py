@@ -17,8 +17,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 
-__all__ = ["ESTIMATORS", "model_again", "model_receipt_again", "receipt_again", "steps_of"]
-
 ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
     kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }

@@ -28,11 +28,6 @@ from sottovoce.estimators.linear import Bound, DPLinearEstimator
 from sottovoce.estimators.reading import refuse_beside
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = [
-    "ALPHA", "DATA_NORM", "FIT_INTERCEPT", "INTERCEPT_SCALING", "MAX_SAMPLE_WEIGHT", "NORM_TEXT", "PASSES_TEXT",
-    "Penalised", "checked_sample_weights", "is_auto", "fit_with_weights", "options_parameter", "solver_parameter",
-]  # fmt: skip
-
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
 _NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
 E = TypeVar("E", bound=DPLinearEstimator)

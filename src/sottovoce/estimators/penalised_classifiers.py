@@ -7,8 +7,6 @@ from sottovoce.estimators import penalised
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.losses import Hinge, Logistic
 
-__all__ = ["DPLinearSVC", "DPLogisticRegression"]
-
 CLASS_WEIGHT: Final[Any] = parameter(
     "dict or None",
     default=None,

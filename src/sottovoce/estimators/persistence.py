@@ -25,8 +25,6 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceErro
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
 
-__all__ = ["load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
-
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
 

@@ -15,10 +15,6 @@ from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, MinMaxSca
 
 from sottovoce._numerics import Vector
 
-__all__ = [
-    "behind_its_cut", "clipped_regression", "cut_columns", "linear_regression", "one_vs_rest", "plain_classifier",
-]  # fmt: skip
-
 
 def plain_classifier(kind: type[Any], model: Any) -> Any:
     """Return a classifier of scikit-learn with the scores of ``model``."""

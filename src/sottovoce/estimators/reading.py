@@ -29,12 +29,6 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = [
-    "UnreadTable", "check_columns", "check_public_sizes", "labels_of", "numbers", "products", "public_size",
-    "read_features", "read_rows", "refuse_copy_of_map", "refuse_shape", "refuse_texts", "holding",
-    "holding_features", "own_groups", "refuse_beside",
-]  # fmt: skip
-
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
 _LEAST_ROWS: Final = 64
 

@@ -22,8 +22,6 @@ from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import r_squared, where_the_rows_are
 from sottovoce.exceptions import DataError
 
-__all__ = ["DPLinearRegressor"]
-
 
 @estimator
 class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]

@@ -18,8 +18,6 @@ from sottovoce.estimators.reading import check_columns
 from sottovoce.estimators.ties import LEFT_OUT, question_of
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["OpenedRows", "accuracy", "comparable", "ones", "opened_once", "r_squared", "sent", "where_the_rows_are"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

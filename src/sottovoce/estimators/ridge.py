@@ -17,8 +17,6 @@ from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 
-__all__ = ["DPRidge"]
-
 _ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
 _ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (measured by ``benchmarks/central/alpha.py``)
 

@@ -11,10 +11,6 @@ from numpy.typing import NDArray
 from sottovoce._plain_data import decode, digest, encode
 from sottovoce.exceptions import ModelFormatError, ParameterError
 
-__all__ = [
-    "LEFT_OUT", "arguments_of", "decode_classes", "encode_classes", "fitted_values", "model_digest", "question_of",
-]  # fmt: skip
-
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
 _ASKS_NOTHING: Final = ("verbose",)  # and what is left out: where noise comes from, and which budget pays

@@ -6,8 +6,6 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp_below_zero", "sigmoid"]
-
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts (Cody and Waite)
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest whole number in the low bits of the sum

@@ -7,8 +7,6 @@ from numba import njit
 
 from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
-__all__ = ["Absolute"]
-
 
 class Absolute(NoParameters):
     """``|y - m|``; the conjugate is ``l*(-a) = -a y`` on ``|a| <= 1``. The limit of `Huber` over its threshold."""

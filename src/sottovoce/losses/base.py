@@ -30,8 +30,6 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Loss", "SmoothLoss", "dual_step", "provides_dual_step", "provides_slope", "slope"]
-
 Array = NDArray[np.float64]
 
 

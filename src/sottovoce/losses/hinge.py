@@ -7,8 +7,6 @@ from numba import njit
 
 from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
-__all__ = ["Hinge"]
-
 
 class Hinge(NoParameters):
     """max(0, 1 - y m); with b = a y the conjugate is l*(-a) = -b on 0 <= b <= 1."""

@@ -8,8 +8,6 @@ from numba import njit
 from sottovoce._validation import number
 from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
-__all__ = ["Huber"]
-
 
 class Huber(NamedTuple):
     r"""r^2 / 2 for a residual r = y - m of at most t = ``threshold`` > 0, else ``t |r| - t^2 / 2``.

@@ -9,8 +9,6 @@ from scipy.special import expit, xlogy
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
-__all__ = ["Logistic"]
-
 _MAX_NEWTON = 100  # twice what bisection alone would need; two or three are usual
 
 

@@ -7,8 +7,6 @@ from scipy.special import log_softmax, softmax, xlogy
 
 from sottovoce.losses.base import Array
 
-__all__ = ["Multinomial"]
-
 
 class Multinomial(NamedTuple):
     """log sum_k exp(m_k) - m_y for a label y in 0, ..., K - 1 and K scores m, the last axis of an array.

@@ -7,8 +7,6 @@ from scipy.special import expit
 
 from sottovoce.losses.base import Array, NoParameters
 
-__all__ = ["SigmoidLoss"]
-
 
 class SigmoidLoss(NoParameters):
     """1 / (1 + exp(y m)): near 1 for an error, near 0 for a safe success, so that outliers cannot dominate.

@@ -8,8 +8,6 @@ from numba import njit
 from sottovoce._validation import number
 from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
-__all__ = ["SmoothedHinge"]
-
 
 class SmoothedHinge(NamedTuple):
     r"""Hinge loss smoothed over a width g = ``smoothing`` > 0.

@@ -7,8 +7,6 @@ from numba import njit
 
 from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
-__all__ = ["Squared"]
-
 
 class Squared(NoParameters):
     """(y - m)^2 / 2; conjugate l*(-a) = a^2 / 2 - a y; the dual variable is the residual y - m."""

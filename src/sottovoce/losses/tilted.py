@@ -9,8 +9,6 @@ from sottovoce._validation import number
 from sottovoce.losses.base import Array, dual_step, provides_dual_step, provides_slope, slope
 from sottovoce.losses.logistic import Logistic
 
-__all__ = ["TiltedLogistic"]
-
 _PLAIN = Logistic()
 
 

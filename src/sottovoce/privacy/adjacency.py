@@ -7,10 +7,6 @@ from typing import Final
 
 from sottovoce._validation import choice, whole_number
 
-__all__ = [
-    "Adjacency", "Neighbours", "PERSON_UNIT", "ROW_UNIT", "UNITS", "checked_max_rows", "is_of_persons", "unit_of",
-]  # fmt: skip
-
 ROW_UNIT: Final = "one row of the table, label included"
 _PERSON: Final = "one person: all rows of one group"
 PERSON_UNIT: Final = f"{_PERSON}, labels included"  # whatever the number of rows is that a fit uses

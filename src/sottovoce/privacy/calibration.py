@@ -11,8 +11,6 @@ from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import Accountant, GaussianAccountant, accountant_for, gaussian_delta, nudge
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise", "least_scale"]
-
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mean shift mu of Gaussian releases that is (``epsilon``, ``delta``)-DP, rounded down.

@@ -12,8 +12,6 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.event import Event, flatten, offered
 from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RepeatedEvent
 
-__all__ = ["event_under"]
-
 
 def event_under(wanted: Adjacency, event: Event, made_for: Adjacency) -> Event:
     """Return an event that covers ``event``, made for one adjacency, under another.

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
     from sottovoce.privacy.trials import TrialCount
 
-__all__ = [
-    "KINDS", "Accountant", "Basic", "Counts", "Event", "Offers", "Rule", "flatten", "is_far", "offered", "ordered",
-    "protects", "quiet", "shift_squared",
-]  # fmt: skip
-
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 

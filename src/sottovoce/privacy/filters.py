@@ -35,8 +35,6 @@ from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant, epsilon_of, flatten, gaussian_epsilon
 from sottovoce.privacy.event import Event, protects
 
-__all__ = ["COMPOSITIONS", "PrivacyFilter", "Release", "Tally", "costs_at_most"]
-
 # shares of delta for the basic, the Gaussian and the Renyi rule
 COMPOSITIONS: Final[dict[str, tuple[float, float, float]]] = {
     "mixed": (0.25, 0.5, 0.25),

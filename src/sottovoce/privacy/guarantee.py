@@ -18,8 +18,6 @@ from sottovoce.privacy.accounting import accountant_for, epsilon_of
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
 
-__all__ = ["FURTHER_LIMITS", "NO_LEDGER", "PREPROCESSING", "Guarantee"]
-
 FURTHER_LIMITS: Final = "the further limits in docs/known_limits.md"
 PREPROCESSING: Final = (
     "whatever was done to the table before fit: scaling, selection, imputation or clipping that was computed from the "

@@ -13,8 +13,6 @@ from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 if TYPE_CHECKING:
     from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["opendp_measurement"]
-
 _UP: Final = 1.0 + 1e-12  # rounding of the few operations behind a rho
 
 

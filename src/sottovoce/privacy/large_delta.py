@@ -11,8 +11,6 @@ from sottovoce._validation import number
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["is_large_delta", "refuse_large_delta", "warn_of_large_delta"]
-
 
 def is_large_delta(delta: float, n: int) -> bool:
     return delta * n >= 1.0

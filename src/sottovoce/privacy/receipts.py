@@ -16,8 +16,6 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, releases_of
 from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
 
-__all__ = ["ChargeLike", "digest_of_parts", "make_receipt", "releases", "stated_arguments"]
-
 _PAIRS: Final = ("label_bounds", "coef_bounds")
 
 

@@ -20,8 +20,6 @@ import math
 
 from sottovoce._validation import number, whole_number
 
-__all__ = ["shuffled_epsilon"]
-
 
 def shuffled_epsilon(epsilon: float, n: int, delta: float) -> float:
     """Return the central epsilon of n shuffled reports at ``delta``; ``epsilon`` itself where the theorem says nothing.

@@ -33,8 +33,6 @@ from scipy.optimize import brentq
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["MOST_TRIALS", "TrialCount"]
-
 MOST_TRIALS: Final = 1e6  # expected; more would not end
 _MOST_SHAPE: Final = 1e6  # closer to Poisson than doubles can tell
 _LOST: Final = -60.0 * math.log(2.0)  # log of probabilities that no uniform double can reach

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["digits", "flat_parameters", "one_in", "percent", "rounded_up"]
-
 
 def rounded_up(value: float, significant: int = 3) -> str:
     """Return an upper bound in few digits, rounded up."""

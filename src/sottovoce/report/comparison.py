@@ -16,8 +16,6 @@ from sottovoce.privacy.receipts import releases
 from sottovoce.report.check import Check, compared
 from sottovoce.report.rebuilding import made_again
 
-__all__ = ["compared_with_run", "same_schema"]
-
 _SAME: Final = 1e-9  # relative; the last digits may differ between machines
 _ENTRIES: Final = (
     "epsilon", "delta", "adjacency", "unit", "mechanism", "releases", "assumptions", "not_covered", "proof",

@@ -37,8 +37,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["PrivacyCurve", "privacy_curve"]
-
 _POINTS: Final = 48
 _SMALLEST: Final = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 

@@ -12,8 +12,6 @@ from tomlkit.exceptions import ParseError
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["CARD_FIELDS", "check_model_card", "read_model_card"]
-
 # name in the file: heading on the page; the order is that of the page
 CARD_FIELDS: Final = {
     "name": "Name",

@@ -11,8 +11,6 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.check import Check, compared
 from sottovoce.report.reading import ReceiptFile, fingerprint
 
-__all__ = ["compared_with_model"]
-
 
 def compared_with_model(guarantee: Guarantee, file: ReceiptFile, *, own: bool) -> list[Check]:
     """Compare a receipt with a model file.

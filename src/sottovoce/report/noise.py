@@ -21,8 +21,6 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["NoiseLine", "noise_lines", "number_of_people", "public_size"]
-
 
 @dataclass(frozen=True)
 class NoiseLine:

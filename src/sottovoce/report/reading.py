@@ -14,8 +14,6 @@ from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceErr
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.model_card import check_model_card
 
-__all__ = ["ReceiptFile", "fingerprint", "open_receipt", "read_receipt"]
-
 _LARGEST_RECEIPT: Final = 4_000_000
 _LARGEST_MODEL: Final = 500_000_000
 _DEEPEST: Final = 64

@@ -21,8 +21,6 @@ from sottovoce.central.plan import OBJECT, Plan
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["NO_RUN", "made_again"]
-
 # a closed list: nothing that a receipt says is imported. The first entry that is there counts
 _MAKERS: Final = {
     "evaluation": "sottovoce.evaluation.plan",

@@ -14,8 +14,6 @@ from sottovoce.report.check import Check
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["checked_signature", "make_key", "sign_receipt"]
-
 _ALGORITHM: Final = "Ed25519"
 _LARGEST_KEY: Final = 10_000
 

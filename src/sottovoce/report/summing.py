@@ -15,8 +15,6 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report._words import rounded_up
 from sottovoce.report.reading import fingerprint
 
-__all__ = ["ReceiptSum", "sum_receipts"]
-
 _ASSUMED = (
     "all receipts are about the same people: for different people nothing adds up",
     "these are all: what was released beside them is not in the sum",

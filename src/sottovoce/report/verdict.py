@@ -11,8 +11,6 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import is_large_delta
 from sottovoce.report.noise import number_of_people
 
-__all__ = ["Verdict", "verdict_of"]
-
 # what is commonly held (Ponomareva et al. 2023, arXiv:2303.00654, section 5.2): up to 1 strong, up to 10 reasonable
 _STRONG: Final = 1.0
 _REASONABLE: Final = 10.0

@@ -20,8 +20,6 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.scratch import ScratchFile, check_room
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable, rows_after
 
-__all__ = ["Remember", "StepRows", "UseRows", "at_hand", "check_room_at_hand", "is_large_map"]
-
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
 _PIECE_BYTES: Final = 1 << 24  # of a map that are copied at once
 

@@ -16,8 +16,6 @@ from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
 from sottovoce.randomness import Streams
 
-__all__ = ["Held", "Holder", "LocalHolder", "hold"]
-
 T = TypeVar("T")
 
 

@@ -16,11 +16,6 @@ from sottovoce.central.data.row_memory import LABEL, WEIGHT
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import DataError
 
-__all__ = [
-    "BadLabels", "ClassLabels", "FindClasses", "LabelRule", "NumberLabels", "ReadLabels", "WeighRows",
-    "found_classes",
-]  # fmt: skip
-
 _AT_ONCE: Final = 1 << 16  # labels that are read at once
 _NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
 

@@ -22,11 +22,6 @@ from sottovoce.central.data.rows import (
 from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
 
-__all__ = [
-    "WHOLE_SCALE", "BadRows", "BoundEntries", "CountWithin", "MeasureRows", "ScaleRows", "Shorten",
-    "refuse_bad_rows",
-]  # fmt: skip
-
 WHOLE_SCALE: Final = "whole scale"  # of the row before it was shortened
 
 

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from sottovoce.central.data.holder import Holder
     from sottovoce.central.data.part import Part
 
-__all__ = [
-    "AtHome", "Change", "Columns", "Count", "Counted", "Effect", "Operation", "RowSum", "Ticks", "are_counts",
-    "are_ticks", "is_number",
-]  # fmt: skip
-
 Ticks = NDArray[np.int64]
 T = TypeVar("T")
 

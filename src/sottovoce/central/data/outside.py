@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from sottovoce.central.data.holder import Holder
 
-__all__ = ["OutsideTable", "RemoteTable"]
-
 
 class OutsideTable(ABC):
     """Rows on disk or in other processes: sizes, type and names are known, values come when a fit asks."""

@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 
 from sottovoce.central.data.scratch import ScratchFile
 
-__all__ = [
-    "DIVISOR", "DUAL", "DUAL_BEFORE", "KEPT", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk",
-    "RowMemory",
-]  # fmt: skip
-
 # names of columns that several operations know
 SCALE: Final = "scale"  # what a raw row is multiplied by
 DIVISOR: Final = "divisor"  # upper bound on the norm of the scaled row

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from sottovoce.exceptions import StorageError
 
-__all__ = ["ScratchFile", "check_room", "scratch_folder"]
-
 _MOST_AT_ONCE = 1 << 30  # systems read and write less than 2 GiB in one call
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REMEDY = 'Name a folder on a disk with more room: scratch="...", or TMPDIR in the environment.'

@@ -13,8 +13,6 @@ from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.central.data.streamed import StreamedTable, is_sparse
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["BLOCK_BYTES", "ScratchTable"]
-
 BLOCK_BYTES = 1 << 22  # of a block of rows; two or three are in memory at any time
 
 _LABELS = 1 << 16  # read at once

@@ -19,8 +19,6 @@ from sottovoce.central.data.row_memory import InMemory, RowMemory
 from sottovoce.central.parallel import default_threads
 from sottovoce.exceptions import DataError
 
-__all__ = ["SteppedTable", "StreamedTable", "is_sparse", "not_finite", "rows_after"]
-
 
 class StreamedTable(OutsideTable):
     """A matrix that need not fit into memory.

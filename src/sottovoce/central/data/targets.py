@@ -13,11 +13,6 @@ from sottovoce.central.data.operation import Change, Count, Effect, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL, TARGET
 
-__all__ = [
-    "BeginModel", "CountBelow", "CountNear", "Given", "JointClasses", "Numbers", "OneAgainstRest", "TakeTargets",
-    "Targets",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Targets(ABC):

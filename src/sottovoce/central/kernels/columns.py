@@ -15,8 +15,6 @@ from sottovoce.central.kernels.rows import shortened, whole_ticks
 from sottovoce.central.kernels.scaled import clipped
 from sottovoce.losses.base import slope
 
-__all__ = ["Groups", "SPARE", "change_rows", "draw_column", "draw_group", "note_changes"]
-
 _COINS = 2.0**53
 _LEAST = -700.0  # as in the exponential mechanism: no weight is below exp(-700) times the largest
 _FLOOR = 1e-250  # far above a whole group of such weights

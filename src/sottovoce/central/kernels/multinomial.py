@@ -11,8 +11,6 @@ from sottovoce.central.kernels.rows import BLOCK
 from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
 from sottovoce.losses._sigmoid import exp_below_zero
 
-__all__ = ["joint_gradient", "joint_pass", "move_dual_vectors"]
-
 _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same
 
 

@@ -10,11 +10,6 @@ from sottovoce.central.kernels.rows import BLOCK, axpy, row_norm
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
 from sottovoce.losses.base import dual_step, slope
 
-__all__ = [
-    "accelerated_pass", "batch_pass", "binned_margins", "gradient", "gradient_at", "margins", "move_duals",
-    "newton_pass", "norms", "sdca_epoch",
-]  # fmt: skip
-
 
 @njit(**JIT)
 def norms(X, lo, hi, out):  # type: ignore[no-untyped-def]

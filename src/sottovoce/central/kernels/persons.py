@@ -17,8 +17,6 @@ from sottovoce.central.kernels.passes import move_duals
 from sottovoce.central.kernels.rows import BLOCK, is_csr, is_dense, whole_ticks
 from sottovoce.central.kernels.scaled import clipped, workspace
 
-__all__ = ["person_joint_pass", "person_pass"]
-
 
 @njit()
 def _add_dense(x, factor, values):  # type: ignore[no-untyped-def]

@@ -21,8 +21,6 @@ from sottovoce.central.kernels.rows import (
     whole_ticks,
 )
 
-__all__ = ["ScaledRows", "add_terms", "clipped", "margin", "predict", "workspace"]
-
 
 class ScaledRows(NamedTuple):
     """Rows (scale_i x_i, constant), each at most 1 long."""

@@ -10,8 +10,6 @@ from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, workspace
 from sottovoce.losses.base import dual_step, slope
 
-__all__ = ["sequential_batch", "sgd_epoch"]
-
 
 @njit(**JIT)
 def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, moves, total):  # type: ignore[no-untyped-def]

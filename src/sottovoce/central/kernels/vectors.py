@@ -13,8 +13,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["MOST_TICKS", "ROWS", "VECTOR_BYTES", "add_four_rows", "cut", "dot_four_rows"]
-
 ROWS = 4
 VECTOR_BYTES = 64
 MOST_TICKS = 2**24  # of one entry of one row's term: 64 of them fit in 32 bits, and float32 holds it exactly

@@ -8,8 +8,6 @@ from numba.extending import overload
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.rows import is_csr, is_dense
 
-__all__ = ["add_all", "add_pairs", "add_projected", "add_upper", "fill", "pack_upper", "project"]
-
 
 @njit(inline="always")
 def whole_steps(x, grid):  # type: ignore[no-untyped-def]

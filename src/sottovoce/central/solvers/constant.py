@@ -17,8 +17,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["ConstantPlan"]
-
 _WORDS: Final = "a noisy mean of the labels: the model predicts it for every row"
 
 

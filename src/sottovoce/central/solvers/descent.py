@@ -33,8 +33,6 @@ from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss
 
-__all__ = ["DescentPlan"]
-
 _SHARE: Final = 0.05  # of mu^2, for the sum of the labels
 _SPREAD: Final = 1.3  # of the log odds beforehand
 _BACK: Final = 0.35  # of the way to the start, while mu n is below

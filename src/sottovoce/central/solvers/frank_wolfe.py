@@ -42,8 +42,6 @@ from sottovoce.central.sums.selection import TICKS, BeginScores, ColumnChoice, M
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, ExponentialMechanism
 
-__all__ = ["FrankWolfePlan"]
-
 _WORDS: Final = "the signed column that every step takes, in order (the model is a function of them)"
 _STEPS: Final = 0.75  # times (b R n mu / (f log(2 d)))^(2/3), measured
 _FEWEST: Final = 4

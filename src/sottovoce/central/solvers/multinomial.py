@@ -24,14 +24,12 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
@@ -49,8 +47,6 @@ from sottovoce.central.sums.score_length import score_length
 from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Multinomial
-
-__all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
 _SHARE: Final = 0.4  # the clip, over the first step
@@ -190,8 +186,6 @@ class NonPrivateMultinomialPlan(GapPlan):
     solver = "multinomial L-BFGS (no privacy)"
     mechanism = "L-BFGS on the multinomial logistic loss without noise"
     words = "the exact minimiser, unprotected"
-    gap = "duality gap / objective"
-    least_gap = 0.0
     joint = True
 
     def check(self) -> None:
@@ -221,13 +215,6 @@ class NonPrivateMultinomialPlan(GapPlan):
             part.progress(done, self.max_iter)
             if stuck:
                 break
-        if gap > self.tol:
-            warnings.warn(
-                f"no convergence in max_iter={self.max_iter} iterations: the duality gap is {gap:.2g} of the "
-                f"objective, above tol={self.tol:g}. Raise max_iter, alpha or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
         return Exact(w.reshape(shape), done, gap)
 
     def _objective(self, rows: Rows, y: Vector, w: Vector) -> tuple[float, Vector]:

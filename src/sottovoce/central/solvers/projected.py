@@ -12,12 +12,10 @@ References
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
@@ -26,15 +24,14 @@ from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.without_noise import Exact, GapPlan
 
-__all__ = ["ProjectedGradientPlan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradientPlan(GapPlan):
     """Plan of projected gradients."""
 
     solver = "projected gradients (no privacy)"
-    gap = "largest relative gap"
+    gap, least_gap = "largest relative gap", None
+    measure, unit, remedy = "Frank-Wolfe gap", "steps", "Raise max_iter or tol."
 
     radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1]
     constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
@@ -93,12 +90,6 @@ class ProjectedGradientPlan(GapPlan):
             share = (momentum - 1.0) / after
             ahead, m_ahead = moved + share * (moved - w), m_moved + share * (m_moved - m)
             w, m, value, momentum = moved, m_moved, new, after
-        warnings.warn(
-            f"no convergence in max_iter={self.max_iter} steps: the Frank-Wolfe gap is {gap:.2g} of the objective, "
-            f"above tol={self.tol:g}. Raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
         return Exact(w, self.max_iter, gap)
 
 

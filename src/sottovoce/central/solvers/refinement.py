@@ -49,9 +49,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["RefinementPlan"]
-
-
 # Shares of mu^2; the passes have what is left. Chosen on public data, see docs/privacy/refinement.md.
 _LOCATION: Final = 0.02
 _DISTANCES: Final = 0.02  # of the labels

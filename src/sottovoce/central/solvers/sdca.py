@@ -4,12 +4,10 @@ Sequential exact coordinate steps in a fresh random order each epoch, until the 
 objective (Shalev-Shwartz and Zhang 2013, JMLR 14, procedure SDCA-Perm), with extra visits to the rows that still move.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.part import Part
@@ -19,8 +17,6 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.randomness import Purpose
-
-__all__ = ["NonPrivatePlan"]
 
 _CHECK_EVERY = 5  # epochs between two looks at the duality gap, which cost about an epoch each
 # With the hinge most dual variables soon stay at 0 or 1: those that still moved are visited more often (shrinking).
@@ -35,8 +31,7 @@ class NonPrivatePlan(GapPlan):
     solver = "sdca (no privacy)"
     mechanism = "stochastic dual coordinate ascent without noise"
     words = "the exact minimiser, unprotected"
-    gap = "duality gap / objective"
-    least_gap = 0.0
+    unit = "epochs"
     takes_weights = True
 
     def exact(self, part: Part) -> Exact:
@@ -65,13 +60,6 @@ class NonPrivatePlan(GapPlan):
             if len(moved) < _FEW * rows.n_samples:
                 for _ in range(_REVISITS):
                     visit(moved)
-        else:
-            warnings.warn(
-                f"no convergence in max_iter={self.max_iter} epochs: the duality gap is {gap:.2g} of the objective, "
-                f"above tol={self.tol:g}. Raise max_iter, alpha or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
         return Exact(w, epoch, gap)
 
     def _relative_gap(self, rows: Rows, y: Vector, shares: Vector, a: Vector, w: Vector, team: Team) -> float:

@@ -45,8 +45,6 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Purpose
 
-__all__ = ["AVERAGED", "Batches", "PlainSGDPlan", "SGDPlan", "Walk", "safe_rate"]
-
 _MIN_STEPS: Final = 400
 _MAX_STEPS: Final = 10_000
 _PATH: Final = 2.0  # c, for losses with a bound on |l'|

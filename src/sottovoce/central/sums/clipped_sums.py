@@ -15,8 +15,6 @@ from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
-__all__ = ["ClippedSum", "SumOfTargets", "Ticks", "clipped_mechanism", "clipped_sum", "sum_mechanism"]
-
 Ticks = NDArray[np.int64]
 
 _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision

@@ -22,12 +22,6 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
 
-__all__ = [
-    "CELLS", "DISTANCE_BINS", "HIGH", "LENGTH_BINS", "LENGTH_EDGES", "LENGTH_WIDTHS", "LOW", "OCTAVES", "ZOOM_CELLS",
-    "CountCells", "CountDistances", "CountLengths", "CountMagnitudes", "LargestLength", "clip_grid",
-    "columns_mechanism", "distances_mechanism", "lengths_mechanism",
-]  # fmt: skip
-
 _FARTHEST: Final = 166  # powers of 2 on either side of 1: 2^166 is 9.4e49
 _LENGTH_STEPS: Final = 8  # of the narrowest bins to a factor of 2
 LENGTH_BINS: Final = 2 * _FARTHEST * _LENGTH_STEPS

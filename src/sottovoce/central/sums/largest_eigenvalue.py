@@ -47,11 +47,6 @@ from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum,
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = [
-    "EIGENVALUE", "MAX_GRAM", "Sketch", "bits", "eigenvalue_mechanism", "largest_eigenvalue", "sketch_estimate",
-    "sketch_pieces", "sketch_sensitivity", "sum_of_squares",
-]  # fmt: skip
-
 _COLUMNS: Final = 128  # k
 _SPREAD: Final = 1.0 + 1.0 / math.sqrt(_COLUMNS)  # a public factor: a sketch may fall short of the norm
 _ENTRIES: Final = 2**23  # of GQ, summed at once

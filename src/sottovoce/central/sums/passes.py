@@ -21,9 +21,6 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 
-__all__ = ["AcceleratedPass", "ClippedSlopes", "JointPass", "JointSlopes", "NewtonPass"]
-
-
 _EVERY: Final = np.empty(0, np.int64)  # no list of places: all rows
 _ALIKE: Final = np.empty(0)  # no weights
 

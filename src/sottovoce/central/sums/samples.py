@@ -22,8 +22,6 @@ from sottovoce.privacy.calibration import least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose
 
-__all__ = ["SampledGradient", "SampledSum", "poisson_sample", "refuse_rare_samples", "sampled_noise", "sampled_steps"]
-
 _LEAST_RATE: Final = 1e-6
 
 

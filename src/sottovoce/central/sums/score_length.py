@@ -34,8 +34,6 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.privacy.adjacency import Neighbours
 
-__all__ = ["mean_loss", "score_length"]
-
 _WORDS: Final = "the length of the scores, from noisy sums of derivatives of the loss"
 _LOSSES: Final = "the mean loss of the rows after each trial, each row's cut"
 

@@ -42,8 +42,6 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 
-__all__ = ["TICKS", "BeginScores", "ColumnChoice", "DenseScores", "MoveAlong", "Scores", "SparseScores"]
-
 _RANDOM_WORDS: Final = 4096  # random words that are drawn at a time
 
 

@@ -19,11 +19,6 @@ from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 
-__all__ = [
-    "CUT", "LIMIT", "BinnedMargins", "Design", "Prior", "SharedCounts", "design_for", "equations_at", "grid_around",
-    "scores_of_cells",
-]  # fmt: skip
-
 _HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
 _NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
 _PARTS: Final = 2**10  # that a row is shared in

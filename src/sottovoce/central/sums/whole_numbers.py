@@ -15,8 +15,6 @@ from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Ticks, are_ticks
 from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["MOST_ROWS", "Shared", "WholeNumbers", "WholeSum", "most_rows"]
-
 T = TypeVar("T")
 
 _SHIFT: Final = 32

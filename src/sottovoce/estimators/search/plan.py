@@ -11,8 +11,6 @@ from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, outline
 
-__all__ = ["DISTRIBUTIONS", "SearchPlan"]
-
 DISTRIBUTIONS: Final = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
 _EXACT = GaussianAccountant()
 

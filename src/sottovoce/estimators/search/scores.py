@@ -25,8 +25,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["margins_of", "row_losses", "score", "score_mechanism", "scoring_for"]
-
 _CLASSIFICATION: Final = ("accuracy", "neg_log_loss")
 _REGRESSION: Final = ("neg_mean_squared_error",)
 

@@ -40,8 +40,6 @@ from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams, uncounted_fits
 
-__all__ = ["DPSearchCV", "receipt_again"]
-
 _Trial = tuple[dict[str, Any], DPLinearEstimator]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from sottovoce._validation import choice
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["check_space", "combinations", "draw"]
-
 # What a trial may choose: public choices that leave adjacency, budget and the checks of the data as they are.
 SEARCHABLE: Final = ("alpha", "data_norm", "fit_intercept", "intercept_scaling", "solver", "solver_options")
 _MOST_CHECKED: Final = 4096  # combinations of listed values that are checked before the data are read

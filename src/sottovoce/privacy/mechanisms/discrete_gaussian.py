@@ -31,8 +31,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 
-__all__ = ["SPENT", "SharedGaussian"]
-
 Whole = NDArray[np.int64]
 
 SPENT: Final = 1.0 - 2.0**-40  # of mu: covers the factors exp(+-1e-290), and the rounding of shares and square roots

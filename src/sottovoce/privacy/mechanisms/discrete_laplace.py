@@ -30,8 +30,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import PureEvent
 from sottovoce.privacy.mechanisms.exact_coins import two_sided
 
-__all__ = ["DiscreteLaplace"]
-
 _LARGEST: Final = 2**61  # ticks of a count
 _LARGEST_SCALE: Final = 2**55  # the noise stays below 2^61 but with probability exp(-64)
 

@@ -12,8 +12,6 @@ References
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["happens", "two_sided", "whole_gaussian"]
-
 Whole = NDArray[np.int64]
 
 

@@ -33,8 +33,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
 
-__all__ = ["GridGaussian", "counts_mechanism", "power_of_two_below", "rounding_norm", "to_ticks"]
-
 _LARGEST = 2**61  # ticks: with the noise, at most 40 x 2^44, the sum fits in 63 bits
 _FINEST = 2.0**-44  # of the standard deviation: below it the steps of double precision would show in the noise
 

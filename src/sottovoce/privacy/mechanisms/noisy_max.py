@@ -31,8 +31,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import BoundedRangeEvent
 
-__all__ = ["LEAST_EPSILON", "LEAST_EXPONENT", "MOST_EPSILON", "ExponentialMechanism"]
-
 LEAST_EPSILON: Final = 1e-8  # of one release
 MOST_EPSILON: Final = 1e6
 

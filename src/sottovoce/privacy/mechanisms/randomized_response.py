@@ -27,8 +27,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import RandomizedResponseEvent
 
-__all__ = ["RandomizedResponse"]
-
 _COINS: Final = 2**64
 _LARGEST: Final = 64.0  # beyond it the threshold is 1 in any case
 _DIGITS: Final = 60

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import whole_number
 
-__all__ = ["LARGEST_SCALE", "whole_gumbel"]
-
 LARGEST_SCALE: Final = 2**48
 """Draws are then below 2^61, but for a chance of exp(-8192)."""
 

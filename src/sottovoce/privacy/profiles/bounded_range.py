@@ -47,8 +47,6 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.privacy.event import Basic, Offers, Rule
 
-__all__ = ["BoundedRangeEvent", "BoundedRangeProfile", "bounded_range_profile", "is_affordable"]
-
 _REACH: Final = 9.0  # standard deviations of the composed loss (at most); the mass beyond, 1e-17, is counted
 _WORK: Final = 3e7  # multiplications that a profile may take
 _MOST_CELLS: Final = 400

@@ -26,10 +26,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.event import Basic, Offers, Rule
 
-__all__ = [
-    "MOST_NOISE", "GaussianEvent", "PoissonSampledEvent", "gaussian_delta", "gaussian_divergence", "gaussian_epsilon",
-]  # fmt: skip
-
 MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 

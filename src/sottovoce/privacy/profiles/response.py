@@ -22,8 +22,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.event import Basic, Offers, Rule
 
-__all__ = ["MOST_LOSSES", "PureEvent", "RandomizedResponseEvent", "count_of_losses", "response_losses"]
-
 MOST_LOSSES: Final = 1024  # also keeps binomial coefficients within the doubles
 _LEAST: Final = 1e-300  # stands for probabilities that may have underflowed
 

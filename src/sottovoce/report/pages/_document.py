@@ -9,8 +9,6 @@ from typing import Final
 from sottovoce.report.pages._markup import Markup, element, join
 from sottovoce.report.pages.style import content_security_policy, style_sheet
 
-__all__ = ["document", "fact_table", "figure", "listed", "section", "table"]
-
 _LONG: Final = 12  # rows; a table of more may be cut between two pages, a shorter one is kept whole
 
 

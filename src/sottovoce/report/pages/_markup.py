@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Markup", "data_block", "element", "join", "text"]
-
 _VOID: Final = frozenset({"meta", "link", "br", "hr"})
 # control characters, halves of surrogate pairs, and marks that reorder the letters around them: shown, never obeyed
 _INVISIBLE: Final = re.compile(

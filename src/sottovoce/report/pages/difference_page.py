@@ -13,8 +13,6 @@ from sottovoce.report.pages._document import document, section, table
 from sottovoce.report.pages._markup import element
 from sottovoce.report.reading import fingerprint
 
-__all__ = ["difference_page"]
-
 _COLOURS: Final = {
     "the same": "good",
     "stronger": "good",

@@ -19,8 +19,6 @@ from sottovoce.report.verdict import verdict_of
 if TYPE_CHECKING:
     from sottovoce.evaluation.evaluation import Evaluation
 
-__all__ = ["evaluation_page"]
-
 # in the words of somebody who has half a minute
 _MEANINGS: Final = {
     "accuracy": "share of rows whose class is predicted rightly",

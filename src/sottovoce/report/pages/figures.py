@@ -11,8 +11,6 @@ from sottovoce.report._words import rounded_up
 from sottovoce.report.curve import PrivacyCurve
 from sottovoce.report.pages._markup import Markup, element
 
-__all__ = ["HEIGHT", "WIDTH", "Axes", "axes_for", "detection_figure", "figure", "privacy_figure", "ticks"]
-
 WIDTH: Final = 640
 HEIGHT: Final = 330
 _LEFT: Final = 62

@@ -22,8 +22,6 @@ from sottovoce.report.pages.figures import detection_figure, privacy_figure
 from sottovoce.report.reading import fingerprint
 from sottovoce.report.verdict import Verdict, verdict_of
 
-__all__ = ["receipt_page"]
-
 _COLOURS: Final = {"nothing": "good", "private": "good", "weak": "warn", "seeded": "bad", "not-private": "bad"}
 _RARE: Final = 1e-6
 _DELTAS: Final = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)

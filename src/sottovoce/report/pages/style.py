@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CONTRASTS", "DARK", "LIGHT", "content_security_policy", "style_sheet", "svg_rules"]
-
 LIGHT: Final = {
     "paper": "#ffffff",
     "sheet": "#f4f5f7",
