@@ -7,13 +7,6 @@ that only stored what it was given (an imputer with a constant). A step with a r
 learned: it is named with its promise, which adds up with the model's.
 
 By the same list a `DPPipeline` refuses steps, before any fit.
-
-Several private fits on one table in one process, with no ledger that adds them up, are worth a warning. Each receipt is
-about one fit. Who fits thirteen times in a grid search spends thirteen budgets, and no receipt says so. The table is
-known by its identity: the array, matrix or data frame that was given (behind it the array that it is a view of), or the
-``X`` of the outermost call of scikit-learn that is running, as folds of a cross-validation are copies. Only weak
-references are kept. Nothing is known of tables that were copied or read again, of lists, and of other processes: that
-is what a ledger is for.
 """
 
 from __future__ import annotations
@@ -21,15 +14,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-import threading
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, Final
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
@@ -42,14 +30,11 @@ from sottovoce._optional import loaded
 from sottovoce._shown import QUOTED, is_class_name, quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
-from sottovoce.randomness import UNCOUNTED
 
 __all__ = [
-    "checked_steps", "described_step", "fit_without_ledger", "fitted_before", "fitted_steps", "frames_of",
-    "given_seed", "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
+    "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed",
+    "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
 ]  # fmt: skip
-
-_LOCK: Final = threading.Lock()
 
 _PAID: Final = "with a receipt of its own"
 _BOUNDS: Final = "DPScaler, which pays for what it learns, or public bounds (SchemaEncoder, a FunctionTransformer)"
@@ -201,78 +186,3 @@ def _promise(step: Any) -> str:
     if receipt is None:
         return ""
     return f", {_PAID}: epsilon={receipt.epsilon:g}, delta={receipt.delta:g}, which add up with this one"
-
-
-@dataclass
-class _Table:
-    """A table that was fitted, and which of its bytes: views of other rows are not the same table."""
-
-    reference: weakref.ref[Any]
-    bounds: list[tuple[int, int]] = field(default_factory=list)
-    told: bool = False  # whether there was a warning
-
-
-_TABLES: Final[dict[int, _Table]] = {}
-
-
-@contextmanager
-def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[None]:
-    """Warn if X was fitted before, and remember that it is now if noise may have been drawn."""
-    if UNCOUNTED.get():
-        yield
-        return
-    table = _outermost_table(X)
-    if _is_worth_a_word(table):
-        warn_of_privacy(
-            "this table was fitted privately before in this process, and no ledger adds the fits up: each receipt is "
-            "about one fit, and their epsilons add up. Give ledger= and dataset=, or add the receipts up with "
-            "sottovoce.report.sum_receipts. (Said once for each table.)"
-        )
-    try:
-        yield
-    finally:
-        if has_drawn():
-            _remember(table)
-
-
-def _outermost_table(X: Any) -> Any:
-    for frame in frames_of("sklearn"):
-        given = frame.f_locals.get("X")
-        X = X if given is None else given
-    return X
-
-
-def _owner(table: Any) -> tuple[Any, tuple[int, int]]:
-    """Return the object behind a view, and which of its bytes the view spans."""
-    if not isinstance(table, np.ndarray):
-        return table, (0, 1)
-    span = np.lib.array_utils.byte_bounds(table)
-    while isinstance(table.base, np.ndarray):
-        table = table.base
-    return table, span
-
-
-def _is_worth_a_word(table: Any) -> bool:
-    """Return whether these rows were fitted before, the first time that it is asked after such a fit."""
-    owner, (low, high) = _owner(table)
-    with _LOCK:
-        known = _TABLES.get(id(owner))
-        if known is None or known.reference() is not owner or known.told:
-            return False
-        known.told = any(low < end and begin < high for begin, end in known.bounds)
-        return known.told
-
-
-def _remember(table: Any) -> None:
-    owner, span = _owner(table)
-    key = id(owner)
-    try:
-        # no lock in the call-back: it may run anywhere, also while this thread holds the lock
-        reference = weakref.ref(owner, lambda _: _TABLES.pop(key, None))
-    except TypeError:  # a list
-        return
-    with _LOCK:
-        known = _TABLES.get(key)
-        if known is None or known.reference() is not owner:
-            known = _TABLES[key] = _Table(reference)
-        known.bounds.append(span)

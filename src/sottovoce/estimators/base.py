@@ -19,13 +19,8 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import nearest, whole_number
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._pipelines import (
-    fit_without_ledger,
-    fitted_steps,
-    given_seed,
-    refuse_copies,
-    warn_of_fitted_steps,
-)
+from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
+from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.pipeline_plan import PipelinePlan
 from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.estimators.search.plan import SearchPlan

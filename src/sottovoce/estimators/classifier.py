@@ -18,7 +18,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._shown import quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.data.holder import Holder, LocalHolder
-from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels, found_classes
+from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
@@ -72,21 +72,6 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
     def planned_models(self) -> int:
         return self.known_models() or _n_models(getattr(self, "classes_", ()))
 
-    def read_labels(self, y: Any) -> NDArray[Any]:
-        """Return the labels, each in the list of classes, which is kept; where none was given it is read from y."""
-        _refuse_no_classes(y)
-        known = self.public_classes()
-        if known is not None:
-            rule = ClassLabels(known)
-            known = rule.known(y.dtype.kind)  # the type alone decides, no label does
-            rule.all_of(y)
-        else:
-            known = found_classes(y)
-            self._take_classes(known)
-        self.classes_ = known
-        labels: NDArray[Any] = y
-        return labels
-
     def _take_classes(self, known: NDArray[Any]) -> None:
         """Refuse one class only, and warn that classes were read from the labels."""
         if len(known) < 2:
@@ -100,7 +85,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
                 "says so. Give classes=[...] to state them."
             )
 
-    def _read_labels(self, holder: Holder) -> None:
+    def read_labels(self, holder: Holder) -> None:
         names = self.public_classes()
         if isinstance(holder, LocalHolder) and holder.part.labels is not None:
             _refuse_no_classes(holder.part.labels)

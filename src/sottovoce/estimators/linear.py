@@ -23,7 +23,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
 from sottovoce.central.data.beside import UseRows, check_room_at_hand
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.operation import Change
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
@@ -147,12 +147,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return ()
 
     @abstractmethod
-    def read_labels(self, y: Any) -> Any:
-        """Return the labels, checked: numbers moved into public bounds, or classes, whose public list is kept."""
-
-    @abstractmethod
-    def _read_labels(self, holder: Holder) -> None:
-        """Have the labels read where they are, by the same rules."""
+    def read_labels(self, holder: Holder) -> None:
+        """Have the labels read where they are: numbers moved into public bounds, or classes, whose list is kept."""
 
     @abstractmethod
     def _targets(self, *, joint: bool) -> Targets:
@@ -250,7 +246,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             groups = own() if own is not None else groups
             with team() as threads, holding(self, X, y, threads) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
-                self._read_labels(holder)
+                self.read_labels(holder)
                 self._bound.weigh(self, holder, sample_weight)
                 plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
                 self._check_table(X, plan)
@@ -279,8 +275,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 if not (len(places) or plan.is_private):
                     raise DataError("groups names nobody, so no row is left to train on.")
             # all rows are looked at, whichever were drawn: no refusal depends on the coins
-            names = self._column_names
-            refuse_bad_rows(holder.ask(MeasureRows(None if names is None else tuple(names))))
+            measure_rows(holder, self._column_names)
             if places is not None or not plan.in_order:
                 holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))

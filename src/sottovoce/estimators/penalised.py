@@ -181,7 +181,8 @@ class Penalised(Bound):
         if model.max_sample_weight is None:
             constant = 1.0
         elif sample_weight is None:
-            constant = weight_of_one(model.max_sample_weight)
+            most = _checked_bound(model.max_sample_weight)
+            constant = min(1.0, most) / most
         else:
             given = checked_sample_weights(sample_weight, holder.n_samples, model.max_sample_weight)
             holder.ask(Remember(WEIGHT, given))
@@ -274,17 +275,7 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
             f"Input sample_weight contains {what}: row {int(bad[0])} ({bad.size} row(s) in all). Replace missing "
             "weights by a public constant before fit."
         )
-    return without_negligible(np.clip(values, 0.0, most) / most)
-
-
-def weight_of_one(max_sample_weight: object) -> float:
-    """Return what a row of weight 1 has over the public bound."""
-    most = _checked_bound(max_sample_weight)
-    return min(1.0, most) / most
-
-
-def without_negligible(shares: Vector) -> Vector:
-    """Return the shares of the largest weight with those that are next to nothing made 0."""
+    shares: Vector = np.clip(values, 0.0, most) / most
     return np.where(shares < _NEGLIGIBLE, 0.0, shares)
 
 

@@ -37,7 +37,14 @@ from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, AroundModel
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
-from sottovoce.estimators.reading import check_columns, check_public_sizes, labels_of, public_size, refuse_beside
+from sottovoce.estimators.reading import (
+    check_columns,
+    check_public_sizes,
+    holding_labels,
+    labels_of,
+    public_size,
+    refuse_beside,
+)  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
@@ -304,7 +311,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         prototype: DPLinearEstimator = clone(self.steps[-1][1])
         if prototype.known_models() is None:
             y = labels_of(X, y)
-            prototype.read_labels(entries(y))
+            prototype.read_labels(holding_labels(entries(y)))
         n_samples, n_features = public_size(X)
         plan = run.plan_for(n_samples, n_features, prototype.planned_models())
         learned = run.begin(plan)

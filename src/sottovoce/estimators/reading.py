@@ -273,6 +273,11 @@ def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
         yield holder
 
 
+def holding_labels(y: NDArray[Any]) -> LocalHolder:
+    """Return a holder of labels alone."""
+    return LocalHolder(Part(np.empty((len(y), 0)), Team(1, None), labels=y))
+
+
 @contextmanager
 def holding_features(estimator: Any, X: Any) -> Iterator[Holder]:
     """Hold rows for one release, wherever they are; those in memory or on disk were read."""

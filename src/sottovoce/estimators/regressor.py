@@ -55,14 +55,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
     def _label_assumptions(self) -> tuple[str, ...]:
         return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
 
-    def read_labels(self, y: Any) -> Vector:
-        """Return the labels as doubles, those outside the bounds clipped to them; NaN and infinity are refused.
-
-        A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
-        """
-        return NumberLabels(type(self).__name__, *self.label_range()).all_of(y)
-
-    def _read_labels(self, holder: Holder) -> None:
+    def read_labels(self, holder: Holder) -> None:
         rule = NumberLabels(type(self).__name__, *self.label_range(), self._middle(), self._label_unit())
         rule.refuse(holder.ask(ReadLabels(rule)))
 

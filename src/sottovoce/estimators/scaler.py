@@ -20,7 +20,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
 from sottovoce.central.data.beside import Remember
-from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable
@@ -181,9 +181,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             check_columns(self, X, reset=True)
         else:
             X = read_features(self, X)
-        names = self._column_names
         with holding_features(self, X) as holder:
-            refuse_bad_rows(holder.ask(MeasureRows(None if names is None else tuple(names))))
+            measure_rows(holder, self._column_names)
         return X
 
     def release(

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import sottovoce as sv
 from sottovoce import vertical
 from sottovoce.cli import app
-from sottovoce.estimators import _pipelines
+from sottovoce.estimators import _repeats
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
@@ -222,13 +222,13 @@ def test_folds_of_a_grid_search_are_fits_of_one_table():
 
 def test_nothing_is_kept_alive():
     X = fresh()
-    before = len(_pipelines._TABLES)
+    before = len(_repeats._TABLES)
     model().fit(X, labels(X))
     seen = weakref.ref(X)
-    assert len(_pipelines._TABLES) == before + 1
+    assert len(_repeats._TABLES) == before + 1
     del X
     gc.collect()
-    assert seen() is None and len(_pipelines._TABLES) == before
+    assert seen() is None and len(_repeats._TABLES) == before
 
 
 def test_lists_are_fitted_in_silence():
@@ -240,10 +240,10 @@ def test_lists_are_fitted_in_silence():
 def test_of_twenty_threads_one_is_warned(monkeypatch):
     X = fresh()
     told = []
-    monkeypatch.setattr(_pipelines, "warn_of_privacy", told.append)
+    monkeypatch.setattr(_repeats, "warn_of_privacy", told.append)
 
     def fit():
-        with _pipelines.fit_without_ledger(X, lambda: True):
+        with _repeats.fit_without_ledger(X, lambda: True):
             pass
 
     threads = [threading.Thread(target=fit) for _ in range(20)]
@@ -251,7 +251,7 @@ def test_of_twenty_threads_one_is_warned(monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(_pipelines._TABLES[id(X)].bounds) == 20
+    assert len(_repeats._TABLES[id(X)].bounds) == 20
     model().fit(X, labels(X))  # warns if no thread came after another one
     assert len(told) == 1
 

@@ -43,13 +43,6 @@ class LabelRule(ABC):
     @abstractmethod
     def refuse(self, bad: BadLabels) -> None: ...
 
-    def all_of(self, values: NDArray[Any]) -> NDArray[Any]:
-        column, wrong = self.read(values)
-        bad = np.flatnonzero(wrong)
-        if bad.size:
-            self.refuse(BadLabels(bad.size, int(bad[0]), values[bad[:1]].tolist()[0], values.dtype.kind))
-        return column
-
 
 @dataclass(frozen=True)
 class NumberLabels(LabelRule):

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
@@ -67,7 +68,9 @@ class MeasureRows(Operation[BadRows | None]):
         return type(answer) is BadRows and is_number(answer.number, n_rows) and type(answer.first) is str
 
 
-def refuse_bad_rows(bad: BadRows | None) -> None:
+def measure_rows(holder: Holder, names: Sequence[str] | None) -> None:
+    """Have the rows measured; those with NaN or infinity are refused, whose columns have these names."""
+    bad = holder.ask(MeasureRows(None if names is None else tuple(names)))
     if bad is not None:
         raise DataError(
             f"{bad.first} ({bad.number} row(s) hold NaN or infinity). Replace missing values by a public constant "

@@ -10,23 +10,24 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._entries import numbers_of
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import drive
-from sottovoce.central.data.holder import Held
-from sottovoce.central.data.labels import ClassLabels
-from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.holder import Held, LocalHolder
+from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
-from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
-from sottovoce.estimators.reading import read_rows
+from sottovoce.estimators.reading import holding_labels, read_rows
+from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.estimators.search.scores import row_losses, score, score_mechanism, scoring_for
 from sottovoce.estimators.search.space import check_space, combinations, draw
@@ -256,14 +257,16 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
         prototype: DPLinearEstimator = clone(self.estimator)
         X, y = read_rows(prototype, X, y)
-        numbers = prototype.read_labels(y)
-        if isinstance(prototype, DPLinearClassifier):
+        holder = holding_labels(y)
+        prototype.read_labels(holder)
+        if isinstance(prototype, DPLinearRegressor):
+            numbers = np.clip(numbers_of(y), *prototype.label_range())
+        else:
+            numbers = holder.part.memory.whole(LABEL).astype(np.float64)
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
-            numbers = ClassLabels(prototype.classes_).all_of(y).astype(np.float64)
         with team() as threads:
-            names = prototype._column_names
-            refuse_bad_rows(MeasureRows(None if names is None else tuple(names)).on(Part(X, threads)))
+            measure_rows(LocalHolder(Part(X, threads)), prototype._column_names)
         return prototype, X, y, numbers
 
     def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:
