@@ -43,23 +43,64 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 
 _RANDOM_WORDS: Final = 4096  # random words that are drawn at a time
+TICKS: Final = 2**23  # of a row's largest term: 64 rows of 32-bit sums can hold it
 
 
-class SparseScores:
-    """The state of one model on sparse rows: predictions, slopes, and the sum of clipped slopes for each column.
+class DenseScores:
+    """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
 
-    The parameters are those of `sottovoce.central.solvers.frank_wolfe.DenseScores`.
+    ``rows``: entries within [-1, 1]; the divisor of each is 1.
+    ``y``: of shape (n,).
+    ``clip``: bound on a slope.
+    ``ticks``: ticks to a clipped slope times an entry of 1.
     """
 
     def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
-        self._rows, self._y, self._loss = rows, y, loss
+        self._rows, self._y, self._loss, self._team = rows, y, loss, team
         self._clip, self._per_unit = clip, ticks / clip
+        self._margins = np.zeros(rows.n_samples)
+        raw: Any = rows.raw
+        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
+
+    def sums(self) -> NDArray[np.int64]:
+        """Return sum_i l'(m_i) x_ij of every column, in ticks."""
+        rows = self._rows
+        return self._team.total(
+            lambda lo, hi, sums: passes.gradient(
+                rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, lo, hi, sums
+            ),
+            rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
+        )  # fmt: skip
+
+    def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
+        sums = self.sums()
+        place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
+        return place % len(sums), 1 if place < len(sums) else -1
+
+    def move(self, column: int, step: float) -> NDArray[Any] | None:
+        """Move the model along a column, and return the rows that hold it; None for all of them."""
+        rows = self._rows
+        if column == rows.raw.shape[1]:
+            self._margins += step * rows.constant
+            return None
+        if self._columns is None:
+            self._margins += step * (rows.scale * rows.raw[:, column])
+            return None
+        lo, hi = self._columns.indptr[column : column + 2]
+        held: NDArray[Any] = self._columns.indices[lo:hi]
+        self._margins[held] += step * (rows.scale[held] * self._columns.data[lo:hi])
+        return held
+
+
+class SparseScores(DenseScores):
+    """The same on sparse rows, with the sums brought up to date after each step."""
+
+    def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
+        super().__init__(rows, y, loss, clip, ticks, team)
         n, d = rows.n_samples, rows.n_weights
-        self._margins = np.zeros(n)
         self._terms = np.zeros(n, rows.dtype), np.zeros(n, np.int64)  # of each row, factor and constant
         self._sums = np.zeros(d, np.int64)
         self._touched, self._before, self._mark = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros(d, np.bool_)
-        self._columns = sp.csc_array(rows.raw)
         self._noted = 0  # columns that changed since the bounds of the groups were brought up to date
         self._change(np.arange(n))
         self._mark[:], self._noted = False, 0
@@ -78,7 +119,6 @@ class SparseScores:
         self._place = 0
 
     def sums(self) -> NDArray[np.int64]:
-        """Return sum_i l'(m_i) x_ij of every column, in ticks."""
         return self._sums.copy()
 
     def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
@@ -97,16 +137,10 @@ class SparseScores:
             )
         return int(column), int(sign)
 
-    def move(self, column: int, step: float) -> None:
-        rows = self._rows
-        if column == rows.raw.shape[1]:
-            held: NDArray[Any] = np.arange(rows.n_samples)
-            self._margins += step * rows.constant
-        else:
-            lo, hi = self._columns.indptr[column : column + 2]
-            held = self._columns.indices[lo:hi]
-            self._margins[held] += step * (rows.scale[held] * self._columns.data[lo:hi])
-        self._change(held)
+    def move(self, column: int, step: float) -> NDArray[Any] | None:
+        held = super().move(column, step)
+        self._change(np.arange(self._rows.n_samples) if held is None else held)
+        return held
 
     def _change(self, held: NDArray[Any]) -> None:
         self._noted = columns.change_rows(
@@ -120,9 +154,6 @@ class SparseScores:
             self._place = 0
 
 
-TICKS: Final = 2**23  # of a row's largest term: 64 rows of 32-bit sums can hold it
-
-
 @dataclass(frozen=True)
 class ColumnChoice:
     """The choice of a column and its sign from the scores of all of them; the sign is 0 for none."""
@@ -134,9 +165,7 @@ class ColumnChoice:
     def event(self) -> Event:
         return self.mechanism.event
 
-    def release(
-        self, scores: "DenseScores | SparseScores", noise: np.random.Generator
-    ) -> tuple[tuple[int, int], Event]:
+    def release(self, scores: DenseScores, noise: np.random.Generator) -> tuple[tuple[int, int], Event]:
         if self.corners is None:
             return scores.select(self.mechanism, noise), self.event
         place, event = self.mechanism.select(self.corners.scores(scores.sums()), noise)
@@ -174,45 +203,3 @@ class Scores(AtHome[Any]):
 
     def blank(self) -> Any:
         return 0, 0
-
-
-class DenseScores:
-    """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
-
-    ``rows``: entries within [-1, 1]; the divisor of each is 1.
-    ``y``: of shape (n,).
-    ``clip``: bound on a slope.
-    ``ticks``: ticks to a clipped slope times an entry of 1.
-    """
-
-    def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
-        self._rows, self._y, self._loss, self._team = rows, y, loss, team
-        self._clip, self._per_unit = clip, ticks / clip
-        self._margins = np.zeros(rows.n_samples)
-        raw: Any = rows.raw
-        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
-
-    def sums(self) -> NDArray[np.int64]:
-        rows = self._rows
-        return self._team.total(
-            lambda lo, hi, sums: passes.gradient(
-                rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, lo, hi, sums
-            ),
-            rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
-        )  # fmt: skip
-
-    def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
-        sums = self.sums()
-        place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
-        return place % len(sums), 1 if place < len(sums) else -1
-
-    def move(self, column: int, step: float) -> None:
-        rows = self._rows
-        if column == rows.raw.shape[1]:
-            self._margins += step * rows.constant
-        elif self._columns is None:
-            self._margins += step * (rows.scale * rows.raw[:, column])
-        else:
-            lo, hi = self._columns.indptr[column : column + 2]
-            held = self._columns.indices[lo:hi]
-            self._margins[held] += step * (rows.scale[held] * self._columns.data[lo:hi])
