@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
-from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, HANDLERS
-from sottovoce.vertical.protocol import Handler
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
+from sottovoce.vertical.protocol import Request
 from sottovoce.vertical.wire import Message, Refused
 
 PAGE = Path(__file__).parent / "messages.md"
@@ -46,13 +46,13 @@ def lines() -> Iterator[str]:
         budget = PUBLIC if answer.public else BUDGET.get((answer.private, answer.charged), "never")
         yield f"| `{name}` | {answer.about} | {budget} |"
     replies: set[type[Message]] = {Refused}
-    homes: dict[str, list[type[Handler[Any]]]] = {}
-    for handler in HANDLERS.values():
-        homes.setdefault(handler.request.__module__.split(".")[-2], []).append(handler)
-    for home, handlers in homes.items():
+    homes: dict[str, list[type[Request]]] = {}
+    for request in ANSWERS_TO:
+        homes.setdefault(request.__module__.split(".")[-2], []).append(request)
+    for home, requests in homes.items():
         yield f"\n## {home}\n\n| code | request | fields | what it asks | reply | allowed by |\n{'| --- ' * 6}|"
-        for handler in handlers:
-            request, hint = handler.request, get_type_hints(handler.run)["return"]
+        for request in requests:
+            hint = get_args(get_type_hints(request.answer)["return"])[2]
             kinds = get_args(hint) or (hint,)
             replies.update(kinds)
             names = ", ".join(f"`{answer.name}`" for answer in ANSWERS_TO[request]) or "-"

@@ -19,10 +19,10 @@ from benchmarks.driver import benchmark
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.wire import code_of
 
-NAMES = {kind.code: kind.__name__ for kind in HANDLERS}
+NAMES = {kind.code: kind.__name__ for kind in ANSWERS_TO}
 FITS = 7
 
 

@@ -14,7 +14,7 @@ from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site import Caps
+from sottovoce.vertical.flare.site_file import Caps
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.general.messages import Describe, Description

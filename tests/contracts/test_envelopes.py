@@ -18,8 +18,8 @@ from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.mechanisms import HANDLERS
-from sottovoce.vertical.party import Party
+from sottovoce.vertical.mechanisms import ANSWERS_TO
+from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Refused
@@ -239,8 +239,8 @@ def test_requests_are_taken_once_and_in_their_order(run, n):
 
 def test_no_kind_of_message_is_answered_without_an_envelope(run, monkeypatch):
     monkeypatch.setattr(Party, "handle", lambda self, raw: pytest.fail("it reached the party"))
-    assert len(HANDLERS) == 29  # all that there are
-    for kind in HANDLERS:
+    assert len(ANSWERS_TO) == 29  # all that there are
+    for kind in ANSWERS_TO:
         body = b"SVM2" + kind.code.to_bytes(2, "little") + bytes(40)
         raw = Frame(new_session(), 1, body).encode()
         _, answer = opened(run.gate.answer(raw, caller="server"))

@@ -29,9 +29,9 @@ from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalL
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
 from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
-from sottovoce.vertical.party.party import Part
 from sottovoce.vertical.party.sessions import MOST_OPEN
-from sottovoce.vertical.protocols.alignment import party as alignment_party
+from sottovoce.vertical.protocol import Part
+from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignAgain,
     AlignRespond,
@@ -75,8 +75,7 @@ def correlation(one, other):
 def ball_start(n, **changed):
     values = {
         "loss": "squared", "labels": -np.ones(n), "vertex": 1.0, "clip": 1.0, "n_steps": 1, "selection": 0.05,
-        "intercept": 0, "score_noise": 20.0, "column_noise": 20.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
-        "sketch_seed": 0,
+        "intercept": 0, "score_noise": 20.0, "column_noise": 20.0, "n_columns": 1,
     }  # fmt: skip
     return BallStart(**{**values, **changed})
 

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLogisticRegression
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
-from sottovoce.vertical.protocols.secure import party as handlers
+from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import (
     Card,

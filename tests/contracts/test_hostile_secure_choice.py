@@ -10,7 +10,7 @@ import pytest
 from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import Helper, Party, VerticalLasso
 from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.secure import party as handlers
+from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.column_plan import Columns
 from sottovoce.vertical.protocols.secure.messages import (
     Connect,

@@ -15,7 +15,7 @@ from sottovoce.exceptions import DataError, PartyError
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.alignment import psi as roles
 from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignResponse, AlignSet, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.general.messages import Describe, Description
@@ -122,7 +122,7 @@ def test_a_liar_that_takes_all_is_told_of_nobody(seed):
 
     class LyingParty(Party):
         def handle(self, raw):
-            request = decode(Frame.read(raw).body, HANDLERS)
+            request = decode(Frame.read(raw).body, ANSWERS_TO)
             if isinstance(request, AlignSetup):
                 points = [
                     point
@@ -176,7 +176,7 @@ def recorded(given):
 
     class Recording(Party):
         def handle(self, raw):
-            asked.append(type(decode(Frame.read(raw).body, HANDLERS)))
+            asked.append(type(decode(Frame.read(raw).body, ANSWERS_TO)))
             return super().handle(raw)
 
     given[1].__class__ = Recording
@@ -220,7 +220,7 @@ def test_a_setup_is_no_larger_than_the_table_that_was_described():
     class Small(Party):
         def handle(self, raw):
             answer = super().handle(raw)
-            if isinstance(decode(Frame.read(raw).body, HANDLERS), Describe):
+            if isinstance(decode(Frame.read(raw).body, ANSWERS_TO), Describe):
                 said = decode(answer, (Description,))
                 answer = Description(said.n_rows, said.n_features, said.data_norm, 0, said.data_bound, 270).encode()
             return answer

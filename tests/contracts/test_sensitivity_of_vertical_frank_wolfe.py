@@ -29,7 +29,7 @@ class NoNoise:
 
 
 def sums(table, labels, loss, others, steps, clip, intercept):
-    start = BallStart(loss, labels, 3.0, clip, 4, 0.5, intercept, 1.0, 1.0, 4, "", 0, 0)
+    start = BallStart(loss, labels, 3.0, clip, 4, 0.5, intercept, 1.0, 1.0, 4)
     worker = BallSteps(table, 1.5, start, None)
     for place in steps:
         worker.step(place)

@@ -21,7 +21,7 @@ from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.mechanisms import ANSWERS, HANDLERS
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
 from sottovoce.vertical.party.answers import _covered
 from sottovoce.vertical.party.people import alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import (
@@ -59,7 +59,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     Poll,
 )
 from support.coupled_parties import Common, Pair, Session, coupled_noise
-from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsStepHandler, RoundsWorker
+from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsWorker
 from support.site import make_ledger, make_site
 
 INF = float("inf")
@@ -74,7 +74,7 @@ PLAN = JointPlan(
     engine="in-process", n_passes=0,
 )  # fmt: skip
 BALL = {"loss": "squared", "labels": LABELS, "vertex": 1.0, "clip": 1.0, "selection": 0.1, "intercept": 0}
-JOINT = {**BALL, "column_noise": 9.0, "n_columns": 1, "sketch": "", "sketch_rows": 0, "sketch_seed": 0}
+JOINT = {**BALL, "column_noise": 9.0, "n_columns": 1}
 
 TRAINING = [
     Describe(),
@@ -271,8 +271,8 @@ def site(tmp_path_factory):
 
 
 def test_every_request_is_among_the_letters():
-    studied = {handler.request for each in STUDIED for handler in each.handlers}
-    assert {type(message) for message in TRAINING} == set(HANDLERS) | studied
+    studied = {request for each in STUDIED for request in each.requests}
+    assert {type(message) for message in TRAINING} == set(ANSWERS_TO) | studied
 
 
 # what a party with a budget never answers, and what comes only after more than five requests, or never, here
@@ -340,7 +340,7 @@ def test_a_kept_part_that_passes_for_released_is_found(site, monkeypatch):
 
 
 def test_a_charge_that_is_forgotten_is_found(site, monkeypatch):
-    monkeypatch.setattr(RoundsStepHandler, "plan", lambda self, facts, training, request: None)
+    monkeypatch.setattr(RoundsWorker, "event", None)
     assert any("was not charged" in fault for fault in faults(site, IN_ROUNDS, 3))
 
 

@@ -24,9 +24,9 @@ from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.party.people import alignment_digest
 from sottovoce.vertical.protocol import Desk
-from sottovoce.vertical.protocols.alignment import party as alignment_party
+from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.scoring.messages import Score
-from sottovoce.vertical.protocols.secure import party as secure_party
+from sottovoce.vertical.protocols.secure import messages as secure_party
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker
 from sottovoce.vertical.wire import Message, Refused

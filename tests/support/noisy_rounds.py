@@ -10,37 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce._numerics import Vector
 from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
-from sottovoce.vertical.coordinator.charges import event_text
 from sottovoce.vertical.protocol import (
     Answer,
-    Desk,
-    Handler,
+    Answered,
     PartyFacts,
     Protocol,
     RefusalError,
+    Request,
     Training,
-    Uncharged,
+    event_text,
     within,
 )
-from sottovoce.vertical.protocols.general.party import KeepHandler, PrepareHandler
-from sottovoce.vertical.wire import Done, Message, Vector
+from sottovoce.vertical.protocols.general.messages import Keep, Prepare
+from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["ROUNDS", "RoundsScores", "RoundsStart", "RoundsStep", "RoundsStepHandler", "RoundsWorker"]
-
-
-class RoundsStart(Message, code=244):
-    """The mean shift that a replaced row may cause in each message."""
-
-    mu: float
-
-
-class RoundsStep(Message, code=245):
-    """One number a record; ``release`` 0 updates without sending, once, as the last step."""
-
-    shift: Vector
-    release: int
+__all__ = ["ROUNDS", "RoundsScores", "RoundsStart", "RoundsStep", "RoundsWorker"]
 
 
 class RoundsScores(Message, code=246):
@@ -65,7 +52,7 @@ class RoundsWorker:
         """What one message costs."""
         return GaussianEvent(1.0 / self._mu)
 
-    def step(self, request: RoundsStep, noise: np.random.Generator) -> RoundsScores:
+    def step(self, request: "RoundsStep", noise: np.random.Generator) -> RoundsScores:
         """Move, and answer where a message was asked for."""
         shift = np.clip(request.shift, -1e100, 1e100)
         self.x = self.x + shift @ self._table
@@ -77,39 +64,37 @@ class RoundsWorker:
         return RoundsScores(scores, event_text(event))
 
 
-class RoundsStartHandler(Uncharged[RoundsStart]):
-    """What the rounds to come will be."""
+class RoundsStart(Request, code=244):
+    """The mean shift that a replaced row may cause in each message."""
 
-    request = RoundsStart
+    mu: float
 
-    def plan(self, facts: PartyFacts, training: Training, request: RoundsStart) -> None:
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         facts.row_bound  # noqa: B018
-        within("mu", request.mu, 1e-6, 1e6)
-
-    def run(self, desk: Desk, request: RoundsStart) -> Done:
-        desk.training.noise = desk.noise()
-        desk.training.worker = RoundsWorker(desk.table, request.mu)
+        within("mu", self.mu, 1e-6, 1e6)
+        desk = yield None
+        training.noise = desk.noise()
+        training.worker = RoundsWorker(desk.table, self.mu)
         return Done()
 
 
-class RoundsStepHandler(Handler[RoundsStep]):
-    """One round."""
+class RoundsStep(Request, code=245):
+    """One number a record; ``release`` 0 updates without sending, once, as the last step."""
 
-    request = RoundsStep
+    shift: Vector
+    release: int
 
-    def plan(self, facts: PartyFacts, training: Training, request: RoundsStep) -> Event | None:
-        worker = training.open(RoundsWorker, request)
-        facts.one_a_row(request, "shift")
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[RoundsScores]:
+        worker = training.open(RoundsWorker, self)
+        facts.one_a_row(self, "shift")
         if worker.done:
             raise RefusalError("the update that is not sent has been made, and it was the last one")
-        return worker.event if request.release else None
-
-    def run(self, desk: Desk, request: RoundsStep) -> RoundsScores:
-        assert desk.training.noise is not None
-        return desk.training.open(RoundsWorker, request).step(request, desk.training.noise)
+        yield worker.event if self.release else None
+        assert training.noise is not None
+        return worker.step(self, training.noise)
 
 
 ROUNDS = Protocol(
     Answer("noisy-rounds", "send noisy sums; what stays with it is exact", charged=True),
-    handlers=(PrepareHandler, RoundsStartHandler, RoundsStepHandler, KeepHandler),
+    requests=(Prepare, RoundsStart, RoundsStep, Keep),
 )

@@ -9,9 +9,15 @@ from sottovoce.vertical import (
 from sottovoce.vertical.frames import Frame, new_session
 
 
+def kinds(of=wire.Message):
+    """Return all kinds of messages that there are."""
+    below = [kind for each in of.__subclasses__() for kind in (each, *kinds(each))]
+    return [kind for kind in dict.fromkeys(below) if kind.code]
+
+
 def decode(raw):
     """Return a message of any kind."""
-    return wire.decode(raw, wire.Message.__subclasses__())
+    return wire.decode(raw, kinds())
 
 
 class Line:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sottovoce as sv
+from sottovoce._numerics import Vector
 from sottovoce.estimators.persistence import load_model, save_model
 from sottovoce.exceptions import SottovoceError
 from sottovoce.ledger import verify_export
@@ -26,11 +27,11 @@ from sottovoce.local.server.exports import read_reports, write_reports
 from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables import Encoder, ParquetTable, Schema, draft_schema, read_libsvm, read_table
-from sottovoce.vertical.wire import Count, Message, Vector
+from sottovoce.vertical.wire import Count
 from support.collector import new_token
 from support.collector import report as device_report
 from support.mutations import Mutate, change_bytes, change_json, change_json_lines, change_text
-from support.party import decode
+from support.party import decode, kinds
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="sottovoce-fuzz-")
 _RNG = np.random.default_rng(0)
@@ -174,7 +175,7 @@ def _read_parquet(path: Path) -> None:
 def _messages() -> list[bytes]:
     values = {int: 3, float: 0.5, str: "größe", Vector: [1.5, -2.0, 0.0], Count: 300, bytes: b"\0\x80\xff"}
     out = []
-    for kind in Message.__subclasses__():
+    for kind in kinds():
         hints = get_type_hints(kind, include_extras=True)
         out.append(kind(*(values[hints[field.name]] for field in fields(kind))).encode())
     return out

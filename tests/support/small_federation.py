@@ -84,7 +84,8 @@ def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
     """
     from sottovoce.vertical.coordinator.parties import InProcessParties
     from sottovoce.vertical.flare.kit import Kit
-    from sottovoce.vertical.flare.site import Caps, Site
+    from sottovoce.vertical.flare.site import Site
+    from sottovoce.vertical.flare.site_file import Caps
 
     parties = []
     for name in federation.names:

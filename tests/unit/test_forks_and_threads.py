@@ -167,7 +167,7 @@ def test_the_choices_that_were_charged_are_good_for_one_process():
     """Whoever speaks to the child with the name of a session that was charged in the parent."""
     party = Party(X, name="a", data_bound=1.0, budget=(1.0, 1e-5))
     line = Line(party)
-    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, 9.0, 1.0, 0, "", 0, 0)
+    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, 9.0, 1.0, 0)
     assert isinstance(line.ask(start), Done)
     raw = line.frame(BallSelect(np.zeros(80)))
     assert b"a session that was never begun here" in in_child(lambda: party.handle(raw))

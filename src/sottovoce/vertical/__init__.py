@@ -6,14 +6,15 @@ from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sottovoce.vertical.alignment.aligned import AlignedParties, align
+    from sottovoce.vertical.alignment.splitting import split_columns
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
     from sottovoce.vertical.engines.site import ComputeSite
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
     from sottovoce.vertical.estimators.prediction import Comparison
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
     from sottovoce.vertical.party.helper import Helper
-    from sottovoce.vertical.party.party import Part, Party
-    from sottovoce.vertical.party.splitting import split_columns
+    from sottovoce.vertical.party.party import Party
+    from sottovoce.vertical.protocol import Part
 
 __all__ = [
     "AlignedParties", "Comparison", "ComputeSite", "Helper", "InProcessParties", "Part", "Parties", "Party",
@@ -29,7 +30,7 @@ __getattr__ = lazy_names(
         "ComputeSite": "engines.site",
         "Helper": "party.helper",
         "InProcessParties": "coordinator.parties",
-        "Part": "party.party",
+        "Part": "protocol",
         "Parties": "coordinator.parties",
         "Party": "party.party",
         "VerticalLasso": "estimators.sparse",
@@ -38,6 +39,6 @@ __getattr__ = lazy_names(
         "VerticalRidge": "estimators.dense",
         "VerticalSparseLogisticRegression": "estimators.sparse",
         "align": "alignment.aligned",
-        "split_columns": "party.splitting",
+        "split_columns": "alignment.splitting",
     },
 )

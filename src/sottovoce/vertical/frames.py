@@ -21,8 +21,6 @@ from typing import Final
 
 from sottovoce.exceptions import MessageError
 
-__all__ = ["FRAME_BYTES", "SESSION_BYTES", "Frame", "new_session"]
-
 SESSION_BYTES: Final = 16
 _HEAD: Final = struct.Struct(f"<4s{SESSION_BYTES}sQ")
 _MAGIC: Final = b"SVF2"
@@ -31,38 +29,24 @@ FRAME_BYTES: Final = _HEAD.size  # what a frame adds to its request
 
 @dataclass(frozen=True)
 class Frame:
-    """A request in its place.
+    """A request in its place."""
 
-    Attributes
-    ----------
-    session : bytes
-        16 of them.
-    step : int, >= 1
-    body : bytes
-        The request.
-    """
-
-    session: bytes
-    step: int
-    body: bytes
+    session: bytes  # 16 of them
+    step: int  # >= 1
+    body: bytes  # the request
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the request."""
         return hashlib.sha256(self.body).digest()
 
     def encode(self) -> bytes:
-        """Return the frame as bytes."""
         return _HEAD.pack(_MAGIC, self.session, self.step) + self.body
 
     @classmethod
     def read(cls, raw: bytes) -> "Frame":
         """Rebuild a frame; its request is not looked at.
 
-        Raises
-        ------
-        MessageError
-            If the bytes do not begin like a frame of this version.
+        Raises `MessageError` if the bytes do not begin like a frame of this version.
         """
         if raw[:4] != _MAGIC:
             raise MessageError(

@@ -5,8 +5,6 @@ import threading
 import weakref
 from typing import Final
 
-__all__ = ["OwnLock"]
-
 
 class OwnLock:
     """A lock that never travels: ``with own.lock:``.
@@ -15,10 +13,8 @@ class OwnLock:
     child starts with an open one. What it guards must not be taken over from the parent half done, see
     `sottovoce.vertical.party.sessions`.
 
-    Attributes
-    ----------
-    lock : threading.Lock
-        Itself, and not methods of ours around it: an interrupt at the entry of such a method would leave it closed.
+    ``lock``: itself, and not methods of ours around it: an interrupt at the entry of such a method would leave it
+    closed.
     """
 
     def __init__(self) -> None:

@@ -1,132 +1,129 @@
-"""The closed list of what a party answers and of what users choose: one line for each mechanism.
+"""The closed list of what a party answers: whose leave it needs, and the requests.
 
-A mechanism is a folder of `sottovoce.vertical.protocols`; it is not there until it has a line here. Forms for study
-have none: they are handed to a party of one's own process and to an estimator as their class, see `Repertoire` and
-`plan_class`.
+A mechanism is a folder of `sottovoce.vertical.protocols`; no party knows it until it has a line here. Forms for study
+have none: they are handed to a party of one's own process, see `Repertoire`. Nothing here knows a coordinator.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.coordinator.plan import VerticalPlan
-from sottovoce.vertical.protocol import Answer, Handler, Protocol
-from sottovoce.vertical.protocols import (
-    alignment,
-    exact,
-    frank_wolfe,
-    general,
-    local_models,
-    scoring,
-    secure,
-)
-from sottovoce.vertical.wire import Message
+from sottovoce.vertical.protocol import Answer, Protocol, Request
+from sottovoce.vertical.protocols.alignment import messages as alignment
+from sottovoce.vertical.protocols.exact import messages as exact
+from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
+from sottovoce.vertical.protocols.general import messages as general
+from sottovoce.vertical.protocols.local_models import messages as local_models
+from sottovoce.vertical.protocols.scoring import messages as scoring
+from sottovoce.vertical.protocols.secure import messages as secure
 
-__all__ = [
-    "ANSWERS", "ANSWERS_TO", "CLOSED", "HANDLERS", "MECHANISMS", "PROTOCOLS", "Repertoire", "plan_class",
-    "repertoire",
-]  # fmt: skip
+_EXACT: Final = Answer("exact", "train without noise, and show slopes: whoever asks learns the columns")
 
-PROTOCOLS: Final[tuple[Protocol, ...]] = (
-    general.PROTOCOL,
-    alignment.ALL_ROWS,
-    alignment.ALIGNMENT,
-    exact.PROTOCOL,
-    local_models.PROTOCOL,
-    *frank_wolfe.PROTOCOLS,
-    *secure.PROTOCOLS,
-    scoring.SCORE,
-    scoring.COLUMNS,
-)
-
-MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
-    each.plan.name: each.plan for each in PROTOCOLS if each.plan is not None
-}
-"""The plan of each ``mechanism=...`` of the dense estimators."""
+PROTOCOLS: Final = (
+    Protocol(None, (general.Describe, general.Afford, general.Close)),
+    Protocol(None, (alignment.AllRows,)),
+    Protocol(
+        Answer(
+            "alignment",
+            "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",
+            public=True,
+        ),
+        (alignment.AlignSetup, alignment.AlignRespond, alignment.AlignTo, alignment.AlignAgain),
+    ),
+    Protocol(
+        _EXACT,
+        (
+            general.Prepare, exact.LbfgsStart, exact.LbfgsGradient, exact.LbfgsDirection, exact.LbfgsMove, general.Keep,
+        ),
+    ),
+    Protocol(
+        Answer(
+            "local-models", "train a private model of its columns on labels that it is sent, and keep it", private=True
+        ),
+        (local_models.TrainOnLabels, general.Keep),
+    ),
+    Protocol(
+        Answer("frank-wolfe", "name columns by private selection, and share some with noise", private=True),
+        (
+            frank_wolfe.TrainOnBall, frank_wolfe.BallStart, frank_wolfe.BallSelect, frank_wolfe.BallStep,
+            frank_wolfe.ShareColumn, frank_wolfe.KeepWeights,
+        ),
+    ),
+    Protocol(_EXACT, (frank_wolfe.BallVertex,)),
+    Protocol(frank_wolfe.FOREIGN_WEIGHTS, (frank_wolfe.KeepWeights,)),
+    Protocol(
+        Answer(
+            "secure",
+            "compute noisy sums over all parties' columns with the partners that its owner named, by an engine of "
+            "secure computation, and keep its part of the model that follows from them",
+            private=True,
+        ),
+        (secure.Invite, secure.Connect, secure.Poll, secure.Join, secure.KeepJoint),
+    ),
+    Protocol(
+        Answer(
+            "score",
+            "one exact number for each of its rows, by a model that it trained or was given at home",
+            beyond="a score tells about the row that is scored, which its budget does not cover; score other people's "
+            "rows with a party object without a budget",
+        ),
+        (scoring.Score,),
+    ),
+    Protocol(
+        Answer(
+            "columns",
+            "show columns as they are",
+            beyond="columns without noise tell all about their rows, which its budget does not cover; show other "
+            "people's rows with a party object without a budget",
+        ),
+        (scoring.ShowColumn,),
+    ),
+)  # fmt: skip
 
 
 class Repertoire:
     """What a party answers, and what its owner can allow, by the protocols that it knows.
 
-    Parameters
-    ----------
-    protocols : sequence of Protocol
-        Several may have the same handler: the leave for any of them will do.
+    Raises `ParameterError` if one is no protocol, or two have different requests of one kind or different answers of
+    one name.
 
-    Attributes
-    ----------
-    handlers : dict
-        By the kind of request; any other message is refused.
-    answers : dict of Answer
-        What the owner of a table can allow, by name.
-    answers_to : dict
-        For each request those answers of which one must be allowed; without any it is always answered.
-
-    Raises
-    ------
-    ParameterError
-        If one is no protocol, or two have different handlers of one kind or different answers of one name.
+    ``answers``: what the owner of a table can allow, by name.
+    ``answers_to``: for each request those answers of which one must be allowed; without any it is always answered. Any
+    other message is refused.
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
-        self.handlers: dict[type[Message], type[Handler[Any]]] = {}
         self.answers: dict[str, Answer] = {}
-        codes: dict[int, type[Handler[Any]]] = {}
+        self.answers_to: dict[type[Request], tuple[Answer, ...]] = {}
+        codes: dict[int, type[Request]] = {}
         for each in protocols:
             if not isinstance(each, Protocol):
                 raise ParameterError(f"protocols must be Protocol objects; got {each!r}.")
-            if each.answer is not None and self.answers.setdefault(each.answer.name, each.answer) != each.answer:
-                raise ParameterError(f"two protocols have the name {each.answer.name!r} for what they give away.")
-            for handler in each.handlers:
-                if codes.setdefault(handler.request.code, handler) is not handler:
+            leave = () if each.answer is None else (each.answer,)
+            for answer in leave:
+                if self.answers.setdefault(answer.name, answer) != answer:
+                    raise ParameterError(f"two protocols have the name {answer.name!r} for what they give away.")
+            for request in each.requests:
+                if codes.setdefault(request.code, request) is not request:
                     raise ParameterError(
-                        f"two protocols answer messages of kind {handler.request.code}: "
-                        f"{codes[handler.request.code].request.__name__} and {handler.request.__name__}."
+                        f"two protocols answer messages of kind {request.code}: {codes[request.code].__name__} and "
+                        f"{request.__name__}."
                     )
-                self.handlers[handler.request] = handler
-        self.answers_to: dict[type[Message], tuple[Answer, ...]] = {
-            request: tuple(each.answer for each in protocols if each.answer is not None and handler in each.handlers)
-            for request, handler in self.handlers.items()
-        }
+                self.answers_to[request] = self.answers_to.get(request, ()) + leave
 
 
 CLOSED: Final = Repertoire(PROTOCOLS)
-HANDLERS: Final = CLOSED.handlers
-"""All requests that a party answers; any other message is refused."""
 ANSWERS: Final = CLOSED.answers
 """What the owner of a table can allow, by name."""
 ANSWERS_TO: Final = CLOSED.answers_to
-"""For each request those answers of which one must be allowed; without any it is always answered."""
+"""All requests that a party answers, each with those answers of which one must be allowed."""
 
 
 def repertoire(protocols: Any) -> Repertoire:
     """Return what a party answers that was given these forms for study beside the closed list.
 
-    Raises
-    ------
-    ParameterError
-        If they are no sequence of protocols, or two of them do not go together.
+    Raises `ParameterError` if they are no sequence of protocols, or two of them do not go together.
     """
     if not isinstance(protocols, Sequence) or isinstance(protocols, (str, bytes)):
         raise ParameterError(f"protocols must be a list of Protocol objects; got {protocols!r}.")
     return Repertoire((*PROTOCOLS, *protocols)) if protocols else CLOSED
-
-
-def plan_class(mechanism: object) -> type[VerticalPlan] | None:
-    """Return what an estimator was given in the place of a mechanism's name, a class of plans; None for a name.
-
-    Raises
-    ------
-    ParameterError
-        If it is a class that is none of plans, or one that takes the name of a mechanism that has a line here.
-    """
-    if not isinstance(mechanism, type):
-        return None
-    if not issubclass(mechanism, VerticalPlan):
-        raise ParameterError(f"mechanism must be a name or a subclass of VerticalPlan; got {mechanism!r}.")
-    if MECHANISMS.get(mechanism.name, mechanism) is not mechanism:
-        raise ParameterError(
-            f"mechanism={mechanism.__name__} is called {mechanism.name!r}, as another one is: receipts could not tell "
-            "them apart. Give the plan a name of its own."
-        )
-    return mechanism

@@ -1,42 +1,52 @@
 """What a mechanism is to a party: the requests that it answers, what each of them costs, and whose leave it needs.
 
-`Party.handle` alone decodes, asks a handler what a request releases, charges that, runs the handler and encodes what it
-returns. A handler says what a request costs before it sees the table, from public facts: it can neither forget the
-charge nor refuse over what the data are.
+`Party.handle` alone decodes, charges and encodes. A request that is answered is a generator: it is given public facts,
+*yields* what answering releases, and is handed the table when that is charged. So it can neither forget the charge nor
+refuse over what the data are.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.privacy.events import Event
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import Message, Vector
+from sottovoce.vertical.wire import Message
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "Answer", "Desk", "Handler", "Part", "PartyFacts", "Protocol", "RefusalError", "Step", "Training", "Uncharged",
-    "Unprotected", "count", "within",
-]  # fmt: skip
-
 _installed = cache(available_engines)  # packages are looked up on disk
 _MOST: Final = 1_000_000  # steps of one request: a party works for nobody for ever
 
-Request = TypeVar("Request", bound=Message)
+SMALLEST_MU: Final = 1e-6  # of one party's part: with less its noise says nothing about 10^9 people either
+LARGEST_MU: Final = 1e4  # a larger one protects nobody
+
+Reply = TypeVar("Reply", bound=Message)
 Worker = TypeVar("Worker")
 
 
 class RefusalError(Exception):
     """Why a party does not do what it was asked; the text may cross, so it tells nothing about the data."""
+
+
+def event_text(event: Event) -> str:
+    """Return an event as it is told in a message."""
+    return json.dumps(event.to_dict())
+
+
+def refuse(reason: str) -> None:
+    """Refuse a request where there is a reason, in words."""
+    if reason:
+        raise RefusalError(reason)
 
 
 def within(name: str, value: float, least: float = SMALLEST, most: float = LARGEST) -> float:
@@ -78,42 +88,20 @@ class Part:
 
 @dataclass(frozen=True)
 class PartyFacts:
-    """What is public about a party's table.
-
-    Attributes
-    ----------
-    n_rows, n_features : int
-    data_norm, data_bound : float or None
-        Declared bounds on the norm of a row and on the size of an entry.
-    nonnegative : bool
-    has_ids : bool
-        Whether it can be aligned.
-    least_people : int
-        The fewest people that it is aligned to.
-    name : str
-        The party's own.
-    is_helper : bool
-        It has no table, and only computes with others.
-    joins : bool
-        Its owner allows joint computations.
-    computing : ComputeSite or None
-        Where it computes with others; None for those of its own process alone.
-    whole_rows : int
-        Of its whole table, from which an alignment takes people.
-    """
+    """What is public about a party's table."""
 
     n_rows: int
     n_features: int
-    data_norm: float | None
+    data_norm: float | None  # declared bounds on the norm of a row and on the size of an entry
     data_bound: float | None
     nonnegative: bool
-    has_ids: bool = False
-    least_people: int = 1
-    name: str = ""
-    is_helper: bool = False
-    joins: bool = False
-    computing: ComputeSite | None = None
-    whole_rows: int = 0
+    has_ids: bool = False  # whether it can be aligned
+    least_people: int = 1  # the fewest people that it is aligned to
+    name: str = ""  # the party's own
+    is_helper: bool = False  # it has no table, and only computes with others
+    joins: bool = False  # its owner allows joint computations
+    computing: ComputeSite | None = None  # where it computes with others; None for those of its own process alone
+    whole_rows: int = 0  # of its whole table, from which an alignment takes people
 
     @property
     def engines(self) -> dict[str, str]:
@@ -146,26 +134,15 @@ class PartyFacts:
 
 @dataclass
 class Training:
-    """What one training has reached at a party.
+    """What one training has reached at a party."""
 
-    Attributes
-    ----------
-    l2 : float
-        Penalty of the coefficients but the intercept, for the sum of losses.
-    intercept : bool
-        Whether the last coefficient is that of a column of ones.
-    worker : object
-        The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. They
-        are exact unless it says, by ``released = True``, that they follow from released values alone. One that has
-        ``close`` is closed when the session ends, or when another one takes its place.
-    noise : numpy.random.Generator or None
-        Of a training that takes several requests.
-    """
-
-    l2: float = 0.0
-    intercept: bool = False
+    l2: float = 0.0  # penalty of the coefficients but the intercept, for the sum of losses
+    intercept: bool = False  # whether the last coefficient is that of a column of ones
+    # the protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. They are
+    # exact unless it says, by ``released = True``, that they follow from released values alone. One that has ``close``
+    # is closed when the session ends, or when another one takes its place.
     worker: Any = None
-    noise: np.random.Generator | None = None
+    noise: np.random.Generator | None = None  # of a training that takes several requests
 
     def open(self, kind: type[Worker], request: Message) -> Worker:
         """Return the worker, where it is of that kind; else ``request`` came without its start."""
@@ -182,52 +159,23 @@ class Training:
 
 @dataclass
 class Desk:
-    """What a handler works with: the party's table and models, and the training of the session.
+    """What a request is answered with: the party's table and models, and the training of the session."""
 
-    Attributes
-    ----------
-    table : ndarray or csr_array of shape (n_rows, n_features)
-        Private.
-    facts : PartyFacts
-    training : Training
-        Another one in its place begins again.
-    models : dict of Part
-        What the party keeps, by name.
-    feature_names : tuple of str or None
-    streams : callable
-        Opens random streams of the session, others at each call.
-    shortage : callable
-        Tells why the budget does not cover an event; empty if it does.
-    people : People
-        Who the rows are; only of a party with identifiers.
-    guarded : bool
-        A budget protects the rows from who asks.
-    most_models : int or None
-        Models that the party keeps at most; None for any number.
-    session : bytes
-        Name of the session; the same at all parties of a training.
-    workers : callable
-        Returns the workers of all the party's open sessions.
-    ended : bool
-        Set it to forget the session.
-    aligned : (list of str, ndarray of int64), (None, None) or None
-        Set it to people and their rows: the party's table has them, in this order, from the next request on; or to
-        (None, None) for the whole table.
-    """
-
-    table: Any
+    table: Any  # of shape (n_rows, n_features): private
     facts: PartyFacts
-    training: Training
-    models: dict[str, Part]
+    training: Training  # another one in its place begins again
+    models: dict[str, Part]  # what the party keeps, by name
     feature_names: tuple[str, ...] | None
-    streams: Callable[[], Streams]
-    shortage: Callable[[Event], str]
-    people: Any
-    guarded: bool = True
-    most_models: int | None = None
-    session: bytes = b""
-    workers: Callable[[], list[Any]] = list
-    ended: bool = False
+    streams: Callable[[], Streams]  # opens random streams of the session, others at each call
+    shortage: Callable[[Event], str]  # tells why the budget does not cover an event; empty if it does
+    people: Any  # who the rows are; only of a party with identifiers
+    guarded: bool = True  # a budget protects the rows from who asks
+    most_models: int | None = None  # models that the party keeps at most; None for any number
+    session: bytes = b""  # name of the session; the same at all parties of a training
+    workers: Callable[[], list[Any]] = list  # returns the workers of all the party's open sessions
+    ended: bool = False  # set it to forget the session
+    # set it to people and their rows: the party's table has them, in this order, from the next request on; or to (None,
+    # None) for the whole table
     aligned: "tuple[list[str], npt.NDArray[np.int64]] | tuple[None, None] | None" = None
 
     def noise(self) -> np.random.Generator:
@@ -273,75 +221,36 @@ class Answer:
     public: bool = False
 
 
-class Handler(ABC, Generic[Request]):
-    """How one kind of request is answered; a new object for each, so `plan` may leave for `run` what it made."""
+Answered = Generator[Answer | Event | None, Desk, Reply]
+"""How a request is answered. It yields each `Answer` that it needs the owner's leave for beside its protocol's, then
+what answering releases, None where nothing is charged, and is sent the desk. Up to there it sees public facts and
+released values alone: a `RefusalError`, and any error about parameters, is told to the coordinator."""
 
-    request: ClassVar[type[Message]]
+
+class Request(Message):
+    """A message that a party answers; ``answer`` says how."""
+
     changes: ClassVar[bool] = True
     """Whether answering may change what the session has reached; a question whose answer may differ tomorrow does not,
     and is not asked again where a session is taken up after a restart."""
     ends_with_process: ClassVar[bool] = False
     """Whether what it begins lives in this process and at others: after a restart such a session is over."""
 
-    def needs(self, facts: PartyFacts, training: Training, request: Request) -> Answer | None:
-        """Return what the owner must allow beside the protocol, for a request like this one."""
-        return None
-
-    @abstractmethod
-    def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event | None:
-        """Check a request and return what answering it releases, from public facts and released values alone.
-
-        None releases nothing that is charged. A `RefusalError`, and any error about parameters, is told to the
-        coordinator.
-        """
-
-    @abstractmethod
-    def run(self, desk: Desk, request: Request) -> Message:
-        """Answer a request that was charged."""
-
-
-class Uncharged(Handler[Request]):
-    """A request whose answer is public, was charged before, or is one that no party with a budget gives."""
-
-    def plan(self, facts: PartyFacts, training: Training, request: Request) -> None:
-        """Charge nothing."""
-
-
-class Unprotected(Handler[Request]):
-    """A request whose answer carries no noise: it costs an infinite epsilon."""
-
-    def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event:
-        return NonPrivateEvent()
-
-
-class Step(Uncharged[Request]):
-    """A request to the worker that a start has made, and been charged for."""
-
-    worker: ClassVar[type]
-    by_row: ClassVar[str | None] = None
-    """Field that holds one number a row."""
-
-    def plan(self, facts: PartyFacts, training: Training, request: Request) -> None:
-        """Check that it comes after its start, and fits the table."""
-        training.open(self.worker, request)
-        if self.by_row is not None:
-            facts.one_a_row(request, self.by_row)
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Any]:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a folder of `sottovoce.vertical.protocols` gives to the closed list, `sottovoce.vertical.mechanisms`.
+    """A line of the closed list, `sottovoce.vertical.mechanisms`.
 
     Attributes
     ----------
     answer : Answer or None
         None is always answered.
-    handlers : tuple of Handler classes
-        Several protocols may have the same handler: any of their answers will do.
-    plan : class of VerticalPlan or None
-        The mechanism as users choose it, by the plan's name.
+    requests : tuple of Request classes
+        Several protocols may have the same one: any of their answers will do.
     """
 
     answer: Answer | None
-    handlers: tuple[type[Handler[Any]], ...]
-    plan: Any = None
+    requests: tuple[type[Request], ...]

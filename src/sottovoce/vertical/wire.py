@@ -32,8 +32,6 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError
 
-__all__ = ["Count", "Done", "Message", "Refused", "Vector", "code_of", "decode"]
-
 Count = Annotated[int, "a whole number >= 0"]
 
 _HEAD: Final = struct.Struct("<4sHQ")
@@ -49,7 +47,7 @@ class Message:
     Parameters of a subclass
     ------------------------
     code : int
-        The number of its kind on the wire.
+        The number of its kind on the wire; 0 for what other kinds are made of.
     unbounded : tuple of str
         Fields that may be infinite; NaN never passes.
     """
@@ -58,7 +56,7 @@ class Message:
     unbounded: ClassVar[frozenset[str]]
     _layout: ClassVar[dict[str, "_Field"] | None] = None
 
-    def __init_subclass__(cls, *, code: int, unbounded: Iterable[str] = ()) -> None:
+    def __init_subclass__(cls, *, code: int = 0, unbounded: Iterable[str] = ()) -> None:
         dataclass(frozen=True, eq=False)(cls)
         cls.code, cls.unbounded, cls._layout = code, frozenset(unbounded), None
 
@@ -82,11 +80,9 @@ class Message:
 
     @property
     def n_bytes(self) -> int:
-        """Length on the wire, in bytes."""
         return len(self.encode())
 
     def encode(self) -> bytes:
-        """Return the message as bytes."""
         parts = [part for name, field in self.layout().items() for part in field.packed(getattr(self, name))]
         return b"".join([_HEAD.pack(_MAGIC, self.code, sum(map(len, parts))), *parts])
 
@@ -111,16 +107,9 @@ class Message:
 def decode(raw: bytes, kinds: Iterable[type[Message]]) -> Message:
     """Rebuild a message from bytes.
 
-    Parameters
-    ----------
-    raw : bytes
-    kinds : iterable of Message classes
-        Those that are due here; any other is refused.
+    Raises `MessageError` if the bytes are not exactly one message of these kinds.
 
-    Raises
-    ------
-    MessageError
-        If the bytes are not exactly one message of these kinds.
+    ``kinds``: those that are due here; any other is refused.
     """
     if len(raw) < _HEAD.size:
         raise MessageError(f"a message has at least {_HEAD.size} bytes; got {len(raw)}.")

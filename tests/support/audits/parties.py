@@ -97,7 +97,7 @@ ROWS = (np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]]))  # row 0 replaced b
 
 def ball(width, score_noise):
     """Return a start with a ball so small that residuals stay at their clip."""
-    return BallStart("squared", [1.0, 0.0], 1e-9, 1.0, 1, width, 0, score_noise, 1.0, 0, "", 0, 0)
+    return BallStart("squared", [1.0, 0.0], 1e-9, 1.0, 1, width, 0, score_noise, 1.0, 0)
 
 
 def directions(factor, patch):

@@ -12,7 +12,7 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.vertical.protocols.secure import agreed_plan, column_plan
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.party import plan_from_text
+from sottovoce.vertical.protocols.secure.messages import plan_from_text
 from support.lockstep import CountingEngine, run_jointly
 
 SQUARED = {"loss": "squared", "label_bounds": (-1.0, 3.0)}

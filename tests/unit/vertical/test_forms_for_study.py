@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from sottovoce.exceptions import ModelFormatError, ParameterError, PartyError
+from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import (
     Party,
@@ -21,9 +22,10 @@ from sottovoce.vertical import (
     split_columns,
 )
 from sottovoce.vertical.estimators.files import result_texts
+from sottovoce.vertical.estimators.options import MECHANISMS
 from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.mechanisms import ANSWERS, CLOSED, HANDLERS, MECHANISMS, PROTOCOLS, Repertoire
-from sottovoce.vertical.protocol import Answer, Protocol, Unprotected
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, CLOSED, PROTOCOLS, Repertoire
+from sottovoce.vertical.protocol import Answer, Protocol, Request
 from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
 from sottovoce.vertical.wire import Message
 
@@ -32,20 +34,17 @@ Y = np.where(X.sum(axis=1) > 0.0, "yes", "no")
 BUDGET = {"epsilon": 2.0, "delta": 1e-4, "classes": ["no", "yes"], "random_state": 0}
 
 
-class Sum(Message, code=65001):
-    """Tell the sum of your table."""
-
-
 class SumReply(Message, code=65002):
     """The sum."""
 
     total: float
 
 
-class SumHandler(Unprotected[Sum]):
-    request = Sum
+class Sum(Request, code=65001):
+    """Tell the sum of your table."""
 
-    def run(self, desk, request):
+    def answer(self, facts, training):
+        desk = yield NonPrivateEvent()
         return SumReply(float(desk.table.sum()))
 
 
@@ -60,7 +59,7 @@ class SumPlan(LocalModelsPlan):
         return super().solve(parties, y, model, streams)
 
 
-STUDY = Protocol(Answer("sum-for-study", "the sum of a table", charged=True), (SumHandler,), SumPlan)
+STUDY = Protocol(Answer("sum-for-study", "the sum of a table", charged=True), (Sum,))
 
 
 def parties(**more):
@@ -97,12 +96,12 @@ def test_the_owner_of_a_budget_must_name_it():
 def test_selections_and_copies_of_a_party_know_it_too():
     party = Party(X, name="clinic", protocols=[STUDY])
     for one in (party.take([0, 1]), copy.copy(party), pickle.loads(pickle.dumps(party))):
-        assert Sum in one._knows.handlers
+        assert Sum in one._knows.answers_to
 
 
 def test_the_closed_list_stays_as_it_is():
     Party(X, name="clinic", protocols=[STUDY])
-    assert Sum not in HANDLERS
+    assert Sum not in ANSWERS_TO
     assert STUDY.answer.name not in ANSWERS
     assert SumPlan.name not in MECHANISMS
     assert Party(X, name="clinic")._knows is CLOSED
@@ -118,7 +117,7 @@ def test_what_does_not_go_together():
     with pytest.raises(ParameterError, match="protocols must be Protocol objects"):
         Party(X, name="clinic", protocols=["noise"])
 
-    class Other(SumHandler):
+    class Other(Request, code=Sum.code):
         pass
 
     with pytest.raises(ParameterError, match="two protocols answer messages of kind 65001"):

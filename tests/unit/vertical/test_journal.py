@@ -16,17 +16,17 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party
-from sottovoce.vertical.coordinator.charges import event_text
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, SessionLog
 from sottovoce.vertical.party.sessions import MOST_OPEN
+from sottovoce.vertical.protocol import event_text
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
 from sottovoce.vertical.wire import Done, Refused
 from support.forked import in_child, needs_fork
 from support.interrupted import Killed
-from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsStepHandler
+from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsWorker
 from support.party import decode
 
 N = 20
@@ -125,7 +125,7 @@ POINTS = {
     "after it": (SessionLog, "asked", after),
     "before the charge": (LedgerBudget, "charge", before),
     "after the charge": (LedgerBudget, "charge", after),
-    "after the draw": (RoundsStepHandler, "run", after),
+    "after the draw": (RoundsWorker, "step", after),
     "before the answer is on record": (SessionLog, "answered", before),
     "after it, and before the answer leaves": (SessionLog, "answered", after),
 }
@@ -334,13 +334,13 @@ def test_an_answer_that_comes_out_otherwise_is_refused(tmp_path, monkeypatch, ca
     for raw in REQUESTS[:5]:
         party.handle(raw)
     party._journal.close()
-    party, run = clinic(tmp_path, asked_again=asked_again), RoundsStepHandler.run
+    party, step = clinic(tmp_path, asked_again=asked_again), RoundsWorker.step
 
-    def otherwise(self, desk, request):
-        reply = run(self, desk, request)
+    def otherwise(self, request, noise):
+        reply = step(self, request, noise)
         return RoundsScores(reply.scores + 2.0**-20, reply.event)
 
-    monkeypatch.setattr(RoundsStepHandler, "run", otherwise)
+    monkeypatch.setattr(RoundsWorker, "step", otherwise)
     answers = [decode(party.handle(raw)) for raw in REQUESTS[0 if asked_again else 5 : 6]]
     assert answers[3 if asked_again else 0].reason == LOST
     assert all(isinstance(answer, Refused) for answer in answers[3:])

@@ -33,7 +33,7 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
@@ -359,7 +359,7 @@ def test_the_label_holders_own_model_costs_its_budget_nothing(monkeypatch):
     requests, handle = [], Party.handle
 
     def hear(party, raw):
-        requests.append((party.name, type(wire.decode(Frame.read(raw).body, HANDLERS))))
+        requests.append((party.name, type(wire.decode(Frame.read(raw).body, ANSWERS_TO))))
         return handle(party, raw)
 
     monkeypatch.setattr(Party, "handle", hear)

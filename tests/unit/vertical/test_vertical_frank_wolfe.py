@@ -35,7 +35,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
     SharedColumn,
     TrainOnBall,
 )
-from sottovoce.vertical.protocols.frank_wolfe.party import TrainOnBallHandler
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import Done, Refused, code_of
@@ -329,8 +328,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregat
 def start(**changes):
     values = {
         "loss": "squared", "labels": np.zeros(N), "vertex": 1.0, "clip": 1.0, "n_steps": 2, "selection": 0.5,
-        "intercept": 0, "score_noise": 3.0, "column_noise": 1.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
-        "sketch_seed": 0,
+        "intercept": 0, "score_noise": 3.0, "column_noise": 1.0, "n_columns": 1,
     }  # fmt: skip
     return BallStart(**{**values, **changes})
 
@@ -370,10 +368,6 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
         ({"selection": 0.0}, "selection must be positive"),
         ({"column_noise": 0.0}, "column_noise must be positive"),
         ({"score_noise": -1.0}, "score_noise must be positive"),
-        *[
-            ({name: value}, "columns are not sketched")
-            for name, value in {"sketch": "gaussian", "sketch_rows": 9, "sketch_seed": 1}.items()
-        ],
     ],
 )
 def test_starts_that_are_refused(changes, reason):
@@ -397,11 +391,13 @@ def test_other_requests_that_are_refused():
 
 
 def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
-    original = TrainOnBallHandler.run
-    monkeypatch.setattr(
-        TrainOnBallHandler, "run",
-        lambda self, desk, request: Chosen(original(self, desk, request).places, 2.0 * request.selection),
-    )  # fmt: skip
+    original = TrainOnBall.answer
+
+    def otherwise(self, facts, training):
+        reply = yield from original(self, facts, training)
+        return Chosen(reply.places, 2.0 * self.selection)
+
+    monkeypatch.setattr(TrainOnBall, "answer", otherwise)
     with pytest.raises(PartyError, match="says that each of its choices spent"):
         lasso().fit(parties(), Y)
 

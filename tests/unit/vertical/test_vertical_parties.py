@@ -15,7 +15,8 @@ from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
-from sottovoce.vertical.party.party import Part, Party
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.messages import (
     LbfgsDirection,
@@ -32,7 +33,7 @@ from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Done, Refused
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
-from support.party import decode, request, worker_of
+from support.party import decode, kinds, request, worker_of
 
 INF = math.inf
 PREPARE = Prepare(1.0, 0)
@@ -184,7 +185,7 @@ def test_names_must_differ_and_exist():
 
 # --- what a party refuses ---------------------------------------------------------------------------------------------
 
-KINDS = {kind.__name__: kind for kind in wire.Message.__subclasses__()}
+KINDS = {kind.__name__: kind for kind in kinds()}
 OPERATIONS = {
     "Describe", "Prepare", "LbfgsStart", "LbfgsGradient", "LbfgsDirection", "LbfgsMove", "BallVertex", "Keep", "Score",
 }  # fmt: skip

@@ -16,8 +16,6 @@ from sottovoce.vertical import ComputeSite, Helper, Party
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan, SecurePlan
 
-__all__ = ["JointTrial"]
-
 _WORKER: Final = logging.getLogger("sottovoce.vertical.protocols.secure.worker")
 
 

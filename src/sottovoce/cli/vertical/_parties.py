@@ -24,11 +24,6 @@ from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
 from sottovoce.vertical.alignment.matching import AlignmentReport
 
-__all__ = [
-    "Gathered", "PartyFacts", "PartySource", "SeveralTables", "SplitTable", "find_schema", "name_tables",
-    "several_tables", "split_schema",
-]  # fmt: skip
-
 _NAME = re.compile(r"\w[\w.-]*")
 
 

@@ -20,8 +20,6 @@ from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 
-__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "submitted"]
-
 _FLARE = "Parties"
 WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.", _FLARE, default=60.0)
 TIMEOUT: Any = option("--timeout", "Seconds that a party has for one answer.", _FLARE, default=120.0)
@@ -160,7 +158,6 @@ def _doing(state: Mapping[str, Any]) -> str:
 
 
 def progress_text(state: Mapping[str, Any]) -> str:
-    """Return where a run is, in one line."""
     text = _doing(state)
     if not state.get("rounds"):
         return text

@@ -16,8 +16,6 @@ from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import add_party
 from sottovoce.vertical.flare.provisioning import provision as make_kits
 
-__all__ = ["coordinator", "provision"]
-
 
 def provision(
     federation: Path = argument(

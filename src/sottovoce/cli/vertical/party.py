@@ -16,8 +16,6 @@ from sottovoce.vertical.flare.notice import site_facts
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.site import Site
 
-__all__ = ["budget_rows", "cap_rows", "party"]
-
 _NAMED: Final = 8
 
 

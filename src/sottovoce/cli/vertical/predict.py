@@ -17,8 +17,6 @@ from sottovoce.vertical.flare.programs import PREDICTIONS, open_home
 from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
 from sottovoce.vertical.flare.site import Site
 
-__all__ = ["predict"]
-
 _NOT_PRIVATE = "NOT PRIVATE: these figures are computed from the labels of these people, without noise."
 
 

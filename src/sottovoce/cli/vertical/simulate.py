@@ -40,8 +40,6 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 
-__all__ = ["simulate"]
-
 _SPLIT: Final = "One table: who holds which columns"
 _SEVERAL: Final = "Several tables: who is who"
 _FACTS: Final = "Public facts"

@@ -19,8 +19,6 @@ from sottovoce.vertical.flare.notice import budget_of, site_history
 from sottovoce.vertical.flare.runs import find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
 
-__all__ = ["status"]
-
 
 def status(
     kit: Path = argument("KIT", "A site's folder that `sottovoce vertical provision` made."),

@@ -25,8 +25,6 @@ from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name, why_not_resumed
 from sottovoce.vertical.flare.site import Site
 
-__all__ = ["train"]
-
 _PARTIES = "Parties"
 
 

@@ -43,23 +43,12 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.protocol import (
-    Answer,
-    Desk,
-    Handler,
-    PartyFacts,
-    Protocol,
-    RefusalError,
-    Step,
-    Training,
-    within,
-)
+from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, refuse, within
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of
-from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
+from sottovoce.vertical.protocols.frank_wolfe.messages import NOISES, check_ball
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
-from sottovoce.vertical.wire import Vector as Numbers
 
 __all__ = [
     "PROTOCOL", "PublishedBallPlan", "PublishedBallReply", "PublishedBallStart", "PublishedBallStep",
@@ -68,32 +57,6 @@ __all__ = [
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
-
-
-class PublishedBallStart(Message, code=72):
-    """Open steps of Frank-Wolfe with the published noise.
-
-    ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
-    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn again for each step, one is
-    chosen. ``sketch_rows`` is 0 for raw columns.
-    """
-
-    loss: str
-    labels: Numbers
-    clip: float
-    selection: float
-    column_noise: float
-    n_steps: Count
-    sampled: Count
-    intercept: Count
-    sketch_rows: Count
-    sketch_seed: Count
-
-
-class PublishedBallStep(Message, code=73):
-    """What the released columns predict: one number a record, or a row of the sketch; take one step."""
-
-    predicted: Numbers
 
 
 class PublishedBallReply(Message, code=74):
@@ -142,7 +105,7 @@ class _GivenScores(DenseScores):
 class PublishedBallWorker:
     """Steps with the published noise."""
 
-    def __init__(self, table: Any, data_bound: float, start: PublishedBallStart, noise: np.random.Generator) -> None:
+    def __init__(self, table: Any, data_bound: float, start: "PublishedBallStart", noise: np.random.Generator) -> None:
         self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
         team = Team(1, None)
         rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
@@ -159,7 +122,7 @@ class PublishedBallWorker:
     def _release(self) -> ColumnRelease:
         return column_release(self._n_people, self._start.column_noise, self._sketch)
 
-    def why_not(self, request: PublishedBallStep) -> str:
+    def why_not(self, request: "PublishedBallStep") -> str:
         """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""
         if self._steps >= self._start.n_steps:
             return "all steps that were charged have been taken"
@@ -169,7 +132,7 @@ class PublishedBallWorker:
             return f"PublishedBallStep has {len(request.predicted)} numbers where {self._release.size} are due"
         return ""
 
-    def step(self, request: PublishedBallStep) -> PublishedBallReply:
+    def step(self, request: "PublishedBallStep") -> PublishedBallReply:
         """Choose a signed column by noisy maximum, and share it with noise."""
         self._steps += 1
         predicted = cut(request.predicted)
@@ -187,32 +150,44 @@ class PublishedBallWorker:
         return PublishedBallReply(place, shared, 2.0 * _MOVE / scale, self._release.event.noise_multiplier)
 
 
-class _StartHandler(Handler[PublishedBallStart]):
-    """Steps with the published noise, charged as a whole at what they are worth."""
+class PublishedBallStart(Request, code=72):
+    """Open steps of Frank-Wolfe with the published noise.
 
-    request = PublishedBallStart
+    ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
+    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn again for each step, one is
+    chosen. ``sketch_rows`` is 0 for raw columns.
+    """
 
-    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStart) -> Event:
-        self._bound = check_ball(facts, request)
-        within("column_noise", request.column_noise, *NOISES)
-        choice = _choice_epsilon(request.selection, request.clip, facts.n_rows)
-        return _steps_event(choice, request.column_noise, request.n_steps)
+    loss: str
+    labels: Vector
+    clip: float
+    selection: float
+    column_noise: float
+    n_steps: Count
+    sampled: Count
+    intercept: Count
+    sketch_rows: Count
+    sketch_seed: Count
 
-    def run(self, desk: Desk, request: PublishedBallStart) -> Done:
-        desk.training.worker = PublishedBallWorker(desk.table, self._bound, request, desk.noise())
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        bound = check_ball(facts, self)
+        within("column_noise", self.column_noise, *NOISES)
+        choice = _choice_epsilon(self.selection, self.clip, facts.n_rows)
+        desk = yield _steps_event(choice, self.column_noise, self.n_steps)  # charged at what the steps are worth
+        training.worker = PublishedBallWorker(desk.table, bound, self, desk.noise())
         return Done()
 
 
-class _StepHandler(Step[PublishedBallStep]):
-    request, worker = PublishedBallStep, PublishedBallWorker
+class PublishedBallStep(Request, code=73):
+    """What the released columns predict: one number a record, or a row of the sketch; take one step."""
 
-    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStep) -> None:
-        reason = training.open(PublishedBallWorker, request).why_not(request)
-        if reason:
-            raise RefusalError(reason)
+    predicted: Vector
 
-    def run(self, desk: Desk, request: PublishedBallStep) -> PublishedBallReply:
-        return desk.training.open(PublishedBallWorker, request).step(request)
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[PublishedBallReply]:
+        worker = training.open(PublishedBallWorker, self)
+        refuse(worker.why_not(self))
+        yield None
+        return worker.step(self)
 
 
 # --- the plan, and the coordinator's side -----------------------------------------------------------------------------
@@ -407,6 +382,5 @@ class PublishedBallPlan(PrivateBallPlan):
 
 PROTOCOL = Protocol(
     Answer("lou-cheung", "what Lou and Cheung (2018) print, for study", charged=True),
-    handlers=(_StartHandler, _StepHandler),
-    plan=PublishedBallPlan,
+    requests=(PublishedBallStart, PublishedBallStep),
 )

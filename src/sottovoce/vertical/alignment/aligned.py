@@ -7,8 +7,6 @@ from sottovoce.vertical.alignment.matching import AlignmentReport, common_rows
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 
-__all__ = ["AlignedParties", "align"]
-
 
 class AlignedParties(InProcessParties):
     """Parties that hold the same people in the same order.

@@ -17,8 +17,6 @@ from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
 
-__all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "common_rows"]
-
 DUPLICATES: Final = ("error", "drop")
 
 

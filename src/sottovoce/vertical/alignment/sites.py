@@ -20,8 +20,6 @@ from sottovoce.vertical.protocols.alignment.messages import (
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.wire import Done
 
-__all__ = ["align_over", "all_rows_over"]
-
 
 def align_over(parties: Parties, *, client: str | None = None, digest: str | None = None) -> AlignmentReport:
     """Align parties where they are: afterwards every one of them is the people in common, in one order.
@@ -136,7 +134,6 @@ class _Line:
 
 @contextmanager
 def _lines(parties: Parties, others: Mapping[str, int]) -> Iterator[list[_Line]]:
-    """Open a session with the other parties."""
     with parties.session() as talk:
         yield [_Line(talk, name, rows) for name, rows in others.items()]
 
@@ -158,12 +155,8 @@ def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple
     """Return those of the client's identifiers that all servers hold, sorted, and what each server told.
 
     Each server is asked about those that are left, under new keys; once fewer than ``least`` are left, or a server
-    holds fewer, nobody is asked about them any more.
-
-    Raises
-    ------
-    PartyError
-        If a server does not follow the protocol, as far as that can be seen; it was told of nobody.
+    holds fewer, nobody is asked about them any more. Raises `PartyError` if a server does not follow the protocol, as
+    far as that can be seen; it was told of nobody.
     """
     asked = []
     for line in lines:

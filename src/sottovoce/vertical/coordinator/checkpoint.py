@@ -26,8 +26,6 @@ from sottovoce.randomness import StoredKey, Streams
 from sottovoce.vertical.frames import SESSION_BYTES, Frame
 from sottovoce.vertical.wire import Refused, decode
 
-__all__ = ["Checkpoint", "Run"]
-
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
 _SYNC_EVERY: Final = 1.0  # seconds
@@ -43,14 +41,9 @@ class Run:
     By default all of it is fresh. A run that may be interrupted has it from a key on disk (`Checkpoint`): the same
     training on the same labels, executed again, draws the same and finds its own charge. Another training, or other
     labels, draw something else and are charged for.
-
-    Parameters
-    ----------
-    key : StoredKey or None
-        None draws everything anew.
     """
 
-    key: StoredKey | None = None
+    key: StoredKey | None = None  # None draws everything anew
 
     def of(self, plan: object, labels: Any) -> "Run":
         """Return the run of this training on these labels: what it draws, no other one draws."""
@@ -76,30 +69,17 @@ class Run:
 class Checkpoint:
     """A run on disk.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Of this run alone; made where it is missing. It holds the answers of the other parties: nobody else may read it.
-    facts : dict or None
-        What the run is: program, parameters, parties; plain JSON. Kept at the beginning, and compared ever after.
-    begun : bool
-        Whether the run was begun before, by `begin`: a folder without its key is then an error.
+    Raises `ParameterError` if the run was begun with other facts; the message names them. Raises `StorageError` if the
+    run has ended, another process has it, or the folder cannot be used.
 
-    Attributes
-    ----------
-    is_resumed : bool
-        Whether the run had been begun before.
-    n_taken : int
-        Exchanges that were taken from disk so far.
-    n_kept : int
-        Exchanges that are on disk.
-
-    Raises
-    ------
-    ParameterError
-        If the run was begun with other facts; the message names them.
-    StorageError
-        If the run has ended, another process has it, or the folder cannot be used.
+    ``folder``: of this run alone; made where it is missing. It holds the answers of the other parties: nobody else may
+    read it.
+    ``facts``: what the run is: program, parameters, parties; plain JSON. Kept at the beginning, and compared ever
+    after.
+    ``begun``: whether the run was begun before, by `begin`: a folder without its key is then an error.
+    ``is_resumed``: whether the run had been begun before.
+    ``n_taken``: exchanges that were taken from disk so far.
+    ``n_kept``: exchanges that are on disk.
     """
 
     def __init__(self, folder: str | Path, facts: Mapping[str, object] | None = None, *, begun: bool = False) -> None:
@@ -163,20 +143,11 @@ class Checkpoint:
 
         The answers of an exchange are kept when the next one of its session begins: the run has gone on with them. What
         failed, was refused or could not be used is asked again; so is the last step, which parties answer as before.
+        Raises `DataError` if the run asks something else than it did before.
 
-        Parameters
-        ----------
-        requests : dict
-            By party.
-        carry : callable
-            Sends the requests that it is given, and returns the answers.
-        here : collection of str
-            Parties that live here: they are asked in every execution, and their answers are not kept.
-
-        Raises
-        ------
-        DataError
-            If the run asks something else than it did before.
+        ``requests``: by party.
+        ``carry``: sends the requests that it is given, and returns the answers.
+        ``here``: parties that live here: they are asked in every execution, and their answers are not kept.
         """
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")

@@ -3,30 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["History"]
-
 
 @dataclass
 class History:
-    """One entry a round: every party sends one number a record once in it.
+    """One entry a round: every party sends one number a record once in it."""
 
-    Attributes
-    ----------
-    objective : list of float
-        Sum of losses plus penalties at the coefficients of that round.
-    stationarity : list of float
-        The stopping measure at the start of the round: the bound on the distance to the least objective.
-    uplink_bytes, downlink_bytes : list of int
-        Everything that crossed since the start, the set-up included.
-    converged : bool
-        False when the rounds ran out first.
-    """
-
+    # sum of losses plus penalties at the coefficients of that round
     objective: list[float] = field(default_factory=list)
+    # the stopping measure at the start of the round: the bound on the distance to the least objective
     stationarity: list[float] = field(default_factory=list)
+    # everything that crossed since the start, the set-up included
     uplink_bytes: list[int] = field(default_factory=list)
     downlink_bytes: list[int] = field(default_factory=list)
-    converged: bool = False
+    converged: bool = False  # False when the rounds ran out first
 
     def add(self, parties: Any, objective: float, stationarity: float) -> None:
         self.objective.append(objective)

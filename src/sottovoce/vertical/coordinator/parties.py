@@ -22,8 +22,6 @@ from sottovoce.vertical.protocols.general.messages import Afford, Close, Describ
 from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Message, Refused, decode
 
-__all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
-
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
 _OWN: Final = frozenset({"checkpoint", "session_name", "_process", "_steps", "_holding"})  # not for copies
 
@@ -43,24 +41,12 @@ class Answering(Protocol):
 
 @dataclass(frozen=True)
 class Crossing:
-    """One message that crossed.
+    """One message that crossed."""
 
-    Attributes
-    ----------
-    party : str
-        The party at the other end of the coordinator's line.
-    uplink : bool
-        True from the party to the coordinator.
-    message : Message
-        As it was rebuilt from the bytes.
-    n_bytes : int
-        The frame of a request included.
-    """
-
-    party: str
-    uplink: bool
-    message: Message
-    n_bytes: int
+    party: str  # the party at the other end of the coordinator's line
+    uplink: bool  # True from the party to the coordinator
+    message: Message  # as it was rebuilt from the bytes
+    n_bytes: int  # the frame of a request included
 
 
 class Parties(ABC):

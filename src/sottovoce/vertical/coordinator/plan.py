@@ -29,11 +29,6 @@ from sottovoce.vertical.coordinator.replies import checked
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Equipped
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
-__all__ = [
-    "SCORED", "LabelsOncePlan", "PublicFacts", "SumOfScores", "Term", "VerticalPlan", "VerticalSolution",
-    "ask_scores", "helpers_among", "read_public_facts",
-]  # fmt: skip
-
 SCORED: Final = "the people who are scored, those of the training included: each party sends one exact score for each"
 """What no statement covers of a model that is split, for the receipt."""
 
@@ -91,10 +86,7 @@ class PublicFacts:
 def read_public_facts(parties: Parties, *, engines: bool = False) -> dict[str, Description]:
     """Ask every party for its public facts, its ``engines`` too where they matter; all must run one version.
 
-    Raises
-    ------
-    PartyError
-        If one does not, or says what no table is like.
+    Raises `PartyError` if one does not, or says what no table is like.
     """
     descriptions = parties.exchange(Describe(int(engines)), Equipped if engines else Description)
     others = {name: facts.version for name, facts in descriptions.items() if facts.version != RELEASE}
@@ -320,15 +312,9 @@ class VerticalPlan(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsOncePlan(VerticalPlan):
-    """A training before which the labels are released once, where they are secret.
+    """A training before which the labels are released once, where they are secret."""
 
-    Attributes
-    ----------
-    label_share : float, in (0, 1)
-        Share of epsilon for secret labels.
-    """
-
-    label_share: float = 0.75
+    label_share: float = 0.75  # in (0, 1): share of epsilon for secret labels
 
     def check_label_share(self, name: str) -> None:
         """Refuse a share out of range; ``name`` is what users call it."""
@@ -341,7 +327,6 @@ class LabelsOncePlan(VerticalPlan):
 
     @property
     def label_event(self) -> Event:
-        """What the release of the labels costs."""
         return NothingReleased() if self.response is None else self.response.event
 
     @cached_property
@@ -367,7 +352,6 @@ class LabelsOncePlan(VerticalPlan):
         return () if self.response is None else ("to the other parties: every label, by randomised response",)
 
     def label_details(self) -> dict[str, object]:
-        """Return the parameters of that release, for the receipt."""
         if self.response is None:
             return {}
         return {

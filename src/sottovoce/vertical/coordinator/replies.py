@@ -8,18 +8,13 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import PartyError
 
-__all__ = ["checked", "total"]
-
 _LARGEST: Final = 1e140
 
 
 def checked(name: str, values: Vector, length: int) -> Vector:
     """Return the numbers that party ``name`` sent, if they are as many as were asked for.
 
-    Raises
-    ------
-    PartyError
-        If they are not, or one of them is so large that what is computed from it would not be a number.
+    Raises `PartyError` if they are not, or one of them is so large that what is computed from it would not be a number.
     """
     if len(values) != length:
         raise PartyError(

@@ -16,8 +16,6 @@ from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate
 from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite
 
-__all__ = ["SessionCard", "canonical", "check_cards", "on_this_machine", "read_canonical"]
-
 _MOST: Final = 20_000  # characters of a card
 _Read = TypeVar("_Read")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
@@ -25,38 +23,20 @@ _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCard:
-    """What a party says of itself in one session.
+    """What a party says of itself in one session."""
 
-    Attributes
-    ----------
-    session : str
-        In hexadecimal digits.
-    name : str
-    host, port : str, int
-        Where it is reached; empty and 0 where the parties share a process.
-    engine, engine_version, sottovoce : str
-    plan, programs : str
-        Digests.
-    certificate : str
-        Of its links in this session, self-signed, in PEM; empty without TLS.
-    identity : str
-        By which it is known, in PEM; empty without TLS.
-    signature : str
-        By the identity's key over all the rest, in hexadecimal digits.
-    """
-
-    session: str
+    session: str  # in hexadecimal digits
     name: str
-    host: str
+    host: str  # where it is reached; empty and 0 where the parties share a process
     port: int
     engine: str
     engine_version: str
     sottovoce: str
-    plan: str
+    plan: str  # digests
     programs: str
-    certificate: str
-    identity: str
-    signature: str = ""
+    certificate: str  # of its links in this session, self-signed, in PEM; empty without TLS
+    identity: str  # by which it is known, in PEM; empty without TLS
+    signature: str = ""  # by the identity's key over all the rest, in hexadecimal digits
 
     @property
     def text(self) -> str:
@@ -115,22 +95,12 @@ def check_cards(
 ) -> list[SessionCard]:
     """Return the cards of a session in the order of ``names``, or refuse it.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        One card for each party, as the coordinator brought them.
-    names : sequence of str
-        All that compute, in the order of the plan.
-    own : SessionCard
-    site : ComputeSite or None
-        Of this party.
-    identity : Identity or None
-        Of this party.
+    Raises `EngineError`: it names the party and the remedy.
 
-    Raises
-    ------
-    EngineError
-        It names the party and the remedy.
+    ``texts``: one card for each party, as the coordinator brought them.
+    ``names``: all that compute, in the order of the plan.
+    ``site``: of this party.
+    ``identity``: of this party.
     """
     if own.name not in names:
         raise EngineError(f"{own.name!r} is not among those that compute in this plan.")

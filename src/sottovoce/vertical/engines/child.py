@@ -22,8 +22,6 @@ from sottovoce.vertical.engines.process import receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
 from sottovoce.vertical.engines.site import TlsFiles
 
-__all__ = ["main"]
-
 _DIE_WITH_PARENT = 1
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from sottovoce.exceptions import SottovoceError
 from sottovoce.vertical.engines.programs import Program
 
-__all__ = ["Engine", "EngineError", "Whole"]
-
 Whole = NDArray[np.int64]
 
 
@@ -25,32 +23,19 @@ class EngineError(SottovoceError):
 
 
 class Engine(ABC):
-    """One party's end of a joint computation.
+    """One party's end of a joint computation."""
 
-    Attributes
-    ----------
-    name : str
-        As users give it.
-    bound : int
-        Values and sums below it in absolute value are exact.
-    rank : int
-        This party's place among all that compute.
-    n_parties : int
-    """
-
-    name: ClassVar[str]
-    bound: int
-    rank: int
+    name: ClassVar[str]  # as users give it
+    bound: int  # values and sums below it in absolute value are exact
+    rank: int  # this party's place among all that compute
     n_parties: int
 
     @abstractmethod
     def start(self) -> None:
         """Connect to the others and check, bit for bit, that the session computes what it should; no data are shared.
 
-        Raises
-        ------
-        EngineError
-            As from every other command: a partner does not answer in time, is another one, or computes something else.
+        As every other command it raises `EngineError` where a partner does not answer in time, is another one, or
+        computes something else.
         """
 
     @abstractmethod
@@ -66,8 +51,7 @@ class Engine(ABC):
         """Open what a program that opens has made (`Mask`, `ChooseColumn`), to all parties; the rest is refused."""
 
     @abstractmethod
-    def drop(self, *names: str) -> None:
-        """Forget variables."""
+    def drop(self, *names: str) -> None: ...
 
     @abstractmethod
     def close(self) -> None:

@@ -26,8 +26,6 @@ from sottovoce.vertical.engines.programs import (
     digest_of,
 )
 
-__all__ = ["CHECKED", "Checked", "Exchanges", "Guarded", "self_check"]
-
 
 class Checked(Engine):
     """An engine that knows names and shapes of a session's secret variables, and which of them may be opened.
@@ -203,10 +201,7 @@ CHECKED: Final[tuple[Program, ...]] = (
 def self_check(engine: Engine, seed: int, programs: Sequence[Program] = CHECKED) -> None:
     """Run programs on numbers that follow from the seed, and compare what is opened with what it is in clear.
 
-    Raises
-    ------
-    EngineError
-        One number differs, or a partner fails.
+    Raises `EngineError`: one number differs, or a partner fails.
     """
     numbers = np.random.default_rng(seed)
     for place, program in enumerate(programs):

@@ -13,8 +13,6 @@ from sottovoce.vertical.engines.engine import EngineError
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-__all__ = ["CARD", "Identity", "session_certificate", "check_session_certificate"]
-
 CARD: Final = "card of a joint computation"
 _BEFORE, _AFTER = datetime.timedelta(hours=1), datetime.timedelta(days=2)
 
@@ -22,10 +20,7 @@ _BEFORE, _AFTER = datetime.timedelta(hours=1), datetime.timedelta(days=2)
 class Identity:
     """A party's certificate, its key, and the authority that all parties of the project trust.
 
-    Parameters
-    ----------
-    folder : Path
-        With ``certificate.pem``, ``key.pem`` and ``authority.pem``.
+    ``folder``: with ``certificate.pem``, ``key.pem`` and ``authority.pem``.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,19 +54,11 @@ class Identity:
     ) -> None:
         """Refuse content that the party of that name has not signed as ``what``.
 
-        Parameters
-        ----------
-        name : str
-            The party; its certificate carries the name.
-        certificate : str
-            What it shows, in PEM.
-        fingerprint : str or None
-            SHA-256 of the certificate, where known.
-        content : bytes
-        signature : str
-            In hexadecimal digits.
-        what : str
-            Its first word names it in messages.
+        ``name``: the party; its certificate carries the name.
+        ``certificate``: what it shows, in PEM.
+        ``fingerprint``: SHA-256 of the certificate, where known.
+        ``signature``: in hexadecimal digits.
+        ``what``: its first word names it in messages.
 
         Raises
         ------

@@ -15,8 +15,6 @@ from sottovoce.vertical.engines.engine import EngineError, Whole
 from sottovoce.vertical.engines.guarded import Checked
 from sottovoce.vertical.engines.programs import Program
 
-__all__ = ["InProcessEngine"]
-
 _OVER: Final = "this joint computation has not been started, or is over; begin a new one"
 
 
@@ -58,7 +56,6 @@ class _Room:
                 raise
 
     def fail(self, why: str) -> None:
-        """Free all with an error."""
         with self.meeting:
             self.broken = self.broken or why
             self.values.clear()
@@ -92,14 +89,9 @@ _rooms_lock = threading.Lock()
 class InProcessEngine(Checked):
     """A party whose partners are threads of the same process, found by the session's name.
 
-    Parameters
-    ----------
-    session : bytes
-        The same at all parties, and no other session's.
-    rank, n_parties : int
-        This party's place, and how many take part.
-    timeout : float, default=600
-        Seconds that partners may take to come to a command.
+    ``session``: the same at all parties, and no other session's.
+    ``rank`` and ``n_parties``: this party's place, and how many take part.
+    ``timeout``: seconds that partners may take to come to a command.
     """
 
     name = "in-process"
@@ -127,7 +119,6 @@ class InProcessEngine(Checked):
         self._meet(None)
 
     def close(self) -> None:
-        """Leave; partners that wait are told."""
         with _rooms_lock:
             room, self._room, self._is_over = self._room, None, True
         if room is not None:

@@ -36,8 +36,6 @@ from sottovoce.vertical.engines.shamir import (
 if TYPE_CHECKING:
     from sottovoce.vertical.engines.site import TlsFiles
 
-__all__ = ["MpycEngine"]
-
 _LEAST: Final = 3
 _PATIENCE: Final = 0.9  # of the timeout: a partner that is late is named before the command itself is cut off
 _PIECE: Final = 1 << 21  # numbers of one message: 16 MiB
@@ -63,17 +61,10 @@ class _Coming:
 class MpycEngine(Engine):
     """One party's end of an MPyC session.
 
-    Parameters
-    ----------
-    rank : int
-    addresses : sequence of str
-        "host:port" of each party, three or more.
-    listen : str or None
-        Where this party listens, if not at its address.
-    tls : TlsFiles or None
-        Without, parties are on one machine, for a trial.
-    timeout : float
-        Seconds that a command may take.
+    ``addresses``: "host:port" of each party, three or more.
+    ``listen``: where this party listens, if not at its address.
+    ``tls``: without, parties are on one machine, for a trial.
+    ``timeout``: seconds that a command may take.
     """
 
     name: ClassVar[str] = "mpyc"
@@ -110,7 +101,6 @@ class MpycEngine(Engine):
         return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        """Make a secret variable of what party ``owner`` knows: its shares go to all."""
         if name in self._variables:
             self.drop(name)
         steps = self._steps(shape)
@@ -124,7 +114,6 @@ class MpycEngine(Engine):
             self._variables[name] = _Coming(owner, steps, shape)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Run a program on secret variables; one that compares is refused."""
         found = [self._variable(name) for name in inputs]
         if isinstance(program, Add):  # and Mask
             made: tuple[_Shared, ...] = (self._sum(found),)

@@ -23,8 +23,6 @@ from sottovoce.vertical.engines.engine import EngineError
 if TYPE_CHECKING:
     from sottovoce.vertical.engines.site import TlsFiles
 
-__all__ = ["Links"]
-
 _RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
 _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
 
@@ -36,22 +34,11 @@ _importing: Final = threading.Lock()
 class Links:
     """The links of one party.
 
-    Parameters
-    ----------
-    rank : int
-    addresses : sequence of str
-        "host:port" of each party.
-    listen : str or None
-        Where this one listens, if not at its address.
-    tls : TlsFiles or None
-        The partners' certificates in the order of their ranks.
-    timeout : float
-        Seconds that partners may take for anything.
-
-    Attributes
-    ----------
-    sent : int
-        Bytes so far.
+    ``addresses``: "host:port" of each party.
+    ``listen``: where this one listens, if not at its address.
+    ``tls``: the partners' certificates in the order of their ranks.
+    ``timeout``: seconds that partners may take for anything.
+    ``sent``: bytes so far.
     """
 
     def __init__(

@@ -25,8 +25,6 @@ from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Program, program_text
 from sottovoce.vertical.engines.site import ENGINES, TlsFiles
 
-__all__ = ["EndedError", "EngineProcess", "TlsFiles", "receive", "send"]
-
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
 _PATIENCE = 10.0
 _BREAK = 0.05
@@ -38,21 +36,13 @@ class EngineProcess(Engine):
     The constructor only takes note; `start` begins. The child ends at `close`, at any error, when a command takes
     longer than the timeout, when this object is no longer used, and with this process.
 
-    Parameters
-    ----------
-    kind : {"spu", "mpyc"}
-    rank : int
-        This party's place.
-    addresses : sequence of "host:port"
-        By rank, as partners reach them.
-    listen : str, optional
-        Where this party listens, if at another address than its partners use.
-    tls : TlsFiles, optional
-        Certificates of the session; only a trial on one machine does without.
-    timeout : float, default=600
-        Seconds that a command may take.
-    log : Path, optional
-        File for what the engine prints; by default nothing of it is kept.
+    ``kind``: {"spu", "mpyc"}.
+    ``rank``: this party's place.
+    ``addresses``: by rank, as partners reach them.
+    ``listen``: where this party listens, if at another address than its partners use.
+    ``tls``: certificates of the session; only a trial on one machine does without.
+    ``timeout``: seconds that a command may take.
+    ``log``: file for what the engine prints; by default nothing of it is kept.
     """
 
     def __init__(
@@ -117,7 +107,6 @@ class EngineProcess(Engine):
         self._do({"do": "drop", "names": list(names)})
 
     def close(self) -> None:
-        """End the child, and whatever waits for it."""
         self._closed = True
         if self._child is not None:
             self._child.end()

@@ -14,11 +14,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "COMPARES", "PROGRAMS", "Add", "AddScores", "AddSlopes", "ChooseColumn", "CrossProduct", "Mask", "MoveDuals",
-    "OverRows", "Program", "digest_of", "product", "program_from", "program_text",
-]  # fmt: skip
-
 _Shape = tuple[int, ...]
 
 
@@ -252,12 +247,10 @@ COMPARES: Final[tuple[type[Program], ...]] = (MoveDuals, AddScores, ChooseColumn
 
 
 def program_text(program: Program) -> str:
-    """Return a program as canonical JSON."""
     return json.dumps([type(program).__name__, asdict(program)], sort_keys=True)
 
 
 def program_from(text: str) -> Program:
-    """Return the listed program that `program_text` has written."""
     kind, constants = json.loads(text)
     listed = {program.__name__: program for program in PROGRAMS}
     return listed[kind](**{key: tuple(value) if isinstance(value, list) else value for key, value in constants.items()})

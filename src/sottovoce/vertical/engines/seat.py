@@ -18,8 +18,6 @@ from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, session_certificate
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, ComputeSite, available_engines
 
-__all__ = ["Seat"]
-
 _ANYWHERE: Final = "0.0.0.0"  # behind a proxy or by name; partners prove who they are
 
 _taken: Final[set[int]] = set()  # ports of this process's seats: an engine listens a moment after its seat lets go
@@ -29,10 +27,7 @@ _taken_lock: Final = threading.Lock()
 class Seat:
     """A party's seat in one session; `take` makes it.
 
-    Attributes
-    ----------
-    card : str
-        For the partners.
+    ``card``: for the partners.
     """
 
     def __init__(
@@ -45,23 +40,13 @@ class Seat:
     def take(cls, site: ComputeSite | None, name: str, session: bytes, engine: str, plan: str, programs: str) -> "Seat":
         """Take a seat.
 
-        Parameters
-        ----------
-        site : ComputeSite or None
-            What this party's owner says about joint computations; None: only within this process.
-        name : str
-            This party.
-        session : bytes
-            The same at all parties.
-        engine : str
-            "spu", "mpyc" or "in-process".
-        plan, programs : str
-            Digests of what this party is about to compute, made by itself.
+        Raises `EngineError`: in public words.
 
-        Raises
-        ------
-        EngineError
-            In public words.
+        ``site``: what this party's owner says about joint computations; None: only within this process.
+        ``name``: this party.
+        ``session``: the same at all parties.
+        ``engine``: "spu", "mpyc" or "in-process".
+        ``plan`` and ``programs``: digests of what this party is about to compute, made by itself.
         """
         versions = available_engines()
         if engine not in (*ENGINES, IN_PROCESS):
@@ -115,17 +100,10 @@ class Seat:
     def sit(self, cards: Sequence[str], names: Sequence[str]) -> Engine:
         """Check the cards of all, and return this party's end of the engine, not started.
 
-        Parameters
-        ----------
-        cards : sequence of str
-            One of each party, this one's among them.
-        names : sequence of str
-            All that compute, in the order of the plan.
+        Raises `EngineError`: a card is not what it should be; the text tells whose, and the remedy.
 
-        Raises
-        ------
-        EngineError
-            A card is not what it should be; the text tells whose, and the remedy.
+        ``cards``: one of each party, this one's among them.
+        ``names``: all that compute, in the order of the plan.
         """
         checked = check_cards(cards, names, self._card, self._site, self._identity)
         rank, card = list(names).index(self._card.name), self._card
@@ -134,7 +112,8 @@ class Seat:
 
             timeout = 600.0 if self._site is None else self._site.timeout
             return InProcessEngine(bytes.fromhex(card.session), rank, len(names), timeout)
-        from sottovoce.vertical.engines.process import EngineProcess, TlsFiles
+        from sottovoce.vertical.engines.process import EngineProcess
+        from sottovoce.vertical.engines.site import TlsFiles
 
         assert self._site is not None
         assert self._port is not None

@@ -19,10 +19,6 @@ from numpy.typing import NDArray
 
 from sottovoce.vertical.engines.engine import Whole
 
-__all__ = [
-    "MODULUS", "Share", "add", "combine", "from_field", "matmul", "mul", "split", "to_field", "total", "weights",
-]  # fmt: skip
-
 Share = NDArray[np.uint64]
 
 _BITS: Final = 61
@@ -63,7 +59,6 @@ def add(*terms: Share) -> Share:
 
 
 def total(share: Share) -> Share:
-    """Return the sum of all numbers: one number."""
     low, high = share & np.uint64(2**32 - 1), share >> np.uint64(32)
     parts = np.array([low.sum(dtype=np.uint64), high.sum(dtype=np.uint64)])  # exact for fewer than 2^32 numbers
     parts = _fold(parts)
@@ -79,7 +74,6 @@ def _turned(values: Share, by: int) -> Share:
 
 
 def mul(left: Share, right: Share | int) -> Share:
-    """Return products, number by number."""
     right = np.asarray(right, dtype=np.uint64)
     low = np.uint64(2**31 - 1)
     left_low, left_high = left & low, left >> np.uint64(31)

@@ -9,8 +9,6 @@ from typing import Final
 
 from sottovoce._version import __version__
 
-__all__ = ["ENGINES", "IN_PROCESS", "ComputeSite", "TlsFiles", "available_engines"]
-
 ENGINES: Final = ("spu", "mpyc")
 """Engines between processes; "in-process" is the third, for parties that share a process."""
 
@@ -49,19 +47,11 @@ class ComputeSite:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """A party's certificate of one session and what it trusts in that session.
+    """A party's certificate of one session and what it trusts in that session."""
 
-    Parameters
-    ----------
-    certificate, key : Path
-        The own session certificate, which signs itself, and its key (PEM).
-    partners : Path
-        The session certificates of exactly the partners (PEM): nobody else gets a connection.
-    """
-
-    certificate: Path
+    certificate: Path  # the own session certificate, which signs itself, and its key (PEM)
     key: Path
-    partners: Path
+    partners: Path  # the session certificates of exactly the partners (PEM): nobody else gets a connection
 
 
 IN_PROCESS: Final = "in-process"

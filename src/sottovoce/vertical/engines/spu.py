@@ -22,8 +22,6 @@ from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Add, ChooseColumn, CrossProduct, OverRows, Program
 from sottovoce.vertical.engines.site import TlsFiles
 
-__all__ = ["SpuEngine"]
-
 # SPU's product of whole numbers takes 40 times longer where the left side has more rows than this
 _ROWS_AT_ONCE = 7
 _ZERO = "zero"
@@ -32,17 +30,10 @@ _ZERO = "zero"
 class SpuEngine(Engine):
     """One party of an SPU session.
 
-    Parameters
-    ----------
-    rank : int
-    addresses : sequence of "host:port"
-        Two or three, by rank, as partners reach them.
-    listen : str or None
-        Where this party listens, if it is another address than the one its partners use.
-    tls : TlsFiles or None
-        Own certificate and key, and the certificates of the partners; None only on one machine.
-    timeout : float
-        Seconds that a partner may take for anything.
+    ``addresses``: two or three, by rank, as partners reach them.
+    ``listen``: where this party listens, if it is another address than the one its partners use.
+    ``tls``: own certificate and key, and the certificates of the partners; None only on one machine.
+    ``timeout``: seconds that a partner may take for anything.
     """
 
     name: ClassVar[str] = "spu"

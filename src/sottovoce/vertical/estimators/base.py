@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
@@ -46,11 +47,9 @@ from sottovoce.vertical.estimators.parties import (
     owned,
     seeded_for_session,
 )
-from sottovoce.vertical.estimators.prediction import Predicting, Vector
-from sottovoce.vertical.party.party import Part
+from sottovoce.vertical.estimators.prediction import Predicting
+from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.general.messages import Description
-
-__all__ = ["NOT_COVERED", "VerticalEstimator"]
 
 _DESCRIBED: Final = ("n_rows", "n_features", "data_norm", "nonnegative", "data_bound")  # that plans are made from
 NOT_COVERED: Final = (
@@ -239,7 +238,6 @@ class VerticalEstimator(Predicting, Budgeted):
         return self
 
     def _fit(self, parties: Parties, session: Parties, y: ArrayLike | None) -> None:
-        """Train in ``session``, one that is open with ``parties``."""
         holder = label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
         is_charged(self.ledger, self.dataset)
@@ -288,7 +286,6 @@ class VerticalEstimator(Predicting, Budgeted):
     # ------------------------------------------------------------------ what is told
 
     def _public_summary(self, plan: VerticalPlan) -> dict[str, object]:
-        """Return the plan for the ledger: public facts only."""
         return {
             **self._told(plan),
             "n_samples": plan.facts.n_samples,

@@ -12,8 +12,6 @@ from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.protocols.general.messages import Description
 
-__all__ = ["CHOICES", "choose_engine", "choose_mechanism", "engine_for", "told_engines"]
-
 # People times mean shift, for each weight: below it the noise of joint sums weighs more than what they say beyond
 # models that are trained apart. Chosen by `benchmarks.vertical.secure_rules`: right in 91 of 128 cases, where always
 # the one or the other is right in 45 and 83.
@@ -35,19 +33,11 @@ def choose_mechanism(
 ) -> tuple[str, str]:
     """Return a mechanism and why it is chosen.
 
-    Parameters
-    ----------
-    n_samples, n_features : int
-        People, and columns of all parties.
-    epsilon, delta : float
-    engine : str or None
-        That all parties have; "in-process" is no reason for a joint training.
-    engines : dict
-        What each party that computes has, helpers included.
-    is_classification : bool
-        Whether labels are classes.
-    colluding : int
-        Parties against whom the noise holds together.
+    ``n_samples`` and ``n_features``: people, and columns of all parties.
+    ``engine``: that all parties have; "in-process" is no reason for a joint training.
+    ``engines``: what each party that computes has, helpers included.
+    ``is_classification``: whether labels are classes.
+    ``colluding``: parties against whom the noise holds together.
     """
     if engine is None or engine == "in-process":
         lacking = next((name for name, each in engines.items() if not set(each) - {"in-process"}), None)
@@ -100,10 +90,7 @@ def choose_engine(engines: Mapping[str, Collection[str]], only: Collection[str] 
 def engine_for(given: str, engines: Mapping[str, Collection[str]], only: Collection[str] = ENGINES) -> str:
     """Return the engine that was named, or the one that all parties have; ``only`` are those that can do it.
 
-    Raises
-    ------
-    ParameterError
-        In words: what each party lacks, and what to do.
+    Raises `ParameterError`: in words: what each party lacks, and what to do.
     """
     has = "; ".join(f"{name!r} has {', '.join(each) or 'none'}" for name, each in engines.items())
     remedy = (

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
@@ -16,14 +17,10 @@ from sottovoce.losses import Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squa
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.computing import CHOICES, choose_engine, choose_mechanism, engine_for
-from sottovoce.vertical.estimators.options import given_options, known_options
-from sottovoce.vertical.estimators.prediction import Vector
+from sottovoce.vertical.estimators.options import MECHANISMS, given_options, known_options, plan_class
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
-from sottovoce.vertical.mechanisms import MECHANISMS, plan_class
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
-
-__all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
 
 _AUTO: Final = "auto"
 _MARGIN_LOSSES: Final = ("hinge", "sigmoid")
@@ -39,7 +36,6 @@ def _mechanism_text() -> str:
 
 
 def _options_text() -> str:
-    """Return the options of each mechanism, with their defaults."""
     listed = []
     for name, plan in MECHANISMS.items():
         defaults = {field.name: field.default for field in dataclasses.fields(plan)}
@@ -120,7 +116,6 @@ class _PenalisedEstimator(VerticalEstimator):
         return math.isfinite(epsilon) and self.mechanism in (SecurePlan.name, _AUTO)
 
     def _chosen(self, facts: PublicFacts, epsilon: float, delta: float) -> tuple[str, str]:
-        """Return the mechanism, and why where nobody named it."""
         given = plan_class(self.mechanism)
         if given is not None:
             return given.name, ""
@@ -262,7 +257,6 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
 
 
 def _refuse_private(loss: str, epsilon: float | None, instead: str) -> None:
-    """Refuse a loss that no private mechanism has."""
     if epsilon is not None and math.isfinite(epsilon):
         raise ParameterError(
             f"loss={loss!r} is for a training without noise (epsilon=inf); the private mechanisms have no proof for "

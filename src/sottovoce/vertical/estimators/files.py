@@ -15,8 +15,6 @@ from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.estimators.base import VerticalEstimator
 
-__all__ = ["COORDINATOR", "GUARANTEE", "HISTORY", "result_names", "result_texts", "scorer_from"]
-
 GUARANTEE: Final = "guarantee.json"
 COORDINATOR: Final = "coordinator.json"
 HISTORY: Final = "history.csv"
@@ -32,11 +30,7 @@ def result_names(parties: Sequence[str]) -> list[str]:
 def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the content of the files of a fitted estimator, by name.
 
-    Parameters
-    ----------
-    estimator : VerticalEstimator
-    features : mapping
-        Names of the columns of each party whose part of the model is here.
+    ``features``: names of the columns of each party whose part of the model is here.
     """
     holder = estimator.plan_.facts.label_holder
     common = {"version": _VERSION, "model": estimator.model_, "estimator": type(estimator).__name__}
@@ -64,10 +58,7 @@ def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[s
 def scorer_from(content: Mapping[str, Any]) -> SumOfScores:
     """Return the scorer of a `COORDINATOR` file, as it was.
 
-    Raises
-    ------
-    ModelFormatError
-        If the content is not one.
+    Raises `ModelFormatError` if the content is not one.
     """
     if content.get("version") != _VERSION:
         raise ModelFormatError(

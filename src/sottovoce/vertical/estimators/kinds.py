@@ -7,8 +7,6 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
 
-__all__ = ["ESTIMATORS"]
-
 ESTIMATORS: Final[Mapping[str, type[VerticalEstimator]]] = {
     "logistic": VerticalLogisticRegression,
     "svm": VerticalLinearSVC,

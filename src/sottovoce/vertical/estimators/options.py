@@ -1,11 +1,33 @@
-"""Options that are given as a dict."""
+"""The mechanisms that users choose from, and options that are given as a dict."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.coordinator.plan import VerticalPlan
+from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
+from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
-__all__ = ["given_options", "known_options"]
+MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {plan.name: plan for plan in (LocalModelsPlan, SecurePlan)}
+"""The plan of each ``mechanism=...`` of the dense estimators."""
+
+
+def plan_class(mechanism: object) -> type[VerticalPlan] | None:
+    """Return what an estimator was given in the place of a mechanism's name, a class of plans; None for a name.
+
+    Raises `ParameterError` if it is a class that is none of plans, or one that takes the name of a mechanism that has a
+    line here.
+    """
+    if not isinstance(mechanism, type):
+        return None
+    if not issubclass(mechanism, VerticalPlan):
+        raise ParameterError(f"mechanism must be a name or a subclass of VerticalPlan; got {mechanism!r}.")
+    if MECHANISMS.get(mechanism.name, mechanism) is not mechanism:
+        raise ParameterError(
+            f"mechanism={mechanism.__name__} is called {mechanism.name!r}, as another one is: receipts could not tell "
+            "them apart. Give the plan a name of its own."
+        )
+    return mechanism
 
 
 def given_options(name: str, given: object) -> dict[str, Any]:

@@ -13,14 +13,10 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.alignment.aligned import AlignedParties
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
-from sottovoce.vertical.party.party import Part, Party
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 from sottovoce.vertical.protocols.exact.plan import own_model_name
-
-__all__ = [
-    "as_parties", "check_length", "hand_out", "kept_parts", "label_holder", "labels_of", "own_labels", "owned",
-    "seeded_for_session",
-]  # fmt: skip
 
 
 def as_parties(parties: Any) -> Parties:
@@ -132,6 +128,5 @@ def labels_of(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any
 
 
 def check_length(y: ArrayLike, n_rows: int) -> None:
-    """Refuse labels that are not one a row."""
     if np.shape(y) != (n_rows,):
         raise DataError(f"y must hold one label for each of {n_rows} rows; got the shape {np.shape(y)}.")

@@ -15,11 +15,8 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, ask_scores
 from sottovoce.vertical.estimators.parties import as_parties, check_length, hand_out, labels_of
-from sottovoce.vertical.party.party import Part
+from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.plan import own_model_name
-
-__all__ = ["Comparison", "Predicting", "Vector"]
-
 
 _HIGHER_IS_BETTER: Final = ("accuracy", "R^2")  # the others are losses
 
@@ -65,8 +62,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the weights of some columns of scores, and a constant, that fit labels best."""
 
     @abstractmethod
-    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        """Return how good scores are for labels."""
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]: ...
 
     def decision_function(self, parties: Any) -> Vector:
         """Return the joint score of each row.

@@ -13,8 +13,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import releases, stated_arguments
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.estimators import dense, sparse
-from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.general.messages import Description
 
 __all__ = ["receipt_again"]
@@ -26,9 +25,7 @@ _TOLD: Final = (
     "columns shared",
     "alpha that the noise asks for, at least, for rows in the plan's unit",
 )
-_KINDS: Final[dict[str, type[VerticalEstimator]]] = {
-    name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")
-}
+_KINDS: Final = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 
 class _Stated(Parties):

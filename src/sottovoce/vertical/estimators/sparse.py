@@ -8,23 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import choice, magnitude
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.computing import CHOICES, engine_for
-from sottovoce.vertical.estimators.options import known_options
+from sottovoce.vertical.estimators.options import known_options, plan_class
 from sottovoce.vertical.estimators.parties import owned
-from sottovoce.vertical.estimators.prediction import Comparison, Vector
+from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
-from sottovoce.vertical.mechanisms import plan_class
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.private import JointBallPlan, LocalBallPlan
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
-
-__all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
 MECHANISMS: Final = ("frank-wolfe",)
 

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 
 from sottovoce._entries import listed, numbers_of, places_in
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
@@ -21,9 +22,6 @@ from sottovoce.central.data.labels import found_classes
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothLoss, Squared
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.prediction import Vector
-
-__all__ = ["VerticalClassifier", "VerticalLogisticModel", "VerticalRegressor"]
 
 
 @estimator
@@ -81,8 +79,7 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
         return model.coef_[0] / scale, float(model.intercept_[0])
 
     @abstractmethod
-    def _margin_loss(self, margins: Vector) -> dict[str, float]:
-        """Return the mean loss of margins by its name."""
+    def _margin_loss(self, margins: Vector) -> dict[str, float]: ...
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
         signs = _signs(y, self.classes_)

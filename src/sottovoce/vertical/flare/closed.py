@@ -14,11 +14,6 @@ from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = [
-    "ALLOWED_CLASSES", "AUTHORIZATION", "COMMUNICATION", "LEAD", "LOGGING", "first_difference", "job_config",
-    "require_engine", "resources", "shown",
-]  # fmt: skip
-
 PARTY_SITE: Final = "sottovoce.vertical.flare.party.PartySite"
 COORDINATOR_SITE: Final = "sottovoce.vertical.flare.coordinator.CoordinatorSite"
 EXECUTOR: Final = "nvflare.collab.runtime.executor.CollabExecutor"

@@ -16,8 +16,6 @@ from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.parties import Alive, Call, RunStopped
 from sottovoce.vertical.flare.programs import execute
 
-__all__ = ["CoordinatorSite", "carrier", "prober"]
-
 _PROBE_SECONDS: Final = 3.0
 
 

@@ -13,8 +13,6 @@ from typing import Any, Final
 from sottovoce._validation import nearest, number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["NEEDED", "Section", "entries_of"]
-
 NEEDED: Final[Any] = object()
 """The default of an entry that must be there."""
 

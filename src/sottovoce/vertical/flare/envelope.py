@@ -27,8 +27,6 @@ from sottovoce.vertical.engines.cards import canonical, read_canonical
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity
 
-__all__ = ["CoordinatorEnd", "Envelope", "LedgerHeads", "PartyEnd", "seal", "signed", "unseal"]
-
 Carry = Callable[[str, bytes, float], object]
 
 REQUEST: Final = "request of a run"
@@ -40,47 +38,27 @@ _SIZES: Final = struct.Struct("<4sIH")  # magic, bytes of the head, of the signa
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """The head of an envelope.
+    """The head of an envelope."""
 
-    Attributes
-    ----------
-    kind : str
-        ``REQUEST`` or ``ANSWER``.
-    sender, receiver, run : str
-    number : int
-        Of a request: larger than that of any before it in this run. An answer has that of its request, and 0 where the
-        envelope of the request was refused.
-    here, there : str
-        The processes that send and receive, by random names; ``there`` is empty until it is known.
-    content : str
-        SHA-256 of what is inside.
-    request : str
-        Of an answer: SHA-256 of the head that came with the request.
-    ledger : str
-        Hash of an entry of the party's ledger: in a request the last one that the coordinator was told of, in an answer
-        the last one that there is.
-    strangers : int
-        Of an answer: requests in the coordinator's name that the party has turned away in this run.
-    certificate : str
-        Of the sender's identity, in PEM.
-    """
-
-    kind: str
+    kind: str  # ``REQUEST`` or ``ANSWER``
     sender: str
     receiver: str
     run: str
+    # of a request: larger than that of any before it in this run. An answer has that of its request, and 0 where the
+    # envelope of the request was refused.
     number: int
-    here: str
+    here: str  # the processes that send and receive, by random names; ``there`` is empty until it is known
     there: str
-    content: str
-    request: str
+    content: str  # SHA-256 of what is inside
+    request: str  # of an answer: SHA-256 of the head that came with the request
+    # hash of an entry of the party's ledger: in a request the last one that the coordinator was told of, in an answer
+    # the last one that there is
     ledger: str
-    strangers: int
-    certificate: str
+    strangers: int  # of an answer: requests in the coordinator's name that the party has turned away in this run
+    certificate: str  # of the sender's identity, in PEM
 
 
 def seal(identity: Identity, envelope: Envelope, content: bytes) -> bytes:
-    """Return an envelope with its content, signed."""
     head = canonical(asdict(envelope)).encode("ascii")
     signature = bytes.fromhex(identity.sign(head, envelope.kind))
     return b"".join([_SIZES.pack(_MAGIC, len(head), len(signature)), head, signature, content])

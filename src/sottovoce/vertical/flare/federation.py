@@ -11,8 +11,6 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.entries import Section, entries_of
 
-__all__ = ["Federation"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _RESERVED: Final = ("server", "client", "admin", "all", "authority", "lead")
 _MOST_PARTIES: Final = 99
@@ -20,26 +18,16 @@ _MOST_PARTIES: Final = 99
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Federation:
-    """One coordinator, who has the labels, and parties with columns of their own.
-
-    Attributes
-    ----------
-    host, port : str, int
-        Where the parties reach the coordinator.
-    parties : tuple of str
-        The other sites, in the order of the file.
-    organisations : dict
-        By site, the words for it in reports: its name where it has no others.
-    helpers : tuple of str
-        Those of the parties that have no table: they compute with the others where nobody may see anything.
-    """
+    """One coordinator, who has the labels, and parties with columns of their own."""
 
     name: str
     coordinator: str
-    host: str
+    host: str  # where the parties reach the coordinator
     port: int
-    parties: tuple[str, ...]
+    parties: tuple[str, ...]  # the other sites, in the order of the file
+    # by site, the words for it in reports: its name where it has no others
     organisations: Mapping[str, str] = field(default_factory=dict)
+    # those of the parties that have no table: they compute with the others where nobody may see anything
     helpers: tuple[str, ...] = ()
 
     @property
@@ -58,7 +46,6 @@ class Federation:
         return self.host == "localhost" or self.host.startswith("127.")
 
     def organisation(self, name: str) -> str:
-        """Return the words for a site in reports."""
         return self.organisations.get(name, name)
 
     @classmethod

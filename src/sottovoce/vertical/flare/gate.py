@@ -22,17 +22,15 @@ from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.mechanisms import HANDLERS
-from sottovoce.vertical.party import Party
+from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
+from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.wire import Refused, code_of, decode
 
-__all__ = ["Gate", "fault_of_job"]
-
 _LOG: Final = logging.getLogger(__name__)
-_KINDS: Final = {kind.code: kind.__name__ for kind in HANDLERS}
+_KINDS: Final = {kind.code: kind.__name__ for kind in ANSWERS_TO}
 _FAILED: Final = "it failed there; the party's own log says more"
 _NOT_OPEN: Final = "its site could not be opened; the party's own log says why"
 _BUSY: Final = "another run is under way there, and a party is in one at a time. Wait until it has ended"
@@ -68,7 +66,6 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests reach the party."""
         return not self._closed
 
     def open(self, kit: Any, *, run: str, app: Path | None = None, wait: float = 10.0) -> None:

@@ -27,8 +27,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["TWICE", "end_with_parent", "guard", "main"]
-
 TWICE: Final = "another process of this site has registered with the coordinator: its kit is in use twice"
 """What a party's process is told, and its owner by its command, where a later process took its place."""
 

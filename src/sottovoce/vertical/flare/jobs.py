@@ -23,8 +23,6 @@ from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec
 
-__all__ = ["Office", "follow", "job_files", "open_office"]
-
 _SILENCE_SECONDS: Final = 15.0  # without a word of the coordinator's process, after which it is taken for gone
 _CONNECT_SECONDS: Final = 20.0
 _TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run

@@ -24,8 +24,6 @@ from sottovoce.vertical.flare.closed import (
 )
 from sottovoce.vertical.flare.federation import Federation
 
-__all__ = ["Kit", "clear_leftovers", "org_of", "temporary"]
-
 _STARTUP: Final = {
     "coordinator": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),
     "party": ("fed_client.json", "client.crt", "client.key", "rootCA.pem"),
@@ -84,7 +82,6 @@ class Kit:
 
     @property
     def lead(self) -> Path:
-        """The coordinator's kit to submit jobs with."""
         return self.folder / "lead"
 
     @property

@@ -7,8 +7,6 @@ from typing import Any
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
 from nvflare.app_common.job_launcher.server_process_launcher import ServerProcessJobLauncher
 
-__all__ = ["GuardedLauncher", "GuardedServerLauncher"]
-
 
 class GuardedLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
     """At a party; see `sottovoce.vertical.flare.guard`."""

@@ -13,8 +13,6 @@ from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS
 
-__all__ = ["budget_of", "NEVER", "site_facts", "site_history"]
-
 NEVER: Final = (
     "run code that comes from outside: a job names one class of this library, and ships nothing",
     "take a path, a table, a budget, a list of answers or a seed from a job: they stand in site.toml",

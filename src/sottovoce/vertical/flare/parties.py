@@ -16,11 +16,9 @@ from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, Parties
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.frames import FRAME_BYTES
-from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.general.messages import Close
 from sottovoce.vertical.wire import code_of
-
-__all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "RunStopped"]
 
 Call = Callable[[str, bytes, float], object]
 """``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
@@ -36,7 +34,7 @@ _LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
 _FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
 _PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
-_NAMES: Final = {kind.code: kind.__name__ for kind in HANDLERS}
+_NAMES: Final = {kind.code: kind.__name__ for kind in ANSWERS_TO}
 _RESUME: Final = "then resume this run: no answer is paid for twice."
 
 
@@ -47,24 +45,14 @@ class RunStopped(Exception):  # noqa: N818  # nobody's mistake
 class FlareParties(Parties):
     """The label holder's party, which lives here, and those of other organisations.
 
-    Parameters
-    ----------
-    home : Party
-        First in the order.
-    others : sequence of str
-        Names of the other parties, in the order of the federation.
-    call : callable
-        See `Call`; called from several threads.
-    timeout : float, > 0
-        Seconds that a party has for one answer, the way there and back included.
-    checkpoint : Checkpoint or None
-        Where requests and answers are kept, so that the run can be resumed.
-    alive : callable or None
-        See `Alive`; a party that is gone is then an error long before its time is over.
-    stopped : callable or None
-        Tells whether the run was aborted.
-    progress : Progress or None
-        Is told of every request and answer.
+    ``home``: first in the order.
+    ``others``: names of the other parties, in the order of the federation.
+    ``call``: see `Call`; called from several threads.
+    ``timeout``, > 0: seconds that a party has for one answer, the way there and back included.
+    ``checkpoint``: where requests and answers are kept, so that the run can be resumed.
+    ``alive``: see `Alive`; a party that is gone is then an error long before its time is over.
+    ``stopped``: tells whether the run was aborted.
+    ``progress``: is told of every request and answer.
     """
 
     def __init__(

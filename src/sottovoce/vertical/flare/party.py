@@ -7,8 +7,6 @@ from nvflare.collab import collab
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.flare.guard import end_with_parent
 
-__all__ = ["PartySite"]
-
 
 class PartySite:
     """What FLARE makes at a party and calls; it needs the extra ``[vertical]``.

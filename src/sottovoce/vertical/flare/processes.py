@@ -20,8 +20,6 @@ from sottovoce.vertical.flare.closed import require_engine
 from sottovoce.vertical.flare.guard import TWICE
 from sottovoce.vertical.flare.kit import Kit, temporary
 
-__all__ = ["check_site", "run_site", "why_not_connected"]
-
 _MAIN: Final = {
     "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
     "party": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),

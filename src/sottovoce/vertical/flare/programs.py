@@ -42,8 +42,6 @@ from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
-__all__ = ["ALIGNMENT", "COMPARISON", "PREDICTIONS", "execute", "open_home", "refuse_exact", "score_run", "train_run"]
-
 ALIGNMENT: Final = "alignment.json"
 PREDICTIONS: Final = "predictions.csv"
 COMPARISON: Final = "comparison.json"
@@ -60,16 +58,10 @@ def execute(
 ) -> str:
     """Do a run with the parties of the kit's federation and return its last phase; it never raises.
 
-    Parameters
-    ----------
-    kit : Kit
-        The coordinator's.
-    run, job : str
-        A folder among the kit's runs, and what the engine calls this execution of it.
-    call : callable
-        Carries bytes to the other parties, which take none but those that are signed here.
-    stopped, alive : callable
-        Tell whether the run was aborted, and whether a party can be reached.
+    ``kit``: the coordinator's.
+    ``run`` and ``job``: a folder among the kit's runs, and what the engine calls this execution of it.
+    ``call``: carries bytes to the other parties, which take none but those that are signed here.
+    ``stopped`` and ``alive``: tell whether the run was aborted, and whether a party can be reached.
     """
     folder = Path(kit.runs) / run
     if (read_progress(folder) or {}).get("phase") == "done":  # a second job of it, which waited behind the first

@@ -17,8 +17,6 @@ from typing import Any, Final
 from sottovoce._files import write_whole
 from sottovoce._kept import sync_folder
 
-__all__ = ["ENDED", "JOINED", "PHASES", "STATUS", "Progress", "read_progress"]
-
 PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 _REMEMBERED: Final = 10_000  # last rounds, of which the median is told

@@ -17,8 +17,6 @@ from sottovoce.vertical.flare.closed import LEAD, require_engine
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import Kit, org_of
 
-__all__ = ["add_party", "provision"]
-
 _AUTHORITY: Final = "authority"
 _AUTHORITY_DAYS: Final = 3600
 _IDENTITY_DAYS: Final = 360  # as FLARE's certificates of sites

@@ -14,8 +14,6 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.site_file import Caps
 
-__all__ = ["Register"]
-
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY,
@@ -74,7 +72,6 @@ class Register:
             raise ParameterError(f"{self.path}: the register cannot be used: {error}. Move the file away.") from None
 
     def settle(self) -> None:
-        """Bring all lines into the one file."""
         with self._lock:
             self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -22,10 +22,6 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
 
-__all__ = [
-    "ALIGNMENTS", "CHECKPOINT", "RunSpec", "find_run", "list_runs", "new_run_name", "run_state", "why_not_resumed",
-]  # fmt: skip
-
 CHECKPOINT: Final = "checkpoint"
 ALIGNMENTS: Final = ("auto", "psi", "none")
 _PURPOSES: Final = ("train", "score")
@@ -39,33 +35,19 @@ def new_run_name() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """What a run is to do: public facts, no paths.
-
-    Attributes
-    ----------
-    purpose : {"train", "score"}
-    model : str
-        A name of `ESTIMATORS`; of the model that scores, too.
-    align : {"auto", "psi", "none"}
-        "auto" aligns where the coordinator's table has identifiers.
-    timeout : float
-        Seconds that a party has for one answer.
-    trained, labels : str, bool
-        Of a scoring run: the run that trained the model, and whether predictions are compared with the coordinator's
-        labels.
-    with_helpers : bool
-        Whether the federation's helpers take part.
-    """
+    """What a run is to do: public facts, no paths."""
 
     run: str
-    purpose: str = "train"
-    model: str = "logistic"
+    purpose: str = "train"  # {"train", "score"}
+    model: str = "logistic"  # a name of `ESTIMATORS`; of the model that scores, too
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    align: str = "auto"
-    timeout: float = 120.0
+    align: str = "auto"  # {"auto", "psi", "none"}: "auto" aligns where the coordinator's table has identifiers
+    timeout: float = 120.0  # seconds that a party has for one answer
+    # of a scoring run: the run that trained the model, and whether predictions are compared with the
+    # coordinator's labels
     trained: str | None = None
     labels: bool = False
-    with_helpers: bool = False
+    with_helpers: bool = False  # whether the federation's helpers take part
     begun: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def __post_init__(self) -> None:
@@ -157,7 +139,6 @@ def why_not_resumed(state: Mapping[str, Any] | None) -> str:
 
 
 def list_runs(runs: Path) -> list[Path]:
-    """Return the folders of all runs, the oldest first."""
     folders = [path.parent for path in runs.glob(f"*/{_FILE}") if _NAME.fullmatch(path.parent.name)]
     return sorted(folders, key=lambda folder: ((folder / _FILE).stat().st_mtime, folder.name))
 

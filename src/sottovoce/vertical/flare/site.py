@@ -21,12 +21,12 @@ from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site_file import ALWAYS, SCORING, BudgetEntry, Caps, read_site_file
 from sottovoce.vertical.mechanisms import ANSWERS
-from sottovoce.vertical.party import Helper, Part, Party
 from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.party.helper import Helper
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
-
-__all__ = ["MOST_MODELS", "PURPOSES", "Caps", "Site"]
 
 PURPOSES: Final = ("train", "score")
 MOST_MODELS: Final = 32  # that the requests of one run may leave at a site; a training leaves one, or two
@@ -36,30 +36,19 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True)
 class Site:
-    """One site of a federation, as its owner described it.
-
-    Attributes
-    ----------
-    table, schema_file : Path or None
-        None at a helper.
-    answers : frozenset of str or None
-        As they were listed.
-    random_state : int or None
-        Of trials on made-up data: whoever knows it can take the noise away.
-    computing : ComputeSite or None
-        Whom it computes with where nobody sees anything, and where it is reached; None: with nobody.
-    """
+    """One site of a federation, as its owner described it."""
 
     kit: Kit
-    table: Path | None = None
+    table: Path | None = None  # None at a helper
     schema_file: Path | None = None
     id_column: str | None = None
     scoring_table: Path | None = None
     scoring_id: str | None = None
     budget: BudgetEntry | None = None
-    answers: frozenset[str] | None = None
+    answers: frozenset[str] | None = None  # as they were listed
     caps: Caps = field(default_factory=Caps)
-    random_state: int | None = None
+    random_state: int | None = None  # of trials on made-up data: whoever knows it can take the noise away
+    # whom it computes with where nobody sees anything, and where it is reached; None: with nobody
     computing: ComputeSite | None = None
 
     @classmethod
@@ -73,7 +62,6 @@ class Site:
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether the labels are here."""
         return bool(self.kit.kind == "coordinator")
 
     @property
@@ -136,20 +124,13 @@ class Site:
     def open_party(self, purpose: str = "train", *, journal: Any = None, labels: bool = False) -> Party:
         """Read the table and return the party that answers with it.
 
-        Parameters
-        ----------
-        purpose : {"train", "score"}
-            "score" takes the people to be scored, has no budget, trains nobody, and knows the parts of the models that
-            were trained here.
-        journal : Journal or None
-            Where the party writes down what it is asked, so that a run can go on after a crash.
-        labels : bool, default=False
-            Whether the labels of people who are scored are read too; those of the training always are.
+        Raises `SottovoceError` if a table, schema or ledger cannot be used. The message may quote a cell: it is for the
+        owner.
 
-        Raises
-        ------
-        SottovoceError
-            If a table, schema or ledger cannot be used. The message may quote a cell: it is for the owner.
+        ``purpose``, {"train", "score"}: "score" takes the people to be scored, has no budget, trains nobody, and knows
+        the parts of the models that were trained here.
+        ``journal``: where the party writes down what it is asked, so that a run can go on after a crash.
+        ``labels``: whether the labels of people who are scored are read too; those of the training always are.
         """
         more: dict[str, Any] = {} if journal is None else {"journal": journal}
         if self.is_helper:

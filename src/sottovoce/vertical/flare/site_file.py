@@ -15,8 +15,6 @@ from sottovoce.vertical.flare.entries import Section, entries_of
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
 
-__all__ = ["ALWAYS", "SCORING", "BudgetEntry", "Caps", "read_site_file"]
-
 SCORING: Final = frozenset({"score", "columns", "foreign-weights"})
 """Answers about people who are scored."""
 

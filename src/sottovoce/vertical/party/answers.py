@@ -13,8 +13,6 @@ from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocol import Answer
 from sottovoce.vertical.wire import Message
 
-__all__ = ["PRIVATE", "PUBLIC", "allowed_answers", "why_unanswered"]
-
 PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.private)
 PUBLIC: Final = frozenset(name for name, answer in ANSWERS.items() if answer.public)
 
@@ -22,10 +20,7 @@ PUBLIC: Final = frozenset(name for name, answer in ANSWERS.items() if answer.pub
 def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] = ANSWERS) -> frozenset[str]:
     """Return the names that a party allows, given what its owner said, whether it has a budget, and what it knows.
 
-    Raises
-    ------
-    ParameterError
-        If a name is none, or is one that no budget can be charged for.
+    Raises `ParameterError` if a name is none, or is one that no budget can be charged for.
     """
     if answers is None:
         return frozenset(name for name, each in known.items() if each.private or each.public or not limited)

@@ -25,8 +25,6 @@ from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.party.sessions import MachineError
 
-__all__ = ["Account", "LedgerBudget", "PartyBudget", "Place"]
-
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
@@ -34,39 +32,22 @@ _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why
 
 @dataclass(frozen=True)
 class Place:
-    """Where a release has its place, so that it is charged once.
-
-    Attributes
-    ----------
-    session : str
-    step : int
-    release : str
-        A name that no other release has: of another table, other requests or other noise. Empty where the noise could
-        not be drawn again.
-    again : bool
-        The request is on record, so that its charge may have been made before the process ended.
-    """
+    """Where a release has its place, so that it is charged once."""
 
     session: str
     step: int
+    # a name that no other release has: of another table, other requests or other noise. Empty where the noise could not
+    # be drawn again.
     release: str = ""
-    again: bool = False
+    again: bool = False  # the request is on record, so that its charge may have been made before the process ended
 
 
 class Account(ABC):
-    """Who is asked before a party releases anything.
+    """Who is asked before a party releases anything."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The budget.
-    takes_seeds : bool
-        Whether it charges noise that can be drawn again.
-    """
-
-    epsilon: float
+    epsilon: float  # the budget
     delta: float
-    takes_seeds: bool = True
+    takes_seeds: bool = True  # whether it charges noise that can be drawn again
 
     @property
     @abstractmethod
@@ -80,7 +61,6 @@ class Account(ABC):
 
     @property
     def limit(self) -> str:
-        """The budget in words."""
         return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
 
     @abstractmethod
@@ -103,10 +83,7 @@ class PartyBudget(Account):
     process: after a fork, and in what was unpickled, a limited account refuses everything, because two could not
     know what the other spends.
 
-    Parameters
-    ----------
-    limit : (epsilon, delta) or None
-        None allows everything.
+    ``limit``: None allows everything.
     """
 
     def __init__(self, limit: Any = None) -> None:
@@ -324,7 +301,6 @@ class LedgerBudget(Account):
             raise MachineError(_NO_LEDGER) from None
 
     def _record(self, place: Place | None) -> dict[str, object]:
-        """Return what is written down of a charge."""
         record: dict[str, object] = {"party": self._name}
         if self._coordinator is not None:
             record["coordinator"] = self._coordinator

@@ -8,8 +8,6 @@ from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 
-__all__ = ["Helper"]
-
 
 class Helper(Party):
     """A party that has no columns and no people, and computes with those who have (``mechanism="secure"``).

@@ -26,8 +26,6 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.randomness import StoredKey
 from sottovoce.vertical.frames import SESSION_BYTES
 
-__all__ = ["MOST_ENDED", "Journal", "Kept", "SessionLog"]
-
 MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered again
 
 _BEGUN: Final = 1  # the table that the session is about
@@ -42,29 +40,14 @@ _MOST_ANSWER: Final = 65_536  # bytes of an answer that is kept as it is
 
 @dataclass(frozen=True)
 class Kept:
-    """One step that is on disk.
-
-    Attributes
-    ----------
-    step : int
-    history : bytes
-        Digest of all requests up to this one.
-    body : bytes
-        The request; empty where it is sent again.
-    ran : bool
-        Whether answering it could change the session; else it need not be run again.
-    digest : bytes
-        Of the answer.
-    answer : bytes or None
-        Itself, where nothing ran.
-    """
+    """One step that is on disk."""
 
     step: int
-    history: bytes
-    body: bytes
-    ran: bool
-    digest: bytes
-    answer: bytes | None
+    history: bytes  # digest of all requests up to this one
+    body: bytes  # the request; empty where it is sent again
+    ran: bool  # whether answering it could change the session; else it need not be run again
+    digest: bytes  # of the answer
+    answer: bytes | None  # itself, where nothing ran
 
 
 class Journal:
@@ -149,7 +132,6 @@ class Journal:
         return self._sizes.keys()
 
     def ended(self) -> list[bytes]:
-        """Return the sessions that ended, the last ones last."""
         raw = self._ended.read_bytes() if self._ended.exists() else b""
         return [raw[at : at + SESSION_BYTES] for at in range(0, len(raw), SESSION_BYTES)]
 
@@ -246,12 +228,8 @@ class Journal:
 class SessionLog:
     """What is kept of one session.
 
-    Attributes
-    ----------
-    kept : list of Kept
-        What a process before this one answered; only of a session that was found.
-    pending : bytes
-        History of a request that was taken and not answered; empty if there is none.
+    ``kept``: what a process before this one answered; only of a session that was found.
+    ``pending``: history of a request that was taken and not answered; empty if there is none.
     """
 
     def __init__(self, journal: Journal, name: bytes, file: RecordFile) -> None:
@@ -264,10 +242,7 @@ class SessionLog:
     def read(self) -> None:
         """Look where the steps are.
 
-        Raises
-        ------
-        StorageError
-            If they do not follow each other.
+        Raises `StorageError` if they do not follow each other.
         """
         asked: int | None = None
         for kind, at in self._file.places()[1:]:

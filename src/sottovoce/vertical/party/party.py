@@ -30,17 +30,25 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.mechanisms import CLOSED, repertoire
+from sottovoce.vertical.mechanisms import ANSWERS_TO, repertoire
 from sottovoce.vertical.party.answers import allowed_answers, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, Kept
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
-from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, Protocol, RefusalError, Training
+from sottovoce.vertical.protocol import (
+    Answer,
+    Answered,
+    Desk,
+    Part,
+    PartyFacts,
+    Protocol,
+    RefusalError,
+    Training,
+    refuse,
+)
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Message, Refused, code_of, decode
-
-__all__ = ["Part", "Party"]
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
@@ -50,7 +58,7 @@ _ENDED_WITH_PROCESS: Final = (
     "this session was a joint computation, which ended with the party's process; what was charged for it stays "
     "charged. Begin again"
 )
-_OF_ONE_PROCESS: Final = frozenset(kind.code for kind, handler in CLOSED.handlers.items() if handler.ends_with_process)
+_OF_ONE_PROCESS: Final = frozenset(kind.code for kind in ANSWERS_TO if kind.ends_with_process)
 
 
 class Party:
@@ -454,7 +462,7 @@ class Party:
     def _answer(self, session: Session, frame: Frame, *, again: bool = False) -> bytes:
         """Decode, ask what it costs, charge, run, encode: the only place where a party does any of these."""
         try:
-            request = decode(frame.body, self._knows.handlers)
+            request = decode(frame.body, self._knows.answers_to)
         except MessageError as error:
             return Refused(f"not a valid message: {error}").encode()
         try:
@@ -469,28 +477,29 @@ class Party:
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
             return Refused(_FAILED).encode()
 
-    def _run(self, session: Session, request: Message, *, again: bool) -> Message:
-        handler = self._knows.handlers[type(request)]()
+    def _run(self, session: Session, request: Any, *, again: bool) -> Message:
         facts, training = self._facts, session.training
+        answering = request.answer(facts, training)
         try:  # inside, nothing but public facts and the request is looked at
             self._check_allowed(request, self._knows.answers_to[type(request)])
-            needed = handler.needs(facts, training, request)
-            self._check_allowed(request, () if needed is None else (needed,))
-            event = handler.plan(facts, training, request)
+            event = next(answering)
+            while isinstance(event, Answer):
+                self._check_allowed(request, (event,))
+                event = next(answering)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
         seed = self._seed(session)
-        place, streams = self._drawing(session, seed, again=again, kept=not handler.ends_with_process)
+        place, streams = self._drawing(session, seed, again=again, kept=not request.ends_with_process)
         if event is not None:
-            _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
+            refuse(self.budget.charge(event, seeded=seed is not None, place=place))
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
             guarded=self.budget.is_limited, most_models=self.most_models, session=session.name,
             workers=self._sessions.workers,
         )  # fmt: skip
-        session.ran, before = handler.changes, training.worker
+        session.ran, before = request.changes, training.worker
         try:
-            reply = handler.run(desk, request)
+            reply = _sent(answering, desk)
         finally:
             if before is not desk.training.worker:
                 Training(worker=before).close()
@@ -556,7 +565,7 @@ class Party:
 
     def _check_allowed(self, request: Message, names: tuple[Answer, ...]) -> None:
         limit = self.budget.limit if self.budget.is_limited else None
-        _refuse(why_unanswered(type(request), names, self.answers, limit))
+        refuse(why_unanswered(type(request), names, self.answers, limit))
 
     @property
     def _facts(self) -> PartyFacts:
@@ -578,9 +587,14 @@ def _why_lost(error: Exception) -> str:
     return _ENDED_WITH_PROCESS if isinstance(error, _OverError) else _LOST
 
 
-def _refuse(reason: str) -> None:
-    if reason:
-        raise RefusalError(reason)
+def _sent(answering: Answered[Message], desk: Desk) -> Message:
+    """Hand the desk to a request that was charged, and return its reply."""
+    try:
+        answering.send(desk)
+    except StopIteration as done:
+        reply: Message = done.value
+        return reply
+    raise AssertionError  # it is charged once
 
 
 def _summed(table: Any) -> Any:

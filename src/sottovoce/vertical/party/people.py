@@ -16,8 +16,6 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
 from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
 
-__all__ = ["KeptAlignments", "People", "alignment_digest"]
-
 _MOST_KEPT: Final = 8  # alignments on disk; each has the identifiers of its people
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -33,10 +31,7 @@ class KeptAlignments:
     One file for each, named by its digest, with the announcement; ``current`` names the last one. Files are written
     whole or not at all, and one that is damaged is as good as none.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Made where it is missing.
+    ``folder``: made where it is missing.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -89,19 +84,10 @@ class KeptAlignments:
 class People:
     """Who the rows of one party are.
 
-    Parameters
-    ----------
-    name : str
-        Of the party, for messages.
-    ids : array-like
-        Of all rows. Private.
-    alignments : str, Path or None
-        Folder of `KeptAlignments`.
-
-    Attributes
-    ----------
-    digest : str or None
-        Of the alignment that the party's table has the rows of; None for the whole table.
+    ``name``: of the party, for messages.
+    ``ids``: of all rows. Private.
+    ``alignments``: folder of `KeptAlignments`.
+    ``digest``: of the alignment that the party's table has the rows of; None for the whole table.
     """
 
     def __init__(self, name: str, ids: Any, alignments: str | Path | None = None) -> None:

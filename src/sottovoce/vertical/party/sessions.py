@@ -16,8 +16,6 @@ from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Kept, SessionLog
 from sottovoce.vertical.protocol import Training
 
-__all__ = ["MOST_OPEN", "MachineError", "Session", "SessionError", "Sessions"]
-
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
 
 
@@ -35,19 +33,11 @@ class MachineError(Exception):
 class Session:
     """One conversation.
 
-    Attributes
-    ----------
-    training : Training
-    step : int
-        The last one that was answered.
-    history : bytes
-        Digest of all requests so far.
-    log : SessionLog or None
-        Where it is kept.
-    due : deque of Kept
-        Steps that were answered in a process before this one, and come again.
-    ran : bool
-        Whether answering the last request could have changed the session.
+    ``step``: the last one that was answered.
+    ``history``: digest of all requests so far.
+    ``log``: where it is kept.
+    ``due``: steps that were answered in a process before this one, and come again.
+    ``ran``: whether answering the last request could have changed the session.
     """
 
     def __init__(self, name: bytes) -> None:
@@ -66,10 +56,7 @@ class Session:
     def repeated(self, frame: Frame) -> bytes | None:
         """Return the answer that was given to this very request, or None for the request that is next.
 
-        Raises
-        ------
-        SessionError
-            For anything else.
+        Raises `SessionError` for anything else.
         """
         if frame.step == self.step + 1:
             return None
@@ -82,7 +69,6 @@ class Session:
         raise SessionError(f"step {frame.step} of this session came where step {self.step + 1} is next")
 
     def after(self, frame: Frame) -> bytes:
-        """Return what the history is with the next request."""
         return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
 
     def take(self, frame: Frame, answer: bytes) -> None:
@@ -149,10 +135,7 @@ class Sessions:
     def find(self, frame: Frame) -> Session:
         """Return the session of a request, a new one for the first step of a new name.
 
-        Raises
-        ------
-        SessionError
-            If there is none.
+        Raises `SessionError` if there is none.
         """
         if self._process != os.getpid():  # after a fork the parent goes on with them
             self.__init__()  # type: ignore[misc]

@@ -8,18 +8,12 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE
 
-__all__ = ["bounded_pieces"]
-
 
 def bounded_pieces(table: Any, data_norm: float) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Yield pieces of the table and their places: each row divided by ``data_norm``, or by its norm if that is larger.
 
-    Parameters
-    ----------
-    table : ndarray or csr_array of shape (n_rows, n_features)
-        Finite numbers.
-    data_norm : float, > 0
-        Public bound on the norm of a row.
+    ``table``, of shape (n_rows, n_features): finite numbers.
+    ``data_norm``, > 0: public bound on the norm of a row.
 
     Notes
     -----

@@ -14,16 +14,11 @@ import scipy.sparse as sp
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.vertical.table.kernels import back_single, times_single
 
-__all__ = ["Columns"]
-
 
 class Columns:
     """A dense or CSR table and, where ``intercept`` is set, a column of ones behind it.
 
-    Parameters
-    ----------
-    table : ndarray or csr_array of shape (n_rows, n_features)
-    intercept : bool
+    ``table``: of shape (n_rows, n_features).
     """
 
     def __init__(self, table: Any, *, intercept: bool = False) -> None:

@@ -4,8 +4,6 @@ from typing import Any
 
 from sottovoce._compiling import JIT, njit
 
-__all__ = ["back_single", "times_single"]
-
 _SUMS: dict[str, Any] = {**JIT, "fastmath": {"reassoc", "contract"}}  # sums in any order, on the vector units
 
 

@@ -6,7 +6,8 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.flare.notice import site_facts, site_history
 from sottovoce.vertical.flare.provisioning import kit_text
-from sottovoce.vertical.flare.site import Caps, Site
+from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.flare.site_file import Caps
 from support.site import make_site
 
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'

@@ -9,7 +9,7 @@ from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
-from sottovoce.vertical.protocols.secure import party as secure_party
+from sottovoce.vertical.protocols.secure import messages
 
 
 class Told(InProcessParties):
@@ -25,7 +25,7 @@ class Told(InProcessParties):
 
 
 def test_each_request_says_where_the_computation_is(monkeypatch):
-    monkeypatch.setattr(secure_party, "_WAIT", 0.0)
+    monkeypatch.setattr(messages, "_WAIT", 0.0)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (60, 4))
     parties = Told([Party(X[:, :2], name="lab", data_norm=1.0), Party(X[:, 2:], name="north", data_norm=1.0)])

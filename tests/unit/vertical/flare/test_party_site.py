@@ -12,7 +12,7 @@ from sottovoce.vertical.flare.envelope import _parts
 from sottovoce.vertical.flare.gate import Gate, fault_of_job
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.party import Party
+from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
@@ -333,7 +333,7 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
     kept = site.kit.state / "models" / "m1.json"
 
     def handle(self, raw):
-        from sottovoce.vertical.party import Part
+        from sottovoce.vertical.protocol import Part
 
         self.adopt("m1", Part(np.array([1.0, 2.0]), 0.5))
         assert not kept.exists()
@@ -352,7 +352,7 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
 
 
 def test_a_part_that_cannot_be_kept_is_not_said_to_be(site, monkeypatch):
-    from sottovoce.vertical.party import Part
+    from sottovoce.vertical.protocol import Part
 
     def handle(self, raw):
         self.adopt("m1", Part(np.array([1.0, 2.0]), 0.5))

@@ -5,8 +5,8 @@ import io
 import json
 import stat
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -183,13 +183,9 @@ def test_a_run_without_noise_is_refused_for_its_budget_before_the_intersection(t
 
 def test_sites_of_two_versions_do_not_train_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said with both versions, before anybody is charged or aligned."""
-    from sottovoce.vertical.protocols.general import party as general
-    from sottovoce.vertical.protocols.general.messages import Description
+    from sottovoce.vertical.protocols.general import messages as general
 
-    def older(*given: Any) -> Description:
-        return Description(*given, version=9)
-
-    monkeypatch.setattr(general, "Description", older)
+    monkeypatch.setattr(general, "Description", partial(general.Description, version=9))
     for ids in (False, True):
         sites = Sites(tmp_path / str(ids), ids=ids)
         told = sites.run(sites.begin(parameters={"epsilon": 4.0, "delta": 1e-3}))

@@ -29,8 +29,6 @@ from sottovoce._entries import entries, is_missing
 from sottovoce._optional import loaded, pa
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["UsableIdentifiers", "canonical_identifiers", "usable_identifiers"]
-
 _TEXT: Final = "large_string"
 _ARROW_READS_WHOLE: Final = (str, bytes, (int, np.integer))  # of objects of one kind
 _AS_TEXT: Final = "Give text or whole numbers."
@@ -51,27 +49,16 @@ def canonical_identifiers(name: str, identifiers: object) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class UsableIdentifiers:
-    """The identifiers that one party can be aligned by: present and not repeated.
+    """The identifiers that one party can be aligned by: present and not repeated."""
 
-    Attributes
-    ----------
-    texts : pyarrow.LargeStringArray
-        In canonical form. Private.
-    rows : ndarray of int64
-        The row of each. Private.
-    n_rows, missing, repeated : int
-        All rows, those without an identifier, and those whose identifier stands in another row too: for the eyes of
-        the party.
-    shared : int
-        Identifiers that repeat.
-    """
-
-    texts: Any
-    rows: npt.NDArray[np.int64]
+    texts: Any  # in canonical form. Private.
+    rows: npt.NDArray[np.int64]  # the row of each. Private.
+    # all rows, those without an identifier, and those whose identifier stands in another row too: for the eyes of the
+    # party
     n_rows: int
     missing: int
     repeated: int
-    shared: int
+    shared: int  # identifiers that repeat
 
     def rows_of(self, people: Sequence[str]) -> npt.NDArray[np.int64] | None:
         places = pa.compute.index_in(pa.array(people, _TEXT), value_set=self.texts)

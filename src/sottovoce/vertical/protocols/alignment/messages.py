@@ -1,22 +1,28 @@
-"""Messages by which a party takes the people whom all parties hold, in their common order."""
+"""Messages by which a party takes the people whom all parties hold, in their common order.
 
-from sottovoce.vertical.wire import Message
+The party is the server of private set intersection; from then on its table has the rows of these people.
+"""
 
-__all__ = ["AlignAgain", "AlignRespond", "AlignResponse", "AlignSet", "AlignSetup", "AlignTo", "AllRows"]
+from typing import Final
 
+from sottovoce.exceptions import DataError
+from sottovoce.vertical.protocol import Answered, Desk, PartyFacts, RefusalError, Request, Training
+from sottovoce.vertical.protocols.alignment.psi import (
+    POINT_BYTES,
+    PsiServer,
+    decoys_for,
+    library,
+    n_asked,
+    read_announcement,
+)
+from sottovoce.vertical.wire import Done, Message
 
-class AlignSetup(Message, code=80):
-    """Begin a private set intersection, in which the party is the server; ask for its set as encrypted points."""
+MOST_ASKED: Final = 5_000_000  # points of one request: each costs the party 0.1 ms
+_LACKING: Final = "the announcement holds people whom it lacks. Run the alignment again"  # the same for one and for all
 
 
 class AlignSet(Message, code=81):
     """The party's identifiers as points of the curve under a key that it drew for this, sorted."""
-
-    points: bytes
-
-
-class AlignRespond(Message, code=82):
-    """The coordinator's points; ask for the same under the party's key too, once for each setup."""
 
     points: bytes
 
@@ -27,17 +33,90 @@ class AlignResponse(Message, code=83):
     points: bytes
 
 
-class AlignTo(Message, code=84):
+class AlignSetup(Request, code=80):
+    """Begin a private set intersection, in which the party is the server; ask for its set as encrypted points."""
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[AlignSet]:
+        _need_people(facts)
+        library()
+        desk = yield None
+        server = PsiServer(desk.people.identifiers.texts.to_pylist())
+        desk.training = Training(worker=server)
+        return AlignSet(server.setup())
+
+
+class AlignRespond(Request, code=82):
+    """The coordinator's points; ask for the same under the party's key too, once for each setup."""
+
+    points: bytes
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[AlignResponse]:
+        _need_people(facts)
+        server = training.open(PsiServer, self)
+        if len(self.points) > MOST_ASKED * POINT_BYTES:
+            raise RefusalError(f"it is asked about at most {MOST_ASKED:,} people at once; this is more")
+        least = facts.least_people + decoys_for(facts.least_people)
+        points = n_asked(self.points)
+        if points < least:
+            raise RefusalError(
+                f"it is asked about at least {facts.least_people:,} people at once, {least:,} points with the decoys; "
+                f"these are {points:,}"
+            )
+        desk = yield None
+        desk.training = Training()  # the key is forgotten
+        try:
+            return AlignResponse(server.respond(self.points))
+        except DataError as error:  # it follows from the request
+            raise RefusalError(str(error)) from None
+
+
+class AlignTo(Request, code=84):
     """Announce the people in common (a JSON list of texts, sorted): the party has their rows only, in that order."""
 
     people: bytes
 
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        _need_people(facts)
+        people = read_announcement(self.people)
+        if len(people) < facts.least_people:
+            raise RefusalError(f"it is aligned to at least {facts.least_people:,} people; these are {len(people):,}")
+        return _take((yield None), people)
 
-class AlignAgain(Message, code=85):
+
+class AlignAgain(Request, code=85):
     """Take the people of an earlier `AlignTo`, by the SHA-256 of its list, as the party's table has them now."""
 
     digest: bytes
 
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        _need_people(facts)
+        desk = yield None
+        people = desk.people.kept(self.digest.hex())
+        if people is None or len(people) < facts.least_people:
+            raise RefusalError("it keeps no alignment of that digest. Run the intersection")
+        return _take(desk, people)
 
-class AllRows(Message, code=86):
+
+class AllRows(Request, code=86):
     """Let the party have all its rows again, as they are: a run without an alignment begins with it."""
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        desk = yield None
+        desk.training = Training()
+        desk.aligned = None, None  # a party without identifiers has no other table
+        return Done()
+
+
+def _need_people(facts: PartyFacts) -> None:
+    if not facts.has_ids:
+        raise RefusalError("it was given no identifiers to be aligned by: its rows are aligned already")
+
+
+def _take(desk: Desk, people: list[str]) -> Done:
+    """Align to these people, whom the coordinator knows by name: whether all are there is all that it is told."""
+    rows = desk.people.identifiers.rows_of(people)
+    if rows is None:
+        raise RefusalError(_LACKING)
+    desk.training = Training()
+    desk.aligned = people, rows
+    return Done()

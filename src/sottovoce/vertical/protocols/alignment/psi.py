@@ -45,8 +45,6 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["PsiClient", "PsiServer", "announce", "decoys_for", "library", "n_asked", "read_announcement"]
-
 POINT_BYTES: Final = 35  # of a point in a message
 _HEAD_BYTES: Final = 64  # of a message beside its points, at most
 _REMEDY: Final = "Run the alignment again; both sides need the same version of sottovoce."

@@ -41,9 +41,7 @@ from sottovoce.vertical.protocols.exact.messages import (
     LbfgsStart,
 )
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.wire import Done, Message
-
-__all__ = ["Alone", "LbfgsWorker", "ProductTable", "ScoreProblem", "lbfgs", "line_search"]
+from sottovoce.vertical.wire import Done
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
@@ -52,94 +50,8 @@ _ARMIJO: Final = 1e-4  # of the fall that the slope promises
 _DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made again
 
 
-class LbfgsWorker:
-    """The party's side: its coefficients, its part of the last pairs, and the preconditioner.
-
-    Parameters
-    ----------
-    problem : Subproblem
-    start : LbfgsStart
-    """
-
-    def __init__(self, problem: Subproblem, start: LbfgsStart) -> None:
-        self.problem = problem
-        self._memory = start.memory
-        self._precondition = bool(start.precondition)
-        self._curvature: float | Vector = 0.0
-        n_columns = problem.columns.n_columns
-        self.x = np.zeros(n_columns)
-        self._direction = np.zeros(n_columns)
-        self._gradient = np.zeros(n_columns)
-        self._scaled_gradient = np.zeros(n_columns)
-        self._steps: list[Vector] = []
-        self._differences: list[Vector] = []
-        self._scaled_differences: list[Vector] = []
-
-    def gradient(self, message: LbfgsGradient) -> LbfgsProducts:
-        """Move along the last direction, take the gradient there, and return the inner products that are new."""
-        moved, again = message.step != 0.0, len(message.curvature) > 0
-        if again:
-            self._curvature = float(message.curvature[0]) if len(message.curvature) == 1 else message.curvature
-        if moved:
-            self.x = self.x + message.step * self._direction
-        gradient = self.problem.columns.back(message.slopes) + self.problem.l2 * self.x
-        if moved:
-            difference = gradient - self._gradient
-            self._steps.append(message.step * self._direction)
-            self._differences.append(difference)
-            self._scaled_differences.append(self._scaled(difference))
-            if len(self._steps) > self._memory:
-                del self._steps[0], self._differences[0], self._scaled_differences[0]
-        if again:
-            self._scaled_differences = [self._scaled(y) for y in self._differences]
-        self._gradient, self._scaled_gradient = gradient, self._scaled(gradient)
-        s, y, hy = self._steps, self._differences, self._scaled_differences
-        products = [a @ gradient for a in s]
-        products += [a @ self._scaled_gradient for a in y]
-        products += [gradient @ gradient]
-        if moved:
-            products += [s[-1] @ b for b in y]
-            products += [a @ y[-1] for a in s[:-1]]
-        if again:
-            products += [a @ b for a in y for b in hy]
-        elif moved:
-            products += [a @ hy[-1] for a in y]
-        return LbfgsProducts(np.array(products))
-
-    def move(self, message: LbfgsMove) -> Done:
-        """Take the last step."""
-        self.x = self.x + message.step * self._direction
-        return Done()
-
-    def direction(self, message: LbfgsDirection) -> LbfgsScores:
-        """Put the direction together and return D p with what the penalty does along it."""
-        k = len(self._steps)
-        scale, steps, differences = (
-            message.coefficients[0],
-            message.coefficients[1 : k + 1],
-            message.coefficients[k + 1 :],
-        )
-        p = scale * self._scaled_gradient
-        for a, s in zip(steps, self._steps, strict=True):
-            p += a * s
-        for a, hy in zip(differences, self._scaled_differences, strict=True):
-            p += a * hy
-        self._direction = p
-        weighted = self.problem.l2 * p
-        penalty = self.problem.penalty_of(self.x)
-        return LbfgsScores(self.problem.columns.times(p), float(self.x @ weighted), float(p @ weighted), penalty)
-
-    def _scaled(self, v: Vector) -> Vector:
-        return self.problem.inverse_times(v, self._curvature) if self._precondition else v
-
-
 class Alone:
-    """One organisation that trains on its own columns: what `lbfgs` asks is answered where it is asked.
-
-    Parameters
-    ----------
-    problem : Subproblem
-    """
+    """One organisation that trains on its own columns: what `lbfgs` asks is answered where it is asked."""
 
     uplink_bytes = downlink_bytes = 0
 
@@ -147,17 +59,12 @@ class Alone:
         self._problem = problem
         self._worker: Any = None
 
-    def exchange(self, request: Message, expected: Any) -> dict[str, Any]:
+    def exchange(self, request: Any, expected: Any) -> dict[str, Any]:
         """Answer as `Parties.exchange` does, by the name of nobody."""
-        match request:
-            case LbfgsStart():
-                self._worker = LbfgsWorker(self._problem, request)
-                return {"": Done()}
-            case LbfgsGradient():
-                return {"": self._worker.gradient(request)}
-            case LbfgsDirection():
-                return {"": self._worker.direction(request)}
-        return {"": self._worker.move(request)}
+        if isinstance(request, LbfgsStart):
+            self._worker = request.worker(self._problem)
+            return {"": Done()}
+        return {"": request.on(self._worker)}
 
     @property
     def coefficients(self) -> tuple[Vector, float]:
@@ -169,11 +76,8 @@ class Alone:
 class ScoreProblem:
     """The coordinator's part: loss and labels of all records.
 
-    Parameters
-    ----------
-    loss : Loss or SmoothLoss
-        Smooth.
-    y : ndarray of shape (n,)
+    ``loss``: smooth.
+    ``y``: of shape (n,).
     """
 
     def __init__(self, loss: Loss | SmoothLoss, y: Vector) -> None:
@@ -182,18 +86,13 @@ class ScoreProblem:
         self.convex = isinstance(loss, Loss)
 
     def value(self, z: Vector) -> float:
-        """Return the sum of losses."""
         return float(self.loss.value(self.y, z).sum())
 
 
 class ProductTable:
     """The coordinator's table of inner products, summed over the parties, and the two loops on it.
 
-    Parameters
-    ----------
-    memory : int
-    preconditioned : bool
-        False scales the identity by the last pair, as plain L-BFGS does.
+    ``preconditioned``: False scales the identity by the last pair, as plain L-BFGS does.
     """
 
     def __init__(self, memory: int, *, preconditioned: bool) -> None:
@@ -261,33 +160,18 @@ def lbfgs(
 ) -> History:
     """Run the coordinator's side; the coefficients stay with the parties.
 
-    Parameters
-    ----------
-    parties : Parties or Alone
-        Prepared.
-    problem : ScoreProblem
-        Smooth loss and labels.
-    l2 : float, > 0
-        The parties' penalty, for the sum of losses.
-    intercept : bool
-        True where a party carries the free intercept; the stopping measure needs to know.
-    memory : int, >= 1
-        Pairs kept.
-    precondition : bool
-        False for plain L-BFGS, for comparison.
-    max_iter : int
-        Rounds at most.
-    tol : float
-        Stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
-        objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it,
-        g_0 = sum_i l'(z_i), and the sum is an estimate, not a bound. Of a loss that is not convex (there with |l''|) it
-        only says how flat the objective is.
-    after : callable
-        Called with the number of rounds after each of them.
-
-    Returns
-    -------
-    History
+    ``parties``: prepared.
+    ``problem``: smooth loss and labels.
+    ``l2``, > 0: the parties' penalty, for the sum of losses.
+    ``intercept``: True where a party carries the free intercept; the stopping measure needs to know.
+    ``memory``, >= 1: pairs kept.
+    ``precondition``: False for plain L-BFGS, for comparison.
+    ``max_iter``: rounds at most.
+    ``tol``: stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
+    objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it, g_0
+    = sum_i l'(z_i), and the sum is an estimate, not a bound. Of a loss that is not convex (there with |l''|) it only
+    says how flat the objective is.
+    ``after``: called with the number of rounds after each of them.
     """
     y, n = problem.y, len(problem.y)
     parties.exchange(LbfgsStart(memory, int(precondition)), Done)

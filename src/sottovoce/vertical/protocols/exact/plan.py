@@ -18,8 +18,6 @@ from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
 
-__all__ = ["ExactPlan", "own_model_name", "prepare", "train_alone"]
-
 
 def own_model_name(model: str) -> str:
     """Return the name under which the label holder keeps its own exact model beside the joint one."""
@@ -34,10 +32,7 @@ def prepare(parties: Parties, l2: float, *, intercept_at: Sequence[str] = ()) ->
 def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -> None:
     """Train the label holder's own exact model on its own columns and keep it by these names: no message is sent.
 
-    Raises
-    ------
-    PartyError
-        If it does not live where the coordinator runs, or fails; no word of the failure tells of a row.
+    Raises `PartyError` if it does not live where the coordinator runs, or fails; no word of the failure tells of a row.
     """
     party, l2 = parties.own(plan.facts.label_holder), plan.alpha * plan.facts.n_samples
     try:
@@ -52,15 +47,7 @@ def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -
 
 @dataclass(frozen=True, kw_only=True)
 class ExactPlan(VerticalPlan):
-    """Training without noise.
-
-    Attributes
-    ----------
-    memory : int
-    precondition : bool
-    max_iter : int
-    tol : float
-    """
+    """Training without noise."""
 
     name: ClassVar[str] = "none"
     proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
@@ -78,11 +65,9 @@ class ExactPlan(VerticalPlan):
 
     @property
     def event(self) -> Event:
-        """No protection."""
         return NonPrivateEvent()
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Train; see `VerticalPlan.solve`."""
         train_alone(parties, self, y, own_model_name(model))
         l2 = self.alpha * self.facts.n_samples
         # One at every party is the fastest: columns of one-hot codes contain the constant
@@ -103,12 +88,10 @@ class ExactPlan(VerticalPlan):
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return "block-preconditioned L-BFGS on exact scores, without noise"
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
         return (
             "to the coordinator: each party's exact score of every record in every round",
             "to every party: one number a record and round, from which labels and the other parties' sum of scores can "
@@ -116,7 +99,6 @@ class ExactPlan(VerticalPlan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return the solver's parameters for the receipt."""
         details: dict[str, object] = {"memory": self.memory, "max_iter": self.max_iter, "tol": self.tol}
         if not isinstance(self.loss, Loss):
             details["reaches"] = "a stationary point, from coefficients 0: the loss is not convex"

@@ -14,17 +14,11 @@ from scipy.linalg import cho_factor, cho_solve
 from sottovoce._numerics import Vector
 from sottovoce.vertical.table.columns import Columns
 
-__all__ = ["Subproblem"]
-
 
 class Subproblem:
     """The party's quadratic; the factor of the last weights is kept.
 
-    Parameters
-    ----------
-    columns : Columns
-    l2 : float, >= 0
-        Penalty of the features, for the sum of losses; an intercept is free.
+    ``l2``, >= 0: penalty of the features, for the sum of losses; an intercept is free.
     """
 
     def __init__(self, columns: Columns, l2: float) -> None:
@@ -46,7 +40,6 @@ class Subproblem:
         return self._gram
 
     def penalty_of(self, x: Vector) -> float:
-        """Return R(x)."""
         w = x[: self.columns.n_features]
         return float(0.5 * self._penalty * (w @ w))
 
@@ -78,7 +71,6 @@ class _Cholesky:
         self._factor = cho_factor(matrix, lower=True, overwrite_a=True)
 
     def solve(self, v: Vector) -> Vector:
-        """Return the inverse times v."""
         return np.asarray(cho_solve(self._factor, v))
 
 
@@ -102,7 +94,6 @@ class _Woodbury:
         return np.asarray((v - self._features.back(inner)) / self._l2)
 
     def solve(self, v: Vector) -> Vector:
-        """Return the inverse times v."""
         if self._border is None:
             return self._without(v)
         last = (v[-1] - float(self._border @ v[:-1])) / self._schur

@@ -25,8 +25,6 @@ from sottovoce.vertical.coordinator.plan import LabelsOncePlan, SumOfScores, Ter
 from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 
-__all__ = ["SCORED_THROUGH", "BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
-
 SCORED_THROUGH = (
     "the people who are scored through the parties, those of the training included: each party sends one exact number "
     "for each (whoever computes scores from coef_ needs nothing from them)"
@@ -39,20 +37,13 @@ _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/
 
 @dataclass(frozen=True, kw_only=True)
 class BallPlan(VerticalPlan):
-    """What every training on the l1 ball has, with and without noise.
-
-    Attributes
-    ----------
-    radius : float, > 0
-        In the unit of the labels over that of the columns.
-    radius_shares : dict or None
-        Share of each party in the radius, where each has a ball of its own; None for equal shares.
-    """
+    """What every training on the l1 ball has, with and without noise."""
 
     proof: ClassVar[str] = "docs/privacy/vertical_frank_wolfe.md"
 
     alpha: float = 0.0
-    radius: float
+    radius: float  # > 0: in the unit of the labels over that of the columns
+    # share of each party in the radius, where each has a ball of its own; None for equal shares
     radius_shares: Mapping[str, float] | None = None
 
     @cached_property
@@ -80,11 +71,9 @@ class BallPlan(VerticalPlan):
         return int(self.fit_intercept and name == self.facts.label_holder)
 
     def n_columns(self, name: str) -> int:
-        """Return how many columns a party may choose from."""
         return self.facts.descriptions[name].n_features + self.intercept_at(name)
 
     def data_bound(self, name: str) -> float:
-        """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
@@ -96,7 +85,6 @@ class BallPlan(VerticalPlan):
 
     @property
     def scorer(self) -> SumOfScores:
-        """Say who adds up what, when people are scored."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property
@@ -106,21 +94,14 @@ class BallPlan(VerticalPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateBallPlan(BallPlan, LabelsOncePlan):
-    """What the private trainings share.
-
-    Attributes
-    ----------
-    n_steps_given : int or None
-        Steps of each party; None follows a public rule.
-    residual_bound : float or None
-        Bound on a residual of squared loss, in the unit of the labels; None is half of the width of ``label_bounds``
-        (without an intercept the largest label in size).
-    """
+    """What the private trainings share."""
 
     # cap of the rule for the number of steps
     most_steps: ClassVar[int]
 
-    n_steps_given: int | None = None
+    n_steps_given: int | None = None  # steps of each party; None follows a public rule
+    # bound on a residual of squared loss, in the unit of the labels; None is half of the width of ``label_bounds``
+    # (without an intercept the largest label in size)
     residual_bound: float | None = None
     label_share: float = 0.5
 

@@ -21,10 +21,6 @@ from sottovoce.exceptions import MessageError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
-__all__ = [
-    "ColumnRelease", "bounded_column", "coarsest_tick", "pack_places", "place_of", "signed_column", "unpack_places",
-]  # fmt: skip
-
 _FINEST: Final = 2.0**-7  # of the largest entry: coarse enough for 2 bytes, fine enough to keep what a column says
 _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut, after the noise
 
@@ -72,10 +68,7 @@ class ColumnRelease:
     def read(self, raw: bytes) -> Vector:
         """Return the noisy column in units of the party's bound.
 
-        Raises
-        ------
-        MessageError
-            If there are not as many bytes as planned.
+        Raises `MessageError` if there are not as many bytes as planned.
         """
         if len(raw) != self.size * self.dtype.itemsize:
             raise MessageError(f"a shared column has {len(raw)} bytes where {self.size * self.dtype.itemsize} are due.")
@@ -106,7 +99,6 @@ def signed_column(place: int) -> tuple[int, int]:
 
 
 def pack_places(places: Sequence[int], n_columns: int) -> bytes:
-    """Return places of ``n_columns`` columns as bytes."""
     base, value = 2 * n_columns, 0
     for place in reversed(places):
         if not 0 <= place < base:
@@ -118,10 +110,7 @@ def pack_places(places: Sequence[int], n_columns: int) -> bytes:
 def unpack_places(raw: bytes, count: int, n_columns: int) -> list[int]:
     """Return ``count`` places.
 
-    Raises
-    ------
-    MessageError
-        If the bytes are not what `pack_places` writes for so many places and columns.
+    Raises `MessageError` if the bytes are not what `pack_places` writes for so many places and columns.
     """
     base, value = 2 * n_columns, int.from_bytes(raw, "little")
     if len(raw) != _size(count, base) or value >= base**count:

@@ -33,8 +33,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVe
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn, ShownColumn
 from sottovoce.vertical.wire import Done
 
-__all__ = ["AGGREGATIONS", "ExactBallPlan"]
-
 AGGREGATIONS = ("local", "global")
 
 
@@ -57,20 +55,12 @@ class _Model:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactBallPlan(BallPlan):
-    """Training without noise.
-
-    Attributes
-    ----------
-    aggregation : {"local", "global"}
-    max_iter : int
-        Rounds at most; of each party, where they are trained by themselves.
-    tol : float
-    """
+    """Training without noise."""
 
     name: ClassVar[str] = "none"
 
-    aggregation: str = "local"
-    max_iter: int = 1000
+    aggregation: str = "local"  # {"local", "global"}
+    max_iter: int = 1000  # rounds at most; of each party, where they are trained by themselves
     tol: float = 1e-3
 
     def __post_init__(self) -> None:

@@ -28,8 +28,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen, TrainOnBal
 from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 from sottovoce.vertical.wire import Done
 
-__all__ = ["JointBallPlan", "LocalBallPlan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LocalBallPlan(PrivateBallPlan):
@@ -146,11 +144,6 @@ class JointBallPlan(PrivateBallPlan):
 
     Predictions from noisy columns are noisy themselves, and slopes are clipped accordingly: at
     c = max(1, s |step| sqrt(columns)), where s is the noise of a shared entry.
-
-    Attributes
-    ----------
-    sharing_share : float, in (0, 1)
-        Share of the squared noise budget for shared columns.
     """
 
     name: ClassVar[str] = "global"
@@ -161,7 +154,7 @@ class JointBallPlan(PrivateBallPlan):
     )
     options: ClassVar[tuple[str, ...]] = ("sharing_share",)
 
-    sharing_share: float = 0.85
+    sharing_share: float = 0.85  # in (0, 1): share of the squared noise budget for shared columns
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,7 +174,6 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def n_shared(self) -> int:
-        """Columns that all parties together may share."""
         return self.n_steps - 1
 
     @property
@@ -256,7 +248,7 @@ class JointBallPlan(PrivateBallPlan):
         return {
             name: messages.BallStart(
                 self.loss.name, labels[name], self.vertex(name), self.slope_bound(name), self.n_steps, choices,
-                self.intercept_at(name), score, column, self.n_steps - 1, sketch="", sketch_rows=0, sketch_seed=0,
+                self.intercept_at(name), score, column, self.n_steps - 1,
             )
             for name in self.facts.names
         }  # fmt: skip

@@ -5,7 +5,7 @@ released columns of others predict. Sums of slopes are whole ticks, as in `sotto
 scores are used.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,16 +18,12 @@ from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.losses import Squared
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
-from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of, signed_column
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
 
-__all__ = [
-    "LOSSES", "BallSteps", "SoftLogistic", "check_mechanisms", "choose_alone", "cut", "score_mechanism",
-    "selection_mechanism", "start_event", "train_event",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
 
 _WIDTH: Final = 4.0 * TICKS * ROUNDING_SLACK  # both signs of a replaced person's term, which is at most TICKS each
 
@@ -52,44 +48,13 @@ def score_mechanism(noise_multiplier: float) -> GridGaussian:
     return GridGaussian(exact + (tick if tick > 1.0 else 0.0), noise_multiplier, tick)
 
 
-def train_event(request: TrainOnBall) -> Event:
-    return RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps)
-
-
-def start_event(request: BallStart) -> Event:
-    """Return what the steps that a `BallStart` opens cost a person at most, at this party."""
-    parts: list[Event] = [
-        RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps),
-        RepeatedEvent(GaussianEvent(request.score_noise), request.n_steps),
-    ]
-    if request.n_columns:
-        parts.append(RepeatedEvent(GaussianEvent(request.column_noise), request.n_columns))
-    return compose(*parts)
-
-
-def column_release(request: BallStart, n_people: int) -> ColumnRelease | None:
+def column_release(request: "BallStart", n_people: int) -> ColumnRelease | None:
     """Return how columns are shared, from public facts alone; None where none are."""
     return ColumnRelease(n_people, request.column_noise) if request.n_columns else None
 
 
-def check_mechanisms(request: TrainOnBall | BallStart, n_people: int) -> None:
-    """Make every mechanism of a request once: what they refuse is refused before anything is charged.
-
-    Raises
-    ------
-    ParameterError
-        From public facts alone.
-    """
-    selection_mechanism(request.selection)
-    if isinstance(request, BallStart):
-        score_mechanism(request.score_noise)
-        release = column_release(request, n_people)
-        if release is not None:
-            release.mechanism  # noqa: B018
-
-
 def choose_alone(
-    table: Any, data_bound: float, request: TrainOnBall, noise: np.random.Generator, team: Team
+    table: Any, data_bound: float, request: "TrainOnBall", noise: np.random.Generator, team: Team
 ) -> tuple[list[int], Vector]:
     """Return the places that the steps took, in order, and the weights that they make, for the table as it is."""
     rows = make_bounded_rows(table, data_bound=data_bound, constant=float(request.intercept), names=None, team=team)
@@ -130,7 +95,7 @@ class _JointScores(DenseScores):
 class BallSteps:
     """Steps that are taken together with other parties."""
 
-    def __init__(self, table: Any, data_bound: float, start: BallStart, noise: np.random.Generator) -> None:
+    def __init__(self, table: Any, data_bound: float, start: "BallStart", noise: np.random.Generator) -> None:
         self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
         team = Team(1, None)  # the parties work at the same time; a party's training lasts longer than a pool should
         rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)

@@ -1,19 +1,12 @@
 """What every conversation with a party has: facts, what may be spent, a training opened and kept, farewell."""
 
+import json
 import math
 
 from sottovoce._version import RELEASE
-from sottovoce.vertical.wire import Count, Message
-
-__all__ = [
-    "Afford", "Close", "Describe", "Description", "Equipped", "Keep", "Prepare",
-]  # fmt: skip
-
-
-class Describe(Message, code=14):
-    """Ask for the public facts of a party; with ``engines`` 1 for those of secure computation that it may use, too."""
-
-    engines: Count = 0
+from sottovoce.privacy.events import event_from_dict
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, refuse
+from sottovoce.vertical.wire import Count, Done, Message
 
 
 class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
@@ -39,24 +32,72 @@ class Equipped(Description, Message, code=13, unbounded=("data_norm", "data_boun
     engines: str = "{}"
 
 
-class Prepare(Message, code=12):
+class Describe(Request, code=14):
+    """Ask for the public facts of a party; with ``engines`` 1 for those of secure computation that it may use, too."""
+
+    engines: Count = 0
+
+    changes = False
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Description | Equipped]:
+        yield None
+        norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
+        others = max(0, facts.whole_rows - facts.n_rows)
+        told = Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others)
+        return Equipped(**vars(told), engines=json.dumps(facts.engines, sort_keys=True)) if self.engines else told
+
+
+class Afford(Request, code=39):
+    """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet."""
+
+    event: str
+
+    changes = False
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        desk = yield None
+        try:
+            event = event_from_dict(json.loads(self.event))
+        except (ValueError, RecursionError):
+            raise RefusalError("what it was asked to afford is not an event") from None
+        refuse(desk.shortage(event))
+        return Done()
+
+
+class Prepare(Request, code=12):
     """Open a training: its L2 penalty for the *sum* of losses, 1 for an intercept here."""
 
     l2: float
     intercept: int
 
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        if not self.l2 >= 0.0:
+            raise RefusalError("a penalty needs l2 >= 0")
+        desk = yield None
+        desk.training = Training(self.l2, bool(self.intercept))
+        return Done()
 
-class Keep(Message, code=6):
+
+class Keep(Request, code=6):
     """Keep the present coefficients under the name ``model``."""
 
     model: str
 
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        desk = yield None
+        x = getattr(training.worker, "x", None)
+        if x is None:
+            raise RefusalError("there is no training whose coefficients could be kept")
+        intercept = float(x[-1]) if training.intercept else 0.0
+        released = getattr(training.worker, "released", False)
+        desk.keep(self.model, x[: facts.n_features].copy(), intercept, released=released)
+        return Done()
 
-class Afford(Message, code=39):
-    """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet."""
 
-    event: str
-
-
-class Close(Message, code=11):
+class Close(Request, code=11):
     """End the session: free what the party holds for it."""
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        desk = yield None
+        desk.ended = True
+        return Done()

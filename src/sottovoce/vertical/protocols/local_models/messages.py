@@ -1,14 +1,36 @@
-"""Labels that were released or are public, and what a training on them cost."""
+"""A private model of a party's own columns on labels that are not secret: one request, charged as a whole."""
 
-from sottovoce.vertical.wire import Message, Vector
+from types import SimpleNamespace
 
-__all__ = [
-    "TrainOnLabels",
-    "Trained",
-]
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.central.data.rows import RowUnit, make_rows
+from sottovoce.central.parallel import team
+from sottovoce.vertical.protocol import (
+    LARGEST_MU,
+    SMALLEST_MU,
+    Answered,
+    PartyFacts,
+    RefusalError,
+    Request,
+    Training,
+    event_text,
+    within,
+)
+from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
+from sottovoce.vertical.wire import Message
+
+_LEAST_TRUTH = 1e-10  # 1 - 2 p of labels that are flipped with probability p
 
 
-class TrainOnLabels(Message, code=40):
+class Trained(Message, code=41):
+    """The event that was spent, as JSON."""
+
+    event: str
+
+
+class TrainOnLabels(Request, code=40):
     """Train a private model of the party's own columns on labels that are not secret.
 
     ``flip_probability`` is that of the randomised response behind labels of -1 and +1 (0 for public ones),
@@ -23,8 +45,34 @@ class TrainOnLabels(Message, code=40):
     alpha: float
     mu: float
 
-
-class Trained(Message, code=41):
-    """The event that was spent, as JSON."""
-
-    event: str
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Trained]:
+        data_norm = facts.row_bound
+        facts.one_a_row(self, "labels")
+        if self.loss not in TRAININGS:
+            raise RefusalError(f"there is no training on released labels for the loss {self.loss!r}")
+        within("alpha", self.alpha)
+        within("mu", self.mu, SMALLEST_MU, LARGEST_MU)
+        within("flip_probability", self.flip_probability, 0.0, 0.5 * (1.0 - _LEAST_TRUTH))
+        if self.label_bound != 0.0:
+            within("label_bound", self.label_bound)
+        plan = TRAININGS[self.loss](
+            n_samples=facts.n_rows,
+            n_features=facts.n_features,
+            alpha=self.alpha,
+            mu=self.mu,
+            nonnegative=facts.nonnegative,
+            flip_probability=self.flip_probability,
+            label_bound=self.label_bound or None,
+        )
+        plan.soft_labels(self.labels)
+        desk = yield plan.event
+        unit = RowUnit(data_norm, plan.intercept)
+        with team() as threads:
+            rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
+            driven = plan.solve(rows, self.labels, desk.streams(), threads)
+        (weights,) = driven.result.weights
+        # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
+        x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
+        # it took one request, and what it left follows from noisy sums
+        training.worker, training.intercept = SimpleNamespace(x=x, released=True), True
+        return Trained(event_text(driven.event))

@@ -42,20 +42,10 @@ from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLa
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS, SquaredOnLabelsPlan
 from sottovoce.vertical.wire import Done
 
-__all__ = ["MOST_OF_CLASSES", "LocalModelsPlan", "public_weight"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModelsPlan(LabelsOncePlan):
-    """Released labels, private local models, scores added up.
-
-    Attributes
-    ----------
-    combination : float, >= 0, or None
-        Every other party's score counts this much, divided by M - 1. None for weights by public facts.
-    budget_shares : dict or None
-        Share of the squared mean shift mu^2 of each party but the label holder; None for equal shares.
-    """
+    """Released labels, private local models, scores added up."""
 
     name: ClassVar[str] = "local-models"
     about: ClassVar[str] = "the labels by randomised response once, then a private model at each other party"
@@ -63,7 +53,9 @@ class LocalModelsPlan(LabelsOncePlan):
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
     weighs_parties: ClassVar[bool] = True
 
+    # >= 0, or None: every other party's score counts this much, divided by M - 1. None for weights by public facts.
     combination: float | None = None
+    # share of the squared mean shift mu^2 of each party but the label holder; None for equal shares
     budget_shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -98,7 +90,6 @@ class LocalModelsPlan(LabelsOncePlan):
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """What the score of each other party counts."""
         count = len(self.facts.others)
         if self.combination is not None:
             return dict.fromkeys(self.facts.others, self.combination / count)

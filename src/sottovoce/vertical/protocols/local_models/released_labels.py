@@ -47,9 +47,7 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU
-
-__all__ = ["SPENT", "ReleasedLabelsPlan", "Vector"]
+from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU
 
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 SPENT: Final = 1.0 - 2.0**-40  # rounding of shares and square roots must not overspend
@@ -60,24 +58,6 @@ class ReleasedLabelsPlan(ABC):
     """Public facts of one training run, from which noise, steps and account follow.
 
     Neighbours: one row is replaced by any other row (within the declared facts), its label stays what it is.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of rows; public.
-    n_features : int
-    alpha : float, > 0
-        L2 penalty for rows in units of the public bound on their norm, the intercept's column included.
-    mu : float, in [1e-6, 1e4]
-        Gaussian-DP parameter to spend on the whole run.
-    intercept : float, >= 0
-        Value of the intercept's column in units of the bound on the norm; 0 for none.
-    nonnegative : bool
-        All entries of all rows are >= 0, from public knowledge: less noise. Rows that break it are refused.
-    flip_probability : float, in [0, 0.5)
-        Labels are -1 and +1, and each was flipped with this probability before it was released; 0 for public labels.
-    label_bound : float or None
-        Squared loss only: labels are numbers, released or public, of at most this size. None: labels are -1 and +1.
     """
 
     loss: ClassVar[Loss]
@@ -85,13 +65,17 @@ class ReleasedLabelsPlan(ABC):
     unit: ClassVar[float]
     """Size of the soft label of a label of size 1 that was not flipped."""
 
-    n_samples: int
+    n_samples: int  # number of rows; public
     n_features: int
-    alpha: float
-    mu: float
-    intercept: float = 0.3
+    alpha: float  # > 0: L2 penalty for rows in units of the public bound on their norm, the intercept's column included
+    mu: float  # in [1e-6, 1e4]: Gaussian-DP parameter to spend on the whole run
+    intercept: float = 0.3  # >= 0: value of the intercept's column in units of the bound on the norm; 0 for none
+    # all entries of all rows are >= 0, from public knowledge: less noise. Rows that break it are refused.
     nonnegative: bool = False
+    # in [0, 0.5): labels are -1 and +1, and each was flipped with this probability before it was released; 0 for public
+    # labels
     flip_probability: float = 0.0
+    # squared loss only: labels are numbers, released or public, of at most this size. None: labels are -1 and +1.
     label_bound: float | None = None
 
     def __post_init__(self) -> None:
@@ -143,8 +127,7 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     @abstractmethod
-    def releases_gram(self) -> bool:
-        """Whether the Gram matrix is released beside beta."""
+    def releases_gram(self) -> bool: ...
 
     @property
     def cross_square(self) -> float:
@@ -158,7 +141,6 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     def mu_moments(self) -> float:
-        """Gaussian-DP parameter of the release of the moments."""
         shares = self.shares
         return self.mu * math.sqrt(shares[0] + shares[1]) * SPENT
 
@@ -224,10 +206,8 @@ class ReleasedLabelsPlan(ABC):
     def soft_labels(self, labels: Vector) -> Vector:
         """Return t_i of the labels, after a check of them.
 
-        Raises
-        ------
-        DataError
-            If the shape is wrong, or a label is not -1 or +1 (a number beyond ``label_bound``); NaN is neither.
+        Raises `DataError` if the shape is wrong, or a label is not -1 or +1 (a number beyond ``label_bound``); NaN is
+        neither.
         """
         y = np.asarray(labels, dtype=np.float64)
         if y.shape != (self.n_samples,):
@@ -241,25 +221,16 @@ class ReleasedLabelsPlan(ABC):
     def solve(self, rows: Rows, labels: Vector, streams: Streams, team: Team) -> Driven[Solution]:
         """Train as planned.
 
-        Parameters
-        ----------
-        rows : Rows
-            From `sottovoce.central.data.rows.make_rows` with ``constant=plan.intercept``.
-        labels : ndarray of shape (n,)
-            Public or released: -1 and +1, or numbers within ``label_bound``.
-        streams : Streams
-        team : Team
+        Raises `DataError` if rows or labels do not fit the plan; before any noise is drawn.
+
+        ``rows``: from `sottovoce.central.data.rows.make_rows` with ``constant=plan.intercept``.
+        ``labels``, of shape (n,): public or released: -1 and +1, or numbers within ``label_bound``.
 
         Returns
         -------
         Driven
             Its result is a `Solution` with ``weights`` of shape (1, n_weights), for rows of norm at most 1, the
             intercept's weight last.
-
-        Raises
-        ------
-        DataError
-            If rows or labels do not fit the plan; before any noise is drawn.
         """
         self._check(rows)
         soft = self.soft_labels(labels)

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from scipy.linalg import eigh
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.operation import AtHome
@@ -35,9 +36,7 @@ from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, to_ticks
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan, Vector
-
-__all__ = ["TRAININGS", "LogisticOnLabelsPlan", "SquaredOnLabelsPlan"]
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 
 _BETA: Final = "beta, the sum of the soft labels times the rows"
 _GRAM_SHARE: Final = 0.05  # of mu^2
@@ -75,7 +74,6 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Those that balance the two parts of the final gradient's noise."""
         rest = 1.0 - (_GRAM_SHARE if self.releases_gram else 0.0)
         # the sum of two variances a/s + b/(1 - s) is least for s in proportion to the sensitivities
         cross, slopes = self.soft_label_bound * math.sqrt(self.cross_square), 2.0 * _MAX_SLOPE

@@ -1,16 +1,13 @@
-"""Messages about people who are scored, or whose columns are shown as they are."""
+"""People who are scored, one exact number a row, or whose columns are shown as they are: no budget covers either."""
 
-from sottovoce.vertical.wire import Count, Message, Vector
+from typing import Any
 
-__all__ = [
-    "Score", "Scores", "ShowColumn", "ShownColumn",
-]  # fmt: skip
+import numpy as np
 
-
-class Score(Message, code=7):
-    """Ask for the party's part of the prediction of the model ``model`` for each of its rows."""
-
-    model: str
+from sottovoce._numerics import Vector
+from sottovoce.privacy.events import NonPrivateEvent
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training
+from sottovoce.vertical.wire import Count, Message
 
 
 class Scores(Message, code=8):
@@ -19,13 +16,40 @@ class Scores(Message, code=8):
     scores: Vector
 
 
-class ShowColumn(Message, code=69):
-    """Ask for a column without noise."""
-
-    column: Count
-
-
 class ShownColumn(Message, code=70):
     """The entries of a column."""
 
     entries: Vector
+
+
+class Score(Request, code=7):
+    """Ask for the party's part of the prediction of the model ``model`` for each of its rows."""
+
+    model: str
+
+    changes = False
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Scores]:
+        desk = yield None
+        part = desk.models.get(self.model)
+        if part is None:
+            raise RefusalError(f"it has no part of a model named {self.model!r}")
+        if part.exact:
+            raise RefusalError(
+                f"its part of the model {self.model!r} was made from its rows without noise, and its budget did not "
+                "pay for that: scores by it could tell the rows. Train by another mechanism"
+            )
+        return Scores(desk.columns().times(part.coef) + part.intercept)
+
+
+class ShowColumn(Request, code=69):
+    """Ask for a column without noise."""
+
+    column: Count
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[ShownColumn]:
+        if self.column >= facts.n_features:
+            raise RefusalError(f"it has no column {self.column}")
+        desk = yield NonPrivateEvent()
+        column: Any = desk.table[:, [self.column]]
+        return ShownColumn(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())

@@ -24,8 +24,6 @@ from sottovoce.vertical.engines.programs import Program, digest_of
 from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.scripts import PlannedSteps
 
-__all__ = ["PIECE", "AgreedPlan", "Conclusion", "Held"]
-
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
 
@@ -54,15 +52,9 @@ class Held(_Plain):
 
 
 class Conclusion(ABC):
-    """From what was opened to a model: post-processing, the same for everybody who sees the openings.
+    """From what was opened to a model: post-processing, the same for everybody who sees the openings."""
 
-    Attributes
-    ----------
-    chosen : dict
-        Public numbers that the training chose, for the receipt.
-    """
-
-    chosen: Mapping[str, object]
+    chosen: Mapping[str, object]  # public numbers that the training chose, for the receipt
 
     @abstractmethod
     def take(self, values: Vector) -> dict[str, Vector] | None:
@@ -70,46 +62,28 @@ class Conclusion(ABC):
 
     @property
     @abstractmethod
-    def weights(self) -> dict[str, tuple[Vector, float]]:
-        """Coefficients and intercept by party, for its own table."""
+    def weights(self) -> dict[str, tuple[Vector, float]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgreedPlan(_Plain, ABC):
-    """What every joint training is planned from.
-
-    Attributes
-    ----------
-    n_samples : int
-        Aligned people.
-    blocks : tuple of Held
-        The parties with columns, in order.
-    helpers : tuple of str
-        Parties that compute and hold no table.
-    label_holder : str
-    loss : str
-    label_bounds : (low, high) or None
-        Of numeric labels.
-    fit_intercept : bool
-    epsilon, delta : float
-    engine : {"spu", "mpyc", "in-process"}
-    """
+    """What every joint training is planned from."""
 
     held: ClassVar[type[Held]]
     """What a block of the plan is."""
     first_step: ClassVar[str]
     """What step 0 opens, in words."""
 
-    n_samples: int
-    blocks: tuple[Any, ...]
-    helpers: tuple[str, ...] = ()
+    n_samples: int  # aligned people
+    blocks: tuple[Any, ...]  # the parties with columns, in order
+    helpers: tuple[str, ...] = ()  # parties that compute and hold no table
     label_holder: str
     loss: str
-    label_bounds: tuple[float, float] | None = None
+    label_bounds: tuple[float, float] | None = None  # of numeric labels
     fit_intercept: bool = True
     epsilon: float
     delta: float
-    engine: str
+    engine: str  # {"spu", "mpyc", "in-process"}
 
     def check_facts(self) -> None:
         """Refuse what no joint training can be planned from."""
@@ -169,7 +143,6 @@ class AgreedPlan(_Plain, ABC):
     # ------------------------------------------------------------------ the text
 
     def text(self) -> str:
-        """Return the plan as canonical JSON."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -181,10 +154,7 @@ class AgreedPlan(_Plain, ABC):
     def from_text(cls, text: str) -> Self:
         """Read a plan; the text must be exactly that of a plan.
 
-        Raises
-        ------
-        ParameterError
-            If it is not, or the plan is none that can be run.
+        Raises `ParameterError` if it is not, or the plan is none that can be run.
         """
         data: Any = read_text(text)
         if not cls.has_fields(data):
@@ -218,7 +188,6 @@ class AgreedPlan(_Plain, ABC):
 
     @property
     def holder(self) -> int:
-        """Place of the label holder."""
         return self.ranks.index(self.label_holder)
 
     @property
@@ -240,18 +209,15 @@ class AgreedPlan(_Plain, ABC):
         """Steps after step 0."""
 
     @abstractmethod
-    def n_opened(self, step: int) -> int:
-        """Return how many numbers a step opens."""
+    def n_opened(self, step: int) -> int: ...
 
     @property
     @abstractmethod
-    def event(self) -> Event:
-        """What the whole training costs about one person."""
+    def event(self) -> Event: ...
 
     @property
     @abstractmethod
-    def programs(self) -> tuple[Program, ...]:
-        """All programs that are run, in order."""
+    def programs(self) -> tuple[Program, ...]: ...
 
     @cached_property
     def programs_digest(self) -> str:
@@ -284,16 +250,14 @@ class AgreedPlan(_Plain, ABC):
         """Return a party's margins in whole numbers at its part of the released weights."""
 
     @abstractmethod
-    def script(self, name: str, engine: Engine) -> PlannedSteps:
-        """Return what a party does, command by command."""
+    def script(self, name: str, engine: Engine) -> PlannedSteps: ...
 
     @abstractmethod
     def fitting(self) -> Conclusion:
         """Return what becomes of what was opened."""
 
     @abstractmethod
-    def details(self) -> Mapping[str, object]:
-        """Return engine, protocol and the training's own numbers for the receipt."""
+    def details(self) -> Mapping[str, object]: ...
 
 
 def read_text(text: str) -> object:

@@ -32,8 +32,6 @@ from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusi
 from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
 from sottovoce.vertical.protocols.secure.scripts import ColumnScript
 
-__all__ = ["ColumnPlan", "Columns", "ColumnsTaken"]
-
 _LOSSES: Final = ("squared", "logistic")
 _ENGINES: Final = ("spu", "in-process")
 _ENTRY: Final = 2**14  # of the largest data_bound
@@ -52,19 +50,11 @@ _MOST_GIVEN: Final = 10_000
 
 @dataclass(frozen=True)
 class Columns(Held):
-    """The columns of one party, publicly.
-
-    Attributes
-    ----------
-    name : str
-    n_features : int
-    data_bound : float
-        Public bound on the size of an entry; larger ones are cut.
-    """
+    """The columns of one party, publicly."""
 
     most_features: ClassVar[int] = _MOST_COLUMNS
 
-    data_bound: float
+    data_bound: float  # public bound on the size of an entry; larger ones are cut
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,26 +65,19 @@ class Columns(Held):
 class ColumnPlan(AgreedPlan):
     """Public facts and privacy parameters of one joint training on the l1 ball.
 
-    Attributes
-    ----------
-    blocks : tuple of Columns
-    loss : {"squared", "logistic"}
-    residual_bound : float or None
-        Bound on a residual of squared loss; None is half of the width of ``label_bounds``, without an intercept the
-        largest label in size.
-    radius : float
-        Bound on the sum of the absolute coefficients, that of the intercept over the label holder's ``data_bound``.
-    n_steps_given : int or None
-        Choices; None follows the rule of one table.
+    ``loss``: {"squared", "logistic"}.
     """
 
     held: ClassVar[type[Held]] = Columns
     first_step: ClassVar[str] = "the first column"
 
     blocks: tuple[Columns, ...]
+    # bound on a residual of squared loss; None is half of the width of ``label_bounds``, without an intercept the
+    # largest label in size
     residual_bound: float | None = None
+    # bound on the sum of the absolute coefficients, that of the intercept over the label holder's ``data_bound``
     radius: float
-    n_steps_given: int | None = None
+    n_steps_given: int | None = None  # choices; None follows the rule of one table
 
     def __post_init__(self) -> None:
         choice("loss", self.loss, _LOSSES)
@@ -147,7 +130,6 @@ class ColumnPlan(AgreedPlan):
 
     @property
     def middle(self) -> float:
-        """What numeric labels are counted from."""
         if self.label_bounds is None or not self.fit_intercept:
             return 0.0
         return 0.5 * (self.label_bounds[0] + self.label_bounds[1])
@@ -181,7 +163,6 @@ class ColumnPlan(AgreedPlan):
 
     @property
     def n_columns(self) -> int:
-        """All columns that may be taken, the intercept's, the last, among them."""
         return sum(block.n_features for block in self.blocks) + self.fit_intercept
 
     @property
@@ -319,10 +300,7 @@ class ColumnPlan(AgreedPlan):
 class ColumnsTaken(Conclusion):
     """The model of places: the sum of equal steps along signed columns.
 
-    Attributes
-    ----------
-    taken : ndarray of int64
-        Steps along every column, those down counted negative; the intercept's column is the last.
+    ``taken``: steps along every column, those down counted negative; the intercept's column is the last.
     """
 
     def __init__(self, plan: ColumnPlan) -> None:
@@ -330,7 +308,6 @@ class ColumnsTaken(Conclusion):
         self.taken = np.zeros(plan.n_columns, np.int64)
 
     def take(self, values: Vector) -> dict[str, Vector] | None:
-        """Take a place."""
         plan, width = self._plan, self._plan.n_columns
         if values.shape != (1,) or not (0 <= values[0] < 2 * width and values[0] == int(values[0])):
             raise PartyError(f"the parties opened {values[:3]!r} where the place of one of {2 * width} is due.")
@@ -343,7 +320,6 @@ class ColumnsTaken(Conclusion):
 
     @property
     def weights(self) -> dict[str, tuple[Vector, float]]:
-        """Coefficients and intercept by party, for its own table; numeric labels are counted from their middle."""
         plan, found = self._plan, {}
         unit = plan.label_unit / plan.bound
         for name, part in self._by_party().items():

@@ -24,8 +24,6 @@ from sottovoce.vertical.engines.programs import MoveDuals, Program
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Estimate, Setting
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
-__all__ = ["DualPasses", "sigmoid_clips"]
-
 _GRAM_SHARE: Final = 0.08  # of mu^2, as in one table
 # what differs from one table, where passes cost less (`benchmarks.vertical.secure_rules`)
 _PASSES: Final = 9.0  # the one for the labels included, while mu n / d is below the next number
@@ -126,10 +124,7 @@ _CLIPS: Final = (
 def sigmoid_clips(margin: int, slope: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return whole factors and bounds: sum_k factor_k clip(z, -bound_k, bound_k).
 
-    Parameters
-    ----------
-    margin, slope : int
-        Steps in a unit of z, and in a unit of the sum.
+    ``margin`` and ``slope``: steps in a unit of z, and in a unit of the sum.
     """
     bounds = tuple(round(b * margin) for b, _ in _CLIPS)
     return tuple(round(h * slope / bound) for (_, h), bound in zip(_CLIPS, bounds, strict=True)), bounds

@@ -29,8 +29,6 @@ from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
 from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
 
-__all__ = ["Block", "Fitting", "JointPlan"]
-
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "mpyc": 2**60}  # sums below them are exact
 _MOST_WEIGHTS: Final = 4096  # as in one table: the matrix grows with their square
@@ -39,22 +37,12 @@ _MOST_PASSES: Final = 1000
 
 @dataclass(frozen=True)
 class Block(Held):
-    """The columns of one party, publicly.
-
-    Attributes
-    ----------
-    name : str
-    n_features : int
-    data_norm : float
-        Public bound on the length of a row; longer ones are shortened.
-    nonnegative : bool
-        Whether no entry is negative. No sensitivity here is smaller for it.
-    """
+    """The columns of one party, publicly."""
 
     most_features: ClassVar[int] = _MOST_WEIGHTS
 
-    data_norm: float
-    nonnegative: bool = False
+    data_norm: float  # public bound on the length of a row; longer ones are shortened
+    nonnegative: bool = False  # whether no entry is negative. No sensitivity here is smaller for it.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,30 +57,18 @@ class Block(Held):
 class JointPlan(AgreedPlan):
     """Public facts and privacy parameters of one joint training.
 
-    Attributes
-    ----------
-    blocks : tuple of Block
-    loss : {"squared", "logistic", "smoothed hinge"}
-    smoothing : float
-        Width of the rounded corner of the smoothed hinge.
-    alpha : float
-        Penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses.
-    labels_public : bool
-        Labels are treated as secret either way.
-    colluding : int
-        Parties whose own shares of the noise are taken to be known to each other.
-    n_passes : int or None
-        None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else.
+    ``loss``: {"squared", "logistic", "smoothed hinge"}.
     """
 
     held: ClassVar[type[Held]] = Block
     first_step: ClassVar[str] = "second moments"
 
     blocks: tuple[Block, ...]
-    smoothing: float = 0.5
-    alpha: float
-    labels_public: bool = False
-    colluding: int = 1
+    smoothing: float = 0.5  # width of the rounded corner of the smoothed hinge
+    alpha: float  # penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses
+    labels_public: bool = False  # labels are treated as secret either way
+    colluding: int = 1  # parties whose own shares of the noise are taken to be known to each other
+    # None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else
     n_passes: int | None = None
 
     def __post_init__(self) -> None:
@@ -204,7 +180,6 @@ class JointPlan(AgreedPlan):
 
     @property
     def event(self) -> Event:
-        """What the whole training costs about one person, against ``colluding`` parties that know their shares."""
         return self.training.event
 
     @property
@@ -291,7 +266,6 @@ class Fitting(Conclusion):
         self._estimate = Estimate()  # nothing is known before the second moments
 
     def take(self, values: Vector) -> dict[str, Vector] | None:
-        """Take the second moments, then what each pass opened."""
         plan = self._plan
         if self._done < 0:
             self._estimate = plan.training.estimate(*plan.moments.matrix(values))

@@ -1,35 +1,46 @@
-"""Joint training inside secure computation: a plan, cards, a meeting, a start, what was opened."""
+"""Joint training inside secure computation: a plan, cards, a meeting, a start, what was opened.
 
-from sottovoce.vertical.wire import Count, Message, Vector
+A party derives everything from the plan's text and trusts nobody's word for more. The order of the requests is fixed,
+and each has its place once: an invitation, a meeting, a start, which is charged as a whole before anything of the data
+is shared, the end. From the start on nobody orders anything: the party goes through the steps of the plan. What a
+coordinator gets that sends anything else, in any order, is at most what the start was charged for.
+"""
 
-__all__ = [
-    "Card", "Connect", "Invite", "Join", "KeepJoint", "Opened", "Poll",
-]  # fmt: skip
+import json
+from typing import Final
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.seat import Seat
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, refuse
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, read_text
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.protocols.secure.worker import JointWorker
+from sottovoce.vertical.wire import Count, Done, Message
+
+MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
+_WAIT: Final = 2.0  # seconds that a question waits for its answer; the party answers nobody else meanwhile
+_PATIENCE: Final = 600.0  # seconds, of a party that computes in its own process
+_KINDS: Final[tuple[type[AgreedPlan], ...]] = (JointPlan, ColumnPlan)
 
 
-class Invite(Message, code=92):
-    """Propose a joint training: the whole plan, as canonical JSON. Nothing is charged or shared yet."""
+def plan_from_text(text: str) -> AgreedPlan:
+    """Read a plan of any kind; the text must be exactly that of a plan.
 
-    plan: str
+    Raises `ParameterError` if it is not, or the plan is none that can be run.
+    """
+    data = read_text(text)
+    kind = next((kind for kind in _KINDS if kind.has_fields(data)), JointPlan)
+    return kind.from_text(text)
 
 
 class Card(Message, code=93):
     """What a party tells its partners before any of them shares data, signed (`sottovoce.vertical.engines`)."""
 
     card: str
-
-
-class Connect(Message, code=97):
-    """Meet the partners: the cards of all, as JSON, in the order of the plan. Nothing is charged or shared yet.
-
-    The party checks the cards, connects in the background, and tests that the session computes what it should.
-    """
-
-    cards: str
-
-
-class Poll(Message, code=102):
-    """Ask how far the party is with what it does in the background, the meeting or the training."""
 
 
 class Opened(Message, code=103):
@@ -43,7 +54,113 @@ class Opened(Message, code=103):
     values: Vector
 
 
-class Join(Message, code=94):
+class Invite(Request, code=92):
+    """Propose a joint training: the whole plan, as canonical JSON. Nothing is charged or shared yet."""
+
+    plan: str
+
+    ends_with_process = True
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Card]:
+        if isinstance(training.worker, JointWorker):
+            raise RefusalError("this session has a joint training already; another one needs a session of its own")
+        plan = plan_from_text(self.plan)
+        _check_own(facts, plan)
+        usable = facts.engines
+        if plan.engine not in usable:
+            listed = ", ".join(map(repr, usable)) or "none"
+            raise RefusalError(
+                f"it does not compute with the engine {plan.engine!r}; its owner allows, and it has, {listed}: see "
+                "Party(..., computing=...) and pip install 'sottovoce[secure]'"
+            )
+        desk = yield None
+        if not facts.is_helper:
+            refuse(desk.shortage(plan.event))  # said before anybody meets
+        n_open = sum(isinstance(worker, JointWorker) and worker.is_open for worker in desk.workers())
+        if n_open >= MOST_JOINT:
+            raise RefusalError(
+                f"it takes part in {n_open} joint trainings, and in at most {MOST_JOINT} at a time: wait until one ends"
+            )
+        try:
+            seat = Seat.take(facts.computing, facts.name, desk.session, plan.engine, plan.digest, plan.programs_digest)
+        except EngineError as error:
+            raise RefusalError(str(error)) from None
+        patience = _PATIENCE if facts.computing is None else facts.computing.timeout
+        desk.training = Training(worker=JointWorker(plan, facts.name, seat, patience))
+        return Card(seat.card)
+
+
+def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
+    """Refuse a plan that says of this party what is not so."""
+    if facts.name not in plan.ranks:
+        raise RefusalError(f"the plan is for {', '.join(map(repr, plan.ranks))}, and this is {facts.name!r}")
+    if facts.is_helper or facts.name in plan.helpers:
+        if not (facts.is_helper and facts.name in plan.helpers):
+            raise RefusalError("the plan takes a party with a table for a helper, or a helper for one with a table")
+        return
+    (block,) = (block for block in plan.blocks if block.name == facts.name)
+    true = {"n_samples": facts.n_rows, **plan.declared(facts)}
+    said = {"n_samples": plan.n_samples, **{name: getattr(block, name) for name in true if name != "n_samples"}}
+    if said != true:
+        raise RefusalError(f"the plan says {said!r} of this party, and what it declared is {true!r}")
+
+
+def _worker(training: Training, request: Message, *states: str) -> JointWorker:
+    """Return the joint training of the session, if it is in one of these states; it may end at any time."""
+    worker = training.open(JointWorker, request)
+    if not worker.is_open:
+        raise RefusalError(worker.reason)
+    if worker.state not in states:
+        raise RefusalError(f"{type(request).__name__} came out of its turn: the joint training is {worker.state}")
+    return worker
+
+
+class Connect(Request, code=97):
+    """Meet the partners: the cards of all, as JSON, in the order of the plan. Nothing is charged or shared yet.
+
+    The party checks the cards, connects in the background, and tests that the session computes what it should.
+    """
+
+    cards: str
+
+    ends_with_process = True
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        _worker(training, self, "invited")
+        try:
+            cards = json.loads(self.cards)
+        except (ValueError, RecursionError):
+            cards = None
+        if not isinstance(cards, list) or not all(isinstance(card, str) for card in cards):
+            raise RefusalError("Connect.cards is not a list of cards")
+        yield None
+        worker = _worker(training, self, "invited")
+        try:
+            worker.connect(cards)
+        except EngineError as error:  # an invitation is good for one set of cards
+            worker.end(str(error))
+            raise RefusalError(str(error)) from None
+        return Done()
+
+
+class Poll(Request, code=102):
+    """Ask how far the party is with what it does in the background, the meeting or the training."""
+
+    changes = False
+    ends_with_process = True
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Opened]:
+        worker = _worker(training, self, "connecting", "connected", "computing", "opened")
+        yield None
+        is_done = worker.wait(_WAIT)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        # once the training is done, which every partner has seen
+        values = np.concatenate(worker.opened) if is_done and worker.opened else np.zeros(0)
+        return Opened(len(worker.opened), int(is_done), values)
+
+
+class Join(Request, code=94):
     """Begin: the whole training is charged, then the party goes through all its steps with the partners by itself.
 
     ``labels`` is for the label holder alone and empty for the others.
@@ -51,8 +168,36 @@ class Join(Message, code=94):
 
     labels: Vector
 
+    ends_with_process = True
 
-class KeepJoint(Message, code=99):
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        worker = _worker(training, self, "connected")
+        _check_own(facts, worker.plan)
+        holds_labels = facts.name == worker.plan.label_holder
+        if holds_labels:
+            facts.one_a_row(self, "labels")
+        elif len(self.labels):
+            raise RefusalError("Join.labels is for the label holder alone")
+        desk = yield None if facts.is_helper else worker.plan.event
+        worker = _worker(training, self, "connected")
+        labels = self.labels.copy() if holds_labels else None
+        worker.begin(None if facts.is_helper else desk.table, labels, desk.noise())
+        return Done()
+
+
+class KeepJoint(Request, code=99):
     """End the joint training and keep this party's part of the model, which follows from what was opened."""
 
     model: str
+
+    ends_with_process = True
+
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+        _worker(training, self, "opened")
+        if facts.is_helper:
+            raise RefusalError("a helper has no part of a model")
+        desk = yield None
+        worker = _worker(training, self, "opened")
+        desk.keep(self.model, *worker.weights, released=True)
+        worker.end("the joint training has ended, and its model is kept")
+        return Done()

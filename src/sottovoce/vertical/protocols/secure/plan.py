@@ -30,27 +30,13 @@ from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.together import TrainedTogether
 
-__all__ = ["SecureBallPlan", "SecurePlan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SecurePlan(TrainedTogether, VerticalPlan):
     """Plan of one joint training.
 
-    Attributes
-    ----------
-    engine : {"spu", "mpyc", "in-process"}
-    colluding : int, >= 1
-        Computing parties that may put together what they know without seeing less noise than the statement says.
-    n_passes : int or None
-        Passes after the second moments, of classifiers; None by rule.
-    patience : float
-        Seconds that one step may take at all parties together.
-
-    Raises
-    ------
-    ParameterError
-        If a party gave no ``data_norm``, they are too few or too many for the engine, or a parameter is out of range.
+    Raises `ParameterError` if a party gave no ``data_norm``, they are too few or too many for the engine, or a
+    parameter is out of range.
     """
 
     name: ClassVar[str] = "secure"
@@ -61,10 +47,11 @@ class SecurePlan(TrainedTogether, VerticalPlan):
     proof: ClassVar[str] = "docs/privacy/vertical_secure.md"
     options: ClassVar[tuple[str, ...]] = ("colluding", "n_passes", "patience")
 
-    engine: str = IN_PROCESS
+    engine: str = IN_PROCESS  # {"spu", "mpyc", "in-process"}
+    # >= 1: computing parties that may put together what they know without seeing less noise than the statement says
     colluding: int = 1
-    n_passes: int | None = None
-    patience: float = 3600.0
+    n_passes: int | None = None  # passes after the second moments, of classifiers; None by rule
+    patience: float = 3600.0  # seconds that one step may take at all parties together
 
     def __post_init__(self) -> None:
         choice("engine", self.engine, (*ENGINES, IN_PROCESS))
@@ -164,25 +151,16 @@ class SecureBallPlan(TrainedTogether, BallPlan):
     It is private Frank-Wolfe on the joined table: slopes, products and scores stay secret, every party adds noise of
     its own, and the place of the largest noisy score is all that is opened. No column is shared, no score is told, no
     label is released, and a step is charged once, not once a party. Proof: ``docs/privacy/secure_frank_wolfe.md``.
-
-    Attributes
-    ----------
-    n_steps_given : int or None
-        Steps; None follows a public rule.
-    residual_bound : float or None
-        Bound on a residual of squared loss; None is half of the width of ``label_bounds``.
-    engine : {"spu", "in-process"}
-    patience : float
-        Seconds that one step may take at all parties together.
     """
 
     name: ClassVar[str] = "secure"
     proof: ClassVar[str] = "docs/privacy/secure_frank_wolfe.md"
 
-    n_steps_given: int | None = None
+    n_steps_given: int | None = None  # steps; None follows a public rule
+    # bound on a residual of squared loss; None is half of the width of ``label_bounds``
     residual_bound: float | None = None
-    engine: str = "in-process"
-    patience: float = 3600.0
+    engine: str = "in-process"  # {"spu", "in-process"}
+    patience: float = 3600.0  # seconds that one step may take at all parties together
 
     def __post_init__(self) -> None:
         number("patience", self.patience, above=0.0)

@@ -26,8 +26,6 @@ from sottovoce.vertical.engines.programs import MoveDuals, Program
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
-__all__ = ["LABEL", "MOST_ENTRIES", "MomentsOnly", "RefinedRidge", "ridge_of"]
-
 LABEL: Final = math.sqrt(0.5)  # c: X'X and X't get 4/9 of mu^2 each, as in `sufficient_statistics`
 MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
 

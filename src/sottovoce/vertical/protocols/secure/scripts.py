@@ -15,19 +15,12 @@ if TYPE_CHECKING:
     from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
     from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
-__all__ = ["ColumnScript", "PlannedSteps", "Script"]
-
 
 class PlannedSteps(ABC):
     """One party's part of a joint training: steps in their order, rows in pieces, shapes that the plan says.
 
-    Parameters
-    ----------
-    plan : AgreedPlan
-    rank : int
-        The party's place among all that compute.
-    engine : Engine
-        Started.
+    ``rank``: the party's place among all that compute.
+    ``engine``: started.
     """
 
     plan: "AgreedPlan"
@@ -41,14 +34,9 @@ class PlannedSteps(ABC):
     def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
         """Share the data, and open what step 0 opens, one number after the other.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n_samples, n_features) or None
-            From `AgreedPlan.rows`; None for a helper.
-        labels : ndarray of shape (n_samples,) or None
-            From `AgreedPlan.whole_labels`; None for all but the label holder.
-        shares : sequence of ndarray
-            This party's noise: `AgreedPlan.shares` of step 0.
+        ``rows``, of shape (n_samples, n_features) or None: from `AgreedPlan.rows`; None for a helper.
+        ``labels``, of shape (n_samples,) or None: from `AgreedPlan.whole_labels`; None for all but the label holder.
+        ``shares``: this party's noise: `AgreedPlan.shares` of step 0.
         """
         self._follow(0)
         n = self.plan.n_samples
@@ -62,13 +50,8 @@ class PlannedSteps(ABC):
     def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
         """Do a step, from 1 on, at released weights.
 
-        Parameters
-        ----------
-        step : int
-        margins : ndarray of shape (n_samples,) or None
-            From `AgreedPlan.margins`; None for a helper.
-        shares : sequence of ndarray
-            `AgreedPlan.shares` of this step.
+        ``margins``, of shape (n_samples,) or None: from `AgreedPlan.margins`; None for a helper.
+        ``shares``: `AgreedPlan.shares` of this step.
         """
         self._follow(step)
         return self._step(step, margins, shares)
@@ -87,13 +70,8 @@ class PlannedSteps(ABC):
     def add_up(self, program: Program, margins: Whole | None, *, kept: str | None = None) -> list[str]:
         """Run a program on all pieces at a point, and return its sums: one for each party's columns, and the total.
 
-        Parameters
-        ----------
-        program : Program
-        margins : ndarray of shape (n_samples,) or None
-            This party's; None for a helper.
-        kept : str or None
-            Name of what each row keeps from pass to pass, which the program changes.
+        ``margins``, of shape (n_samples,) or None: this party's; None for a helper.
+        ``kept``: name of what each row keeps from pass to pass, which the program changes.
         """
         plan, engine = self.plan, self.engine
         sums = [*(f"sums{m}" for m in self.data_parties), "total"]

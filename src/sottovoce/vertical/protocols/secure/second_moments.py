@@ -20,22 +20,13 @@ from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.protocols.secure.training import Training
 from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, upper_of_products
 
-__all__ = ["Opening", "SecondMoments", "even", "order"]
-
 
 @dataclass(frozen=True)
 class Opening:
-    """A secret variable that is opened.
-
-    Attributes
-    ----------
-    name : str
-    scales : ndarray of int64
-        Scale of one party's share of the noise, entry by entry; its shape is that of the variable.
-    """
+    """A secret variable that is opened."""
 
     name: str
-    scales: Whole
+    scales: Whole  # scale of one party's share of the noise, entry by entry; its shape is that of the variable
 
     def share(self, noise: np.random.Generator) -> Whole:
         drawn = np.zeros(self.scales.shape, np.int64)
@@ -46,32 +37,19 @@ class Opening:
 
 
 def even(name: str, shape: tuple[int, ...], mechanism: SharedGaussian, weight: int = 1) -> Opening:
-    """Return an opening with the same noise everywhere."""
     return Opening(name, np.full(shape, mechanism.scale(weight), np.int64))
 
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """What step 0 opens.
+    """What step 0 opens."""
 
-    Attributes
-    ----------
-    widths : tuple of int
-        Columns by party, the label's not counted.
-    holder : int
-        Place of the party with the labels.
-    constant : int
-        The intercept's column in whole numbers; 0 for none.
-    n_rows : int
-    training : Training
-        Its noise: for the upper triangle, entries beside the diagonal of weight 2; for products with the label, where
-        these are a release of their own, of weight 1. And whether the label is the last column of its holder.
-    """
-
-    widths: tuple[int, ...]
-    holder: int
-    constant: int
+    widths: tuple[int, ...]  # columns by party, the label's not counted
+    holder: int  # place of the party with the labels
+    constant: int  # the intercept's column in whole numbers; 0 for none
     n_rows: int
+    # its noise: for the upper triangle, entries beside the diagonal of weight 2; for products with the label, where
+    # these are a release of their own, of weight 1. And whether the label is the last column of its holder.
     training: Training
 
     @cached_property

@@ -23,8 +23,6 @@ from sottovoce.vertical.engines.programs import AddSlopes, Program
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
-__all__ = ["SlopePasses"]
-
 _SHARES: Final = (0.25, 0.25, 0.5)  # of mu^2: the labels' correlations, the second moments, the passes
 _PASSES: Final = 3
 _RANGE_LOGISTIC: Final = 8.0  # Z

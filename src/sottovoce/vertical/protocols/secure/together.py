@@ -21,8 +21,6 @@ from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
 from sottovoce.vertical.wire import Done
 
-__all__ = ["TrainedTogether", "conduct", "meet"]
-
 _NO_LABELS: Final = np.zeros(0)
 
 
@@ -36,8 +34,7 @@ class TrainedTogether(ABC):
 
     @property
     @abstractmethod
-    def joint(self) -> AgreedPlan:
-        """What the parties agree on, word for word."""
+    def joint(self) -> AgreedPlan: ...
 
     @property
     @abstractmethod
@@ -51,7 +48,6 @@ class TrainedTogether(ABC):
 
     @property
     def event(self) -> Event:
-        """The whole training, from the view of the parties that may collude."""
         return self.joint.event
 
     def meet(self, parties: Parties) -> None:
@@ -71,7 +67,6 @@ class TrainedTogether(ABC):
 
     @property
     def unit(self) -> str:
-        """What one neighbouring change is about; labels are secret here even where they need not be."""
         return "one person: their rows at all parties are replaced together, the label included"
 
     @property
@@ -135,15 +130,8 @@ def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
 def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Conclusion:
     """Begin, take what was opened, and let the parties, who have met, keep their parts under the name ``model``.
 
-    Parameters
-    ----------
-    parties : Parties
-    plan : AgreedPlan
-    y : ndarray of shape (n_samples,)
-        The label holder's.
-    model : str
-    patience : float
-        Seconds that one step may take at all parties together.
+    ``y``, of shape (n_samples,): the label holder's.
+    ``patience``: seconds that one step may take at all parties together.
 
     Returns
     -------

@@ -14,37 +14,23 @@ from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import Program
 from sottovoce.vertical.protocols.secure.whole_rows import longest
 
-__all__ = ["LEAST_ALPHA", "ClippedPasses", "Estimate", "Setting", "Training"]
-
 LEAST_ALPHA: Final = "alpha that the noise asks for, at least, for rows in the plan's unit"  # in receipts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Public facts that every training needs.
-
-    Attributes
-    ----------
-    n_samples, n_weights : int
-    mu : float
-        Gaussian-DP parameter of everything.
-    n_parties, colluding : int
-    penalties : ndarray of shape (n_weights,)
-        Of the weights in the plan's unit, for the sum of losses; 0 for the intercept.
-    constant : int
-        The intercept's column in whole numbers; 0 for none.
-    """
+    """Public facts that every training needs."""
 
     n_samples: int
     n_weights: int
-    mu: float
+    mu: float  # Gaussian-DP parameter of everything
     n_parties: int
     colluding: int
+    # of shape (n_weights,): of the weights in the plan's unit, for the sum of losses; 0 for the intercept
     penalties: Vector
-    constant: int
+    constant: int  # the intercept's column in whole numbers; 0 for none
 
     def shared(self, square: int, mu: float) -> SharedGaussian:
-        """Return the mechanism of an opening."""
         return SharedGaussian(square, mu, self.n_parties, self.colluding)
 
     @property
@@ -54,18 +40,10 @@ class Setting:
 
 
 class Estimate:
-    """What one run makes of what was opened; nothing here sees a row.
+    """What one run makes of what was opened; nothing here sees a row."""
 
-    Attributes
-    ----------
-    point : ndarray of shape (n_weights,)
-        Weights in the plan's unit: where the next pass asks the rows, or the model.
-    chosen : dict
-        Public numbers that the run chose, for the receipt.
-    """
-
-    point: Vector
-    chosen: dict[str, object]
+    point: Vector  # of shape (n_weights,): weights in the plan's unit: where the next pass asks the rows, or the model
+    chosen: dict[str, object]  # public numbers that the run chose, for the receipt
 
     def take(self, sums: Vector) -> None:
         """Go on from what a pass opened: sums over rows, in the order of the weights, of whole terms."""
@@ -73,47 +51,31 @@ class Estimate:
 
 
 class Training(ABC):
-    """How one loss is trained.
-
-    Attributes
-    ----------
-    setting : Setting
-    n_passes : int
-    moments : SharedGaussian
-        Of the second moments.
-    labels : SharedGaussian or None
-        Of the rows' products with the labels, where these are released by themselves.
-    with_labels : bool
-        Whether step 0 releases products with the labels.
-    margin_unit, margin_bound : int
-        A party's margins are counted in steps of 1 / ``margin_unit`` and cut at ``margin_bound`` steps.
-    largest : int
-        Bound on what one row adds to any sum inside, in whole numbers.
-    """
+    """How one loss is trained."""
 
     has_duals: ClassVar[bool] = False
     """Whether rows have secret dual variables."""
 
     setting: Setting
     n_passes: int = 0
-    moments: SharedGaussian
+    moments: SharedGaussian  # of the second moments
+    # of the rows' products with the labels, where these are released by themselves
     labels: SharedGaussian | None = None
-    with_labels: bool = False
+    with_labels: bool = False  # whether step 0 releases products with the labels
+    # a party's margins are counted in steps of 1 / ``margin_unit`` and cut at ``margin_bound`` steps
     margin_unit: int = 1
     margin_bound: int = 0
-    largest: int = 0
+    largest: int = 0  # bound on what one row adds to any sum inside, in whole numbers
 
     @property
     @abstractmethod
-    def event(self) -> Event:
-        """What the whole training costs."""
+    def event(self) -> Event: ...
 
     def program(self, step: int) -> Program:
         """Return what pass ``step``, from 1 on, runs on each piece of rows."""
         raise ValueError(f"there is no pass {step}.")
 
     def sums(self, step: int) -> SharedGaussian:
-        """Return the noise of pass ``step``."""
         raise ValueError(f"there is no pass {step}.")
 
     @abstractmethod
@@ -121,28 +83,17 @@ class Training(ABC):
         """Begin with the noisy second moments, and the labels' products with the rows where they were released."""
 
     @abstractmethod
-    def details(self) -> dict[str, object]:
-        """Return the training's own numbers for the receipt."""
+    def details(self) -> dict[str, object]: ...
 
 
 class ClippedPasses(Training):
-    """Passes in which every row moves its secret dual variable by at most the clip of the pass.
-
-    Attributes
-    ----------
-    clips : tuple of int
-        In steps of the dual variables.
-    shares : tuple of float
-        The same before they were rounded.
-    mu_passes : float
-        Gaussian-DP parameter of all passes.
-    """
+    """Passes in which every row moves its secret dual variable by at most the clip of the pass."""
 
     has_duals = True
 
-    clips: tuple[int, ...]
-    shares: tuple[float, ...]
-    mu_passes: float
+    clips: tuple[int, ...]  # in steps of the dual variables
+    shares: tuple[float, ...]  # the same before they were rounded
+    mu_passes: float  # Gaussian-DP parameter of all passes
 
     @cached_property
     def noises(self) -> tuple[SharedGaussian, ...]:

@@ -17,8 +17,6 @@ from sottovoce.central.data.rows import RowUnit
 from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.table.bounded import bounded_pieces
 
-__all__ = ["CONSTANT", "ROW", "SQUARE", "RowPart", "longest", "row_parts", "row_weights", "upper_of_products"]
-
 ROW: Final = 2**14  # length of the longest row, in whole numbers
 SQUARE: Final = ROW**2
 CONSTANT: Final = 0.3  # value of the intercept's column, in units of a row
@@ -41,22 +39,12 @@ def longest(beside: float = 0.0) -> int:
 
 @dataclass(frozen=True)
 class RowPart:
-    """One party's part of a row.
-
-    Attributes
-    ----------
-    n_features : int
-    data_norm : float
-        Public bound on the length of the party's rows.
-    weight : float
-    constant : float
-        `CONSTANT`, or 0 for none.
-    """
+    """One party's part of a row."""
 
     n_features: int
-    data_norm: float
+    data_norm: float  # public bound on the length of the party's rows
     weight: float
-    constant: float
+    constant: float  # `CONSTANT`, or 0 for none
 
     @property
     def factor(self) -> float:

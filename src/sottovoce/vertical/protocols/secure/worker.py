@@ -20,8 +20,6 @@ from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 
-__all__ = ["JointWorker", "named"]
-
 _LOG: Final = logging.getLogger(__name__)
 _FAILED: Final = "the joint computation failed there; the party's own log says more"
 
@@ -39,23 +37,12 @@ def named(text: str, names: Sequence[str]) -> str:
 class JointWorker:
     """One joint training at one party, from the invitation to its end.
 
-    Parameters
-    ----------
-    plan : AgreedPlan
-        Public; nothing that comes later changes it.
-    name : str
-        The party's own.
-    seat : Seat
-    patience : float
-        Seconds after which it ends if nobody asks for anything.
-
-    Attributes
-    ----------
-    state : {"invited", "connecting", "connected", "computing", "opened", "ended"}
-    reason : str
-        Why it ended, in public words.
-    opened : list of ndarray
-        What each step opened so far.
+    ``plan``: public; nothing that comes later changes it.
+    ``name``: the party's own.
+    ``patience``: seconds after which it ends if nobody asks for anything.
+    ``state``: {"invited", "connecting", "connected", "computing", "opened", "ended"}.
+    ``reason``: why it ended, in public words.
+    ``opened``: what each step opened so far.
     """
 
     def __init__(self, plan: AgreedPlan, name: str, seat: Seat, patience: float) -> None:
@@ -80,10 +67,7 @@ class JointWorker:
     def connect(self, cards: list[str]) -> None:
         """Check the cards of all, and meet them in the background.
 
-        Raises
-        ------
-        EngineError
-            If a card is not what it should be: nobody was met then.
+        Raises `EngineError` if a card is not what it should be: nobody was met then.
         """
         engine = self._seat.sit(cards, list(self.plan.ranks))
         self._engine = engine

@@ -12,8 +12,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 
-__all__ = ["split_columns"]
-
 
 def split_columns(
     X: Any, columns: "Sequence[int] | Mapping[str, Sequence[Any]]", **facts: Mapping[str, Any]
