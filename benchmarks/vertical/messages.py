@@ -18,9 +18,8 @@ from benchmarks.central.trace import LIBRARY, UNNAMED, entered
 from benchmarks.driver import benchmark
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.mechanisms import ANSWERS_TO
-from sottovoce.vertical.wire import code_of
+from sottovoce.vertical.wire import Frame, code_of
 
 NAMES = {kind.code: kind.__name__ for kind in ANSWERS_TO}
 FITS = 7

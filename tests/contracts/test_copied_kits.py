@@ -15,11 +15,10 @@ from sottovoce.vertical.flare.envelope import CoordinatorEnd, LedgerHeads, Party
 from sottovoce.vertical.flare.gate import Gate
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site_file import Caps
-from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
 from support.site import Coordinator, authority, make_ledger, make_site

@@ -17,12 +17,11 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
 from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.authority import Authority
 from support.party import decode
 from support.register import entries
@@ -94,7 +93,7 @@ def run(tmp_path):
 
 def opened(raw):
     """Return the head and the content of an envelope, whoever signed it."""
-    from sottovoce.vertical.engines.cards import read_canonical
+    from sottovoce.vertical.engines.seat import read_canonical
 
     head, _, content = _parts(raw)
     envelope = read_canonical(Envelope, head.decode())

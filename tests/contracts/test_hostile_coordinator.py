@@ -26,9 +26,7 @@ from sottovoce.privacy.events import (
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
-from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, PRIVATE, PUBLIC
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
@@ -57,7 +55,7 @@ from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnL
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep
 from support.one_training import cost, order
 from support.party import Line, decode, request

@@ -14,12 +14,11 @@ from scipy.stats import binom
 from sottovoce.exceptions import DataError, PartyError
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment import align_over
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.alignment import psi as roles
 from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignResponse, AlignSet, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.general.messages import Describe, Description
-from sottovoce.vertical.wire import decode
+from sottovoce.vertical.wire import Frame, decode
 from support.party import Line
 
 library = pytest.importorskip(

@@ -21,8 +21,7 @@ from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
-from sottovoce.vertical.party.answers import _covered
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
 from sottovoce.vertical.party.people import alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignAgain,

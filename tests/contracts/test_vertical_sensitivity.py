@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.vertical.table.bounded import bounded_pieces
+from sottovoce.vertical.table.columns import bounded_pieces
 
 wild = st.floats(allow_nan=False, allow_infinity=False)
 

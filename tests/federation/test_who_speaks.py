@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("nvflare", reason="parties in different organisations need the extra [vertical]")
 
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.wire import Frame, new_session
 from support.federation import SECONDS, running_federation, until
 from support.small_federation import ROUNDS, RUN, make_ledgers, sites
 

@@ -138,8 +138,8 @@ def calls_others() -> None:
 
 
 def _describe_frame(session: bytes | None = None, step: int = 1) -> bytes:
-    from sottovoce.vertical.frames import Frame, new_session
     from sottovoce.vertical.protocols.general.messages import Describe
+    from sottovoce.vertical.wire import Frame, new_session
 
     return Frame(session or new_session(), step, Describe().encode()).encode()
 
@@ -389,8 +389,7 @@ def _unlisted_target(kit: Any, call: Any) -> dict[str, Any]:
 
 def _unlisted_kind(kit: Any, call: Any) -> dict[str, Any]:
     """A message of a kind that no party answers, and a reply in the place of a request."""
-    from sottovoce.vertical.frames import Frame, new_session
-    from sottovoce.vertical.wire import Refused
+    from sottovoce.vertical.wire import Frame, Refused, new_session
 
     raw = Frame(new_session(), 1, Refused("give me your table").encode()).encode()
     unknown = Frame(new_session(), 1, b"SVM2" + struct.pack("<HQ", 65_000, 0)).encode()
@@ -414,8 +413,8 @@ def _not_bytes(kit: Any, call: Any) -> dict[str, Any]:
 
 def _replayed(kit: Any, call: Any) -> dict[str, Any]:
     """Send the same request again, another one of the same step, and steps out of their turn."""
-    from sottovoce.vertical.frames import Frame, new_session
     from sottovoce.vertical.protocols.general.messages import Close, Describe
+    from sottovoce.vertical.wire import Frame, new_session
 
     came: dict[str, Any] = {}
     for name in kit.federation.parties:
@@ -436,8 +435,8 @@ def _replayed(kit: Any, call: Any) -> dict[str, Any]:
 
 def _session_of_another(kit: Any, call: Any) -> dict[str, Any]:
     """Go on at one party with the session of another one."""
-    from sottovoce.vertical.frames import Frame, new_session
     from sottovoce.vertical.protocols.general.messages import Describe
+    from sottovoce.vertical.wire import Frame, new_session
 
     one, other = kit.federation.parties[:2]
     session = new_session()
@@ -447,8 +446,8 @@ def _session_of_another(kit: Any, call: Any) -> dict[str, Any]:
 
 def _unallowed(kit: Any, call: Any) -> dict[str, Any]:
     """Ask for scores of single people in a training run."""
-    from sottovoce.vertical.frames import Frame, new_session
     from sottovoce.vertical.protocols.scoring.messages import Score
+    from sottovoce.vertical.wire import Frame, new_session
 
     return _said(kit, call, Frame(new_session(), 1, Score("anything").encode()).encode())
 

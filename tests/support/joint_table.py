@@ -5,10 +5,9 @@ import json
 
 import numpy as np
 
-from sottovoce.vertical.frames import new_session
 from sottovoce.vertical.protocols.general.messages import Close
 from sottovoce.vertical.protocols.secure.messages import Card, Connect, Invite, Join, Opened, Poll
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Refused, new_session
 from support.party import Line
 
 NOTHING = np.zeros(0)

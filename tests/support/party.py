@@ -6,7 +6,7 @@ from sottovoce.vertical import (
     mechanisms,  # noqa: F401  every message is known then
     wire,
 )
-from sottovoce.vertical.frames import Frame, new_session
+from sottovoce.vertical.wire import Frame, new_session
 
 
 def kinds(of=wire.Message):

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.alignment.aligned import AlignedParties, align
-    from sottovoce.vertical.alignment.splitting import split_columns
+    from sottovoce.vertical.alignment.aligned import AlignedParties, align, split_columns
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
     from sottovoce.vertical.engines.site import ComputeSite
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
@@ -39,6 +38,6 @@ __getattr__ = lazy_names(
         "VerticalRidge": "estimators.dense",
         "VerticalSparseLogisticRegression": "estimators.sparse",
         "align": "alignment.aligned",
-        "split_columns": "alignment.splitting",
+        "split_columns": "alignment.aligned",
     },
 )

@@ -44,7 +44,6 @@ def event_text(event: Event) -> str:
 
 
 def refuse(reason: str) -> None:
-    """Refuse a request where there is a reason, in words."""
     if reason:
         raise RefusalError(reason)
 

@@ -16,15 +16,18 @@ the fields in order   a float as f64, a whole number as i64, a vector as u64 len
 (an infinite bound excepted). Nothing is imported by name and nothing is executed.
 
 Requests go from the coordinator to a party, replies the other way; any request may be answered by `Refused`. A request
-travels in a frame (`sottovoce.vertical.frames`) that says which session it belongs to and which step of it it is. Every
+travels in a `Frame` that says which session it belongs to and which step of it it is. Every
 message, and what it carries of whom: ``docs/messages.md``.
 """
 
+import hashlib
 import math
+import secrets
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, get_type_hints
 
 import numpy as np
@@ -88,7 +91,6 @@ class Message:
 
     @classmethod
     def read(cls, body: memoryview) -> Self:
-        """Rebuild a message of this kind from its fields on the wire."""
         at = 0
 
         def take(count: int) -> memoryview:
@@ -278,3 +280,56 @@ class Refused(Message, code=5):
     """It was not done; ``reason`` tells nothing about the data."""
 
     reason: str
+
+
+# ------------------------------------------------------------------ frames of requests
+
+SESSION_BYTES: Final = 16
+_FRAME: Final = struct.Struct(f"<4s{SESSION_BYTES}sQ")
+_FRAMED: Final = b"SVF2"
+FRAME_BYTES: Final = _FRAME.size  # what a frame adds to its request
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A request in its place: which session it belongs to, and which step of it it is.
+
+    ``b"SVF2"``, 16 bytes of the session, which the coordinator drew when it began, the step as u64, 1 for the first
+    request of the session, and the request. A carrier that does not know whether a request arrived sends the same bytes
+    again: the party answers the same step of the same session with the bytes that it answered with before. Replies are
+    messages without a frame.
+    """
+
+    session: bytes  # 16 of them
+    step: int  # >= 1
+    body: bytes  # the request
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.body).digest()
+
+    def encode(self) -> bytes:
+        return _FRAME.pack(_FRAMED, self.session, self.step) + self.body
+
+    @classmethod
+    def read(cls, raw: bytes) -> "Frame":
+        """Rebuild a frame; its request is not looked at.
+
+        Raises `MessageError` if the bytes do not begin like a frame of this version.
+        """
+        if raw[:4] != _FRAMED:
+            raise MessageError(
+                f"not a request of this version: it starts with {raw[:4]!r}, not {_FRAMED!r}. Bring the coordinator "
+                "and all parties to the same version"
+            )
+        if len(raw) < _FRAME.size:
+            raise MessageError(f"a request has at least {_FRAME.size} bytes; got {len(raw)}")
+        _, session, step = _FRAME.unpack_from(raw)
+        if step < 1:
+            raise MessageError("the steps of a session are counted from 1; got 0")
+        return cls(session, step, raw[_FRAME.size :])
+
+
+def new_session() -> bytes:
+    """Return a name that no other session has, and that nobody can guess."""
+    return secrets.token_bytes(SESSION_BYTES)

@@ -15,7 +15,7 @@ from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
 from sottovoce.vertical.alignment import AskedParty, align_over, all_rows_over
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo

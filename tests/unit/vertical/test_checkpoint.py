@@ -15,9 +15,8 @@ from sottovoce.ledger.charging import charging
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused
 from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, tables
 
 TABLES, LABELS = tables()

@@ -16,14 +16,13 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party
-from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, SessionLog
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocol import event_text
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused
 from support.forked import in_child, needs_fork
 from support.interrupted import Killed
 from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsWorker

@@ -16,7 +16,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
-from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
+from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Afford

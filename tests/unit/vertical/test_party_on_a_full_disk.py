@@ -17,12 +17,11 @@ from sottovoce._kept import RecordFile
 from sottovoce.exceptions import LedgerError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical import Party
-from sottovoce.vertical.frames import SESSION_BYTES, Frame
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
-from sottovoce.vertical.wire import Refused
+from sottovoce.vertical.wire import SESSION_BYTES, Frame, Refused
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.party import decode
 

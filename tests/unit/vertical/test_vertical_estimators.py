@@ -32,14 +32,13 @@ from sottovoce.vertical import (
     wire,
 )
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused
 from support.party import asked, decode
 
 rng = np.random.default_rng(0)

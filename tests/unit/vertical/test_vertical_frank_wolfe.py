@@ -15,7 +15,6 @@ from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivat
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.protocols.frank_wolfe.columns import (
     ColumnRelease,
     pack_places,
@@ -37,7 +36,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 )
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
-from sottovoce.vertical.wire import Done, Refused, code_of
+from sottovoce.vertical.wire import FRAME_BYTES, Done, Refused, code_of
 from support.party import request as ask
 
 N, NAMES = 600, ("bank", "clinic", "shop")

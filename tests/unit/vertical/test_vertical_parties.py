@@ -14,7 +14,6 @@ from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
@@ -26,12 +25,12 @@ from sottovoce.vertical.protocols.exact.messages import (
     LbfgsScores,
     LbfgsStart,
 )
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import FRAME_BYTES, Done, Frame, Refused, new_session
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.party import decode, kinds, request, worker_of
 

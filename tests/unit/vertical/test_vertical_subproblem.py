@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.table.columns import Columns
 
 FORMS = {

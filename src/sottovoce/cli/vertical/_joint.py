@@ -46,7 +46,6 @@ class JointTrial:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Say which process computes for whom, while they do."""
         level = _WORKER.level
         _WORKER.addHandler(self._log)
         _WORKER.setLevel(logging.INFO)

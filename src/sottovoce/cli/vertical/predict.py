@@ -70,7 +70,6 @@ def predict(
 
 
 def _chosen(path: Path, *, proba: bool) -> str:
-    """Return the predictions, with probabilities where they were asked for."""
     text = path.read_text(encoding="utf-8")
     if proba:
         return text

@@ -266,7 +266,6 @@ def _share_held_out(holdout: float | None, test: Sequence[object]) -> float:
 
 
 def _hold_out(gathered: Gathered, share: float, draw: np.random.Generator) -> tuple[list[Any], list[Any]]:
-    """Return the parties with the people to train on, and with those held out, in their old order."""
     n = gathered.n_people
     if n < 4:
         raise DataError(f"--holdout: {n} people are too few to train on some and compare on others. Give --test.")

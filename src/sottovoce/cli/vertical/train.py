@@ -132,7 +132,6 @@ def _check(spec: RunSpec, site: Site) -> None:
 
 
 def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> RunSpec:
-    """Return a run that was cut off; it goes on with what it was begun with."""
     cli.refuse_options("is that of the run: with --resume, leave it out", given)
     folder = find_run(kit.runs, name)
     spec = RunSpec.read(folder)

@@ -1,7 +1,13 @@
 """Parties with the same people in the same order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, cast
 
+import numpy as np
+import scipy.sparse as sp
+
+from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.alignment.matching import AlignmentReport, common_rows
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -62,3 +68,99 @@ def align(parties: Sequence[Party], *, duplicates: str = "error") -> AlignedPart
     return AlignedParties(
         [party if party.is_helper else party.take(aligned.rows[party.name]) for party in parties], aligned.report
     )
+
+
+def split_columns(
+    X: Any, columns: "Sequence[int] | Mapping[str, Sequence[Any]]", **facts: Mapping[str, Any]
+) -> InProcessParties:
+    """Give the columns of one table to several parties in this process.
+
+    Parameters
+    ----------
+    X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+    columns : sequence of int, or dict
+        How many columns each party gets, in order, named ``"party1"``, ``"party2"``, ...; or, by the party's name, the
+        names (of a DataFrame) or numbers of its columns.
+    **facts : dict
+        Further arguments of `Party`, each a dict by party: ``data_norm={"party1": 3.0, "party2": 2.5}``.
+
+    Returns
+    -------
+    InProcessParties
+
+    Raises
+    ------
+    ParameterError
+        If a column is given twice, is missing from X, or the numbers do not add up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce.vertical import split_columns
+    >>> split_columns(np.ones((4, 5)), [3, 2])
+    InProcessParties([Party('party1', 4 rows, 3 features), Party('party2', 4 rows, 2 features)])
+    """
+    table = _table(X)
+    names = list(table.columns) if hasattr(table, "columns") else None
+    places = _places(columns, names, table.shape[1])
+    for fact, values in facts.items():
+        if not isinstance(values, Mapping):
+            raise ParameterError(f"{fact} must be a dict by party; got {type(values).__name__}.")
+        unknown = set(values) - set(places)
+        if unknown:
+            raise ParameterError(
+                f"{fact} names {sorted(unknown)[0]!r}, which is not a party; there are {list(places)!r}."
+            )
+    return InProcessParties(
+        [
+            Party(
+                table.iloc[:, given] if hasattr(table, "iloc") else table[:, given],
+                name=name,
+                **{fact: values[name] for fact, values in facts.items() if name in values},
+            )
+            for name, given in places.items()
+        ]
+    )
+
+
+def _table(X: Any) -> Any:
+    if hasattr(X, "shape") and len(X.shape) == 2:
+        return sp.csc_array(cast("Any", X)) if sp.issparse(X) else X
+    try:
+        table = np.asarray(X)
+    except ValueError:
+        raise ParameterError("X must be a table; got rows of different lengths.") from None
+    if table.ndim != 2:
+        raise ParameterError(f"X must be a table; got an array of shape {table.shape}.")
+    return table
+
+
+def _places(columns: Any, names: list[Any] | None, width: int) -> dict[str, list[int]]:
+    listed = columns.tolist() if isinstance(columns, np.ndarray) else columns
+    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
+        raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
+    if isinstance(columns, Mapping):
+        for given in columns.values():
+            if not isinstance(given, Iterable):
+                raise ParameterError(f"columns must list each party's columns; got {given!r}.")
+        places = {name: [_place(column, names, width) for column in given] for name, given in columns.items()}
+    else:
+        sizes = [whole_number("columns", size, at_least=1) for size in columns]
+        if sum(sizes) != width:
+            raise ParameterError(
+                f"columns must add up to the {width} columns of X; got {sizes!r}, {sum(sizes)} in all."
+            )
+        ends = [0, *accumulate(sizes)]
+        places = {f"party{m + 1}": list(range(ends[m], ends[m + 1])) for m in range(len(sizes))}
+    every = [place for given in places.values() for place in given]
+    if len(set(every)) != len(every):
+        raise ParameterError("columns gives a column of X to more than one party, or twice to one.")
+    return places
+
+
+def _place(column: Any, names: list[Any] | None, width: int) -> int:
+    if names is not None and column in names:
+        return names.index(column)
+    if isinstance(column, (int, np.integer)) and not isinstance(column, bool) and 0 <= column < width:
+        return int(column)
+    raise ParameterError(f"columns names {column!r}, which X does not have.")

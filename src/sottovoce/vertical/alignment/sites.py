@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
-from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.parties import Parties, Reply
 from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.messages import (
@@ -18,7 +18,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AllRows,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Done, Message
 
 
 def align_over(parties: Parties, *, client: str | None = None, digest: str | None = None) -> AlignmentReport:
@@ -71,7 +71,7 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
             raise _too_few(home, len(common), asked)
         announcement = announce(common)
         for line in lines:
-            line.tell(AlignTo(announcement))
+            line.ask(AlignTo(announcement), Done)
         return _aligned(home, lines, "psi", common, asked)
 
 
@@ -101,7 +101,7 @@ def _again(parties: Parties, home: Party, others: Mapping[str, int], digest: str
         raise ParameterError(f"digest: party {home.name!r} keeps no alignment {digest!r}. Leave it out to align anew.")
     with _lines(parties, others) as lines:
         for line in lines:
-            line.tell(AlignAgain(bytes.fromhex(digest)))
+            line.ask(AlignAgain(bytes.fromhex(digest)), Done)
         return _aligned(home, lines, "kept", people)
 
 
@@ -112,24 +112,12 @@ class _Line:
         self._talk, self.name, self.most = talk, name, most
         self.down = self.up = 0
 
-    def setup(self) -> bytes:
-        with self._counted():
-            return self._talk.ask(self.name, AlignSetup(), AlignSet).points
-
-    def respond(self, request: bytes) -> bytes:
-        with self._counted():
-            return self._talk.ask(self.name, AlignRespond(request), AlignResponse).points
-
-    def tell(self, whom: AlignTo | AlignAgain) -> None:
-        with self._counted():
-            self._talk.ask(self.name, whom, Done)
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def ask(self, request: Message, expected: type[Reply]) -> Reply:
         down, up = self._talk.downlink_bytes, self._talk.uplink_bytes
-        yield
+        reply = self._talk.ask(self.name, request, expected)
         self.down += self._talk.downlink_bytes - down
         self.up += self._talk.uplink_bytes - up
+        return reply
 
 
 @contextmanager
@@ -162,11 +150,14 @@ def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple
     for line in lines:
         if len(common) < least:
             break
-        client, setup = PsiClient(common), line.setup()
+        client, setup = PsiClient(common), line.ask(AlignSetup(), AlignSet).points
         try:
             client.read_setup(setup, line.most)
             enough = client.n_server >= least
-            places = client.intersect(setup, line.respond(client.request())) if enough else ()
+            places = ()
+            if enough:
+                answer = line.ask(AlignRespond(client.request()), AlignResponse)
+                places = client.intersect(setup, answer.points)
         except DataError as error:
             raise PartyError(f"party {line.name!r} sent what is no part of an intersection: {error}") from None
         common = [common[place] for place in places]

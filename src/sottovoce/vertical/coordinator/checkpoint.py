@@ -23,8 +23,7 @@ from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.randomness import StoredKey, Streams
-from sottovoce.vertical.frames import SESSION_BYTES, Frame
-from sottovoce.vertical.wire import Refused, decode
+from sottovoce.vertical.wire import SESSION_BYTES, Frame, Refused, decode
 
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
@@ -244,7 +243,6 @@ class Checkpoint:
 
 
 def _place(frame: Frame) -> _Place:
-    """Return what is kept of a request: its session, its step, its digest."""
     return frame.session.hex(), frame.step, frame.digest.hex()
 
 

@@ -1,6 +1,6 @@
 """How the coordinator talks to the parties: one interface, and its implementation within one process.
 
-Only bytes cross it, each way: requests in frames (`sottovoce.vertical.frames`), which say which session they belong to
+Only bytes cross it, each way: requests in frames, which say which session they belong to
 and which step of it they are, and replies of `sottovoce.vertical.wire`. What crosses is counted, and can be
 recorded.
 """
@@ -16,11 +16,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
 from sottovoce.vertical.protocols.scoring.messages import Score
-from sottovoce.vertical.wire import Done, Message, Refused, decode
+from sottovoce.vertical.wire import Done, Frame, Message, Refused, decode, new_session
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
 _OWN: Final = frozenset({"checkpoint", "session_name", "_process", "_steps", "_holding"})  # not for copies
@@ -127,20 +126,31 @@ class Parties(ABC):
         unknown = sorted(set(requests) - set(self.names))
         if unknown:
             raise ParameterError(f"no party is named {unknown[0]!r}; there are {', '.join(map(repr, self.names))}.")
+        # in the order of the parties, so that sums are the same, bit by bit, in every run
+        requests = {name: requests[name] for name in self.names if name in requests}
+        sent, answers = self._carry(requests)
         replies: dict[str, Reply] = {}
-        for name, reply in self._carry({name: requests[name] for name in self.names if name in requests}, expected):
-            if isinstance(reply, Refused):
-                raise PartyError(f"party {name!r} refused {type(requests[name]).__name__}: {reply.reason}")
-            assert isinstance(reply, expected)
-            replies[name] = reply
+        fault = refused = ""
+        for name in sent:
+            asked = type(requests[name]).__name__
+            try:
+                reply = decode(answers[name], (expected, Refused))
+            except MessageError as error:
+                self._count(name, True, None, len(answers[name]))
+                fault = fault or f"party {name!r} answered {asked} with no {expected.__name__}: {error}"
+                continue
+            self._count(name, True, reply, len(answers[name]))
+            if isinstance(reply, expected):
+                replies[name] = reply
+            else:
+                assert isinstance(reply, Refused)
+                refused = refused or f"party {name!r} refused {asked}: {reply.reason}"
+        if fault or refused:
+            raise PartyError(fault or refused)
         return replies
 
-    def _framed(self, name: str, request: Message) -> bytes:
-        self._steps[name] += 1
-        return Frame(self.session_name, self._steps[name], request.encode()).encode()
-
-    def _carry(self, requests: Mapping[str, Message], expected: type[Message]) -> list[tuple[str, Message]]:
-        """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run."""
+    def _carry(self, requests: Mapping[str, Message]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Return what was sent as the next step of the session, and what came back."""
         with self._talking.lock:  # the steps of a session follow each other
             if self._process != os.getpid():  # after a fork the parent goes on with it
                 self._begin()
@@ -148,39 +158,23 @@ class Parties(ABC):
             for name, request in requests.items():
                 if not isinstance(request, _QUESTIONS):
                     self._holding.add(name)
-                sent[name] = self._framed(name, request)
+                self._steps[name] += 1
+                sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
                 seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
                 self._count(name, False, seen, len(sent[name]))
             try:
                 if self.checkpoint is None:
-                    answers = self._send(sent)
-                else:
-                    answers = self.checkpoint.answered(sent, self._send, self.here)
+                    return sent, self._send(sent)
+                return sent, self.checkpoint.answered(sent, self._send, self.here)
             except BaseException:
                 self._lost()
                 raise
-        came: list[tuple[str, Message]] = []
-        fault: PartyError | None = None
-        for name in sent:
-            try:
-                reply = decode(answers[name], (expected, Refused))
-            except MessageError as error:
-                self._count(name, True, None, len(answers[name]))
-                asked = type(requests[name]).__name__
-                fault = fault or PartyError(f"party {name!r} answered {asked} with no {expected.__name__}: {error}")
-                continue
-            came.append((name, reply))
-            self._count(name, True, reply, len(answers[name]))
-        if fault is not None:
-            raise fault
-        return came
 
     @property
     def _is_recorded(self) -> bool:
         return bool(self._records)
 
     def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
-        """Count what crossed, and record it where it could be read."""
         with self._counting.lock:
             if uplink:
                 self.uplink_bytes += n_bytes

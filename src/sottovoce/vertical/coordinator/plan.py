@@ -4,30 +4,80 @@ A plan is made from public facts before any row is read. The same plan scales th
 event that is accounted.
 """
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
-from sottovoce._validation import LARGEST, SMALLEST, number
+from sottovoce._validation import LARGEST, SMALLEST, magnitude, number
 from sottovoce._version import RELEASE, release_name
-from sottovoce.exceptions import DataError, PartyError
+from sottovoce.exceptions import AccountingError, DataError, ParameterError, PartyError
 from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
-from sottovoce.privacy.events import Event, NothingReleased, compose
+from sottovoce.privacy.events import Event, NothingReleased, compose, event_from_dict
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.replies import checked
-from sottovoce.vertical.protocols.general.messages import Describe, Description, Equipped
+from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU, event_text
+from sottovoce.vertical.protocols.general.messages import Afford, Describe, Description, Equipped
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
+from sottovoce.vertical.wire import Done
+
+_LARGEST: Final = 1e140
+
+
+def checked(name: str, values: Vector, length: int) -> Vector:
+    """Return the numbers that party ``name`` sent, if they are as many as were asked for.
+
+    Raises `PartyError` if they are not, or one of them is so large that what is computed from it would not be a number.
+    """
+    if len(values) != length:
+        raise PartyError(
+            f"party {name!r} sent {len(values):,} numbers where {length:,} were asked for. Bring all sites to the same "
+            "version, and align them."
+        )
+    if length and not max(-float(values.min()), float(values.max())) <= _LARGEST:
+        raise PartyError(
+            f"party {name!r} sent a number beyond {_LARGEST:g}: it has diverged, or its columns are out of any "
+            "scale. Scale them, or look at what runs there."
+        )
+    return values
+
+
+def total(sent: Mapping[str, Vector], length: int) -> Vector:
+    return sum((checked(name, values, length) for name, values in sent.items()), np.zeros(length))
+
+
+@dataclass
+class History:
+    """One entry a round: every party sends one number a record once in it."""
+
+    # sum of losses plus penalties at the coefficients of that round
+    objective: list[float] = field(default_factory=list)
+    # the stopping measure at the start of the round: the bound on the distance to the least objective
+    stationarity: list[float] = field(default_factory=list)
+    # everything that crossed since the start, the set-up included
+    uplink_bytes: list[int] = field(default_factory=list)
+    downlink_bytes: list[int] = field(default_factory=list)
+    converged: bool = False  # False when the rounds ran out first
+
+    def add(self, parties: Any, objective: float, stationarity: float) -> None:
+        self.objective.append(objective)
+        self.stationarity.append(stationarity)
+        self.uplink_bytes.append(parties.uplink_bytes)
+        self.downlink_bytes.append(parties.downlink_bytes)
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self.objective)
+
 
 SCORED: Final = "the people who are scored, those of the training included: each party sends one exact score for each"
 """What no statement covers of a model that is split, for the receipt."""
@@ -74,7 +124,6 @@ class PublicFacts:
         return tuple(name for name in self.descriptions if name != self.label_holder)
 
     def norms_in_words(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return what these parties declare of their rows, for a receipt."""
         declared = ((name, self.descriptions[name]) for name in names)
         return tuple(
             f"{quoted(name)}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
@@ -119,7 +168,6 @@ def _check_possible(name: str, facts: Description) -> None:
 
 
 def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, Vector]:
-    """Ask some parties for their scores of all records by the model named ``model``."""
     replies = parties.exchange(dict.fromkeys(names, Score(model)), Scores)
     lengths = {name: len(replies[name].scores) for name in names}
     if len(set(lengths.values())) > 1:
@@ -358,3 +406,66 @@ class LabelsOncePlan(VerticalPlan):
             "epsilon of the labels": self.response.event.epsilon,
             "probability that a label is flipped": self.response.flip_probability,
         }
+
+
+# so that the rounding of square roots cannot make the parts cost more than the whole
+_ROOM = 1.0 - 2.0**-40
+
+
+def require_row_bounds(facts: PublicFacts, names: Sequence[str], mechanism: str) -> None:
+    """Refuse a training in which a party gave no bound on its rows; nothing has been spent by then.
+
+    Raises `ParameterError`: the message names the party.
+    """
+    for name in names:
+        if not math.isfinite(facts.descriptions[name].data_norm):
+            raise ParameterError(
+                f"mechanism={mechanism!r} needs data_norm of party {name!r}, a public bound on the norm of its rows; "
+                f"that party must give it: Party(..., name={name!r}, data_norm=...). Never compute it from the data."
+            )
+
+
+def split_mu(mu: float, names: Sequence[str], shares: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the mean shift of each party: mu_m^2 = share_m mu^2, so that all together cost mu.
+
+    Raises `ParameterError` if a share is missing, left over, or not positive.
+
+    ``mu``: > 0.
+    ``shares``: by party, positive; divided by their sum. None for equal shares.
+    """
+    if shares is None:
+        shares = dict.fromkeys(names, 1.0)
+    if not isinstance(shares, Mapping) or set(shares) != set(names):
+        wanted = ", ".join(map(repr, names))
+        raise ParameterError(f"budget_shares must hold one share for each of {wanted}; got {shares!r}.")
+    weights = {name: magnitude(f"budget_shares[{name!r}]", shares[name]) for name in names}
+    total = math.fsum(weights.values())
+    split = {name: _ROOM * mu * math.sqrt(weight / total) for name, weight in weights.items()}
+    for name, part in split.items():
+        remedy = "Give it a larger epsilon, or a larger share."
+        number(f"mu of party {name!r}", part, at_least=SMALLEST_MU, at_most=LARGEST_MU, remedy=remedy)
+    return split
+
+
+def check_affordable(parties: Parties, events: Mapping[str, Event]) -> None:
+    """Ask every party whether its budget covers what is planned, before anything is released or spent.
+
+    Raises `PartyError` if one refuses.
+    """
+    parties.exchange({name: Afford(event_text(event)) for name, event in events.items()}, Done)
+
+
+def check_spent(name: str, text: str, planned: Event) -> None:
+    """Refuse a reply of party ``name`` whose event is not the planned one.
+
+    Raises `PartyError`: the noise of that party is then not what the plan accounts for.
+    """
+    try:
+        spent: Event | None = event_from_dict(json.loads(text))
+    except (ValueError, AccountingError, TypeError, AttributeError, OverflowError, RecursionError):
+        spent = None
+    if spent != planned:
+        raise PartyError(
+            f"party {name!r} says that it spent {text[:200]!r}; planned was {event_text(planned)!r}. Its noise is not "
+            "what the plan accounts for: bring all parties to the same version."
+        )

@@ -27,9 +27,9 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
 from sottovoce.privacy.receipts import digest_of_parts, make_receipt
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
+    History,
     PublicFacts,
     VerticalPlan,
     VerticalSolution,
@@ -127,8 +127,7 @@ class VerticalEstimator(Predicting, Budgeted):
         """Return the labels as the solvers take them, and the attributes that turn scores into predictions."""
 
     @abstractmethod
-    def _own_facts(self, n_samples: int) -> dict[str, Any]:
-        """Return the facts that the plans of this family have beside the common ones."""
+    def _own_facts(self, n_samples: int) -> dict[str, Any]: ...
 
     @abstractmethod
     def _make_plan(self, **facts: Any) -> VerticalPlan: ...
@@ -271,7 +270,6 @@ class VerticalEstimator(Predicting, Budgeted):
         }
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:
-        """Set what is known of a solution; a subclass may take more."""
         self.plan_ = plan
         self.scorer_ = solution.scorer
         self.model_ = model
@@ -358,7 +356,6 @@ class VerticalEstimator(Predicting, Budgeted):
         )
 
     def _assumptions(self) -> tuple[str, ...]:
-        """Return what is taken as public beyond the constructor parameters."""
         return ()
 
     @staticmethod

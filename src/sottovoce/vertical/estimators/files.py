@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import ModelFormatError
-from sottovoce.vertical.coordinator.history import History
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term
+from sottovoce.vertical.coordinator.plan import History, SumOfScores, Term
 from sottovoce.vertical.estimators.base import VerticalEstimator
 
 GUARANTEE: Final = "guarantee.json"
@@ -22,7 +21,6 @@ _VERSION: Final = 1
 
 
 def result_names(parties: Sequence[str]) -> list[str]:
-    """Return the names of all files that a training of these parties may leave."""
     by_party = [f"{name}.{what}.json" for name in parties for what in ("receipt", "part")]
     return [GUARANTEE, COORDINATOR, HISTORY, *by_party]
 

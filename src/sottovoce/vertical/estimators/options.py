@@ -31,7 +31,6 @@ def plan_class(mechanism: object) -> type[VerticalPlan] | None:
 
 
 def given_options(name: str, given: object) -> dict[str, Any]:
-    """Return the options of the parameter ``name``, a dict or None, as a dict."""
     if given is not None and not isinstance(given, Mapping):
         raise ParameterError(f"{name} must be a dict or None; got {given!r}.")
     return dict(given or {})

@@ -33,7 +33,6 @@ def as_parties(parties: Any) -> Parties:
 
 
 def owned(parties: Parties) -> dict[str, Party]:
-    """Return the parties that live in this process, by name."""
     return {name: party for name, party in parties.here.items() if isinstance(party, Party)}
 
 

@@ -156,7 +156,6 @@ def first_difference(found: object, expected: object, entry: str = "") -> tuple[
 
 
 def shown(value: object) -> str:
-    """Return an entry, or as much of it as fits a message."""
     if value is _ABSENT:
         return "absent"
     text = json.dumps(value)

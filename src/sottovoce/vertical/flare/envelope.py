@@ -23,9 +23,9 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
-from sottovoce.vertical.engines.cards import canonical, read_canonical
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.engines.seat import canonical, read_canonical
 
 Carry = Callable[[str, bytes, float], object]
 
@@ -238,7 +238,6 @@ class LedgerHeads:
         self._lock = threading.Lock()
 
     def known(self, party: str) -> str:
-        """Return the hash of the last entry, empty if there is none."""
         return str(self._read()["last"].get(party, {}).get("entry", ""))
 
     def told(self, party: str, run: str, entry: str) -> None:

@@ -21,13 +21,12 @@ from sottovoce.vertical.flare.envelope import PartyEnd
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.wire import Refused, code_of, decode
+from sottovoce.vertical.wire import Frame, Refused, code_of, decode
 
 _LOG: Final = logging.getLogger(__name__)
 _KINDS: Final = {kind.code: kind.__name__ for kind in ANSWERS_TO}

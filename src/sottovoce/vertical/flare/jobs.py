@@ -55,7 +55,6 @@ class Office:
         self._kit, self._session = kit, session
 
     def connected(self) -> tuple[str, ...]:
-        """Return the parties that are connected, in the order of the federation."""
         with _silent():
             info = self._session.get_system_info()
         there = {client.name for client in info.client_info}
@@ -98,7 +97,6 @@ class Office:
                     )
 
     def submit(self, spec: RunSpec) -> str:
-        """Submit the job of a run and return its name at FLARE."""
         with tempfile.TemporaryDirectory(prefix="sottovoce-job-") as folder:
             job = Path(folder) / f"run-{spec.run}"
             sites = spec.sites(self._kit.federation)

@@ -15,10 +15,9 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, Parties
 from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.general.messages import Close
-from sottovoce.vertical.wire import code_of
+from sottovoce.vertical.wire import FRAME_BYTES, code_of
 
 Call = Callable[[str, bytes, float], object]
 """``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
@@ -194,5 +193,4 @@ def _has_answer(future: Future[bytes]) -> bool:
 
 
 def _asked(raw: bytes) -> str:
-    """Return what a framed request asks, by the name of its kind."""
     return _NAMES.get(code_of(raw[FRAME_BYTES:]), "something")

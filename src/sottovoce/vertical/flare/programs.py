@@ -24,10 +24,9 @@ from sottovoce._plain_data import plain
 from sottovoce.exceptions import DataError, MessageError, ParameterError, SottovoceError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import NonPrivateEvent
-from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, check_affordable
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.prediction import Comparison

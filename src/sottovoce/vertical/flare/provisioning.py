@@ -232,7 +232,7 @@ def _write_identity(folder: Path, name: str, authority: Path) -> None:
     """Make the folder by which a site is known to the others, signed with the key in the folder of the authority.
 
     FLARE's certificates open TLS connections, and its server's has the name of a host. This one has the name of the
-    site, and signs what the site says of itself (`sottovoce.vertical.engines.cards`): it opens no connection.
+    site, and signs what the site says of itself (`sottovoce.vertical.engines.seat`): it opens no connection.
     """
     root = (authority / "rootCA.pem").read_bytes()
     certificate, key = _signed(name, root, (authority / "rootCA.key").read_bytes())

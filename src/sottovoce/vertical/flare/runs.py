@@ -63,7 +63,6 @@ class RunSpec:
         return tuple(federation.parties if self.with_helpers else federation.with_tables)
 
     def write(self, runs: Path) -> Path:
-        """Write it into a new folder among ``runs``, and return that."""
         folder = runs / self.run
         runs.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)

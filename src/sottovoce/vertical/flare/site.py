@@ -20,8 +20,7 @@ from sottovoce.tables import Encoder, Schema, read_table
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site_file import ALWAYS, SCORING, BudgetEntry, Caps, read_site_file
-from sottovoce.vertical.mechanisms import ANSWERS
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.helper import Helper
 from sottovoce.vertical.party.party import Party
@@ -235,7 +234,6 @@ class Site:
         write_whole(folder / f"{name}.json", text, private=True)
 
     def parts(self) -> dict[str, Part]:
-        """Return the parts of models that were written down, by name."""
         parts = {}
         for path in sorted(self.models_folder.glob("*.json")):
             try:

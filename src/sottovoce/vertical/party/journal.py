@@ -24,7 +24,7 @@ from sottovoce._kept import PrivateFolder, RecordFile, sync_folder
 from sottovoce._validation import truth, whole_number
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.randomness import StoredKey
-from sottovoce.vertical.frames import SESSION_BYTES
+from sottovoce.vertical.wire import SESSION_BYTES
 
 MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered again
 
@@ -136,7 +136,6 @@ class Journal:
         return [raw[at : at + SESSION_BYTES] for at in range(0, len(raw), SESSION_BYTES)]
 
     def begin(self, name: bytes, table: bytes) -> "SessionLog":
-        """Open the file of a new session about a table of this digest."""
         while self.asked_again and len(self._sizes) >= _MOST_FILES:
             self._remove(next(iter(self._sizes)))
         log = self._open[name] = SessionLog(self, name, RecordFile(self._path(name)))
@@ -277,7 +276,6 @@ class SessionLog:
         self.pending = b""
 
     def sync(self) -> None:
-        """Bring it to the disk, the first time its name too."""
         self._file.sync()
         if not self._is_named:
             sync_folder(self._file.path.parent)

@@ -28,10 +28,8 @@ from sottovoce.exceptions import DataError, MessageError, ParameterError, Storag
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
 from sottovoce.vertical.engines.site import ComputeSite
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.mechanisms import ANSWERS_TO, repertoire
-from sottovoce.vertical.party.answers import allowed_answers, why_unanswered
+from sottovoce.vertical.mechanisms import ANSWERS_TO, allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, Kept
 from sottovoce.vertical.party.people import People, alignment_digest
@@ -48,7 +46,7 @@ from sottovoce.vertical.protocol import (
     refuse,
 )
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import Message, Refused, code_of, decode
+from sottovoce.vertical.wire import Frame, Message, Refused, code_of, decode
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up

@@ -53,7 +53,6 @@ class KeptAlignments:
         return None
 
     def read(self, digest: str) -> list[str] | None:
-        """Return the people of an alignment, None where it is not kept."""
         if not _DIGEST.fullmatch(digest):
             return None
         with suppress(OSError, DataError):

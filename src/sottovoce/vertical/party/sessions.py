@@ -12,9 +12,9 @@ from collections import OrderedDict, deque
 from typing import Any, Final
 
 from sottovoce.randomness import StoredKey, Streams, TurningStreams
-from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Kept, SessionLog
 from sottovoce.vertical.protocol import Training
+from sottovoce.vertical.wire import Frame
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
 

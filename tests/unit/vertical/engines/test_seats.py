@@ -15,10 +15,9 @@ pytest.importorskip("cryptography", reason="certificates need the extra [secure]
 from sottovoce._version import __version__
 from sottovoce.vertical.engines import seat
 from sottovoce.vertical.engines import site as installed
-from sottovoce.vertical.engines.cards import SessionCard, on_this_machine
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, session_certificate
-from sottovoce.vertical.engines.seat import Seat
+from sottovoce.vertical.engines.seat import Seat, SessionCard, on_this_machine
 from sottovoce.vertical.engines.site import ComputeSite
 from support.authority import Authority
 

@@ -11,12 +11,11 @@ import pytest
 from sottovoce.vertical.flare.envelope import _parts
 from sottovoce.vertical.flare.gate import Gate, fault_of_job
 from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
 from support.site import Coordinator, make_ledger, make_site, people

@@ -11,7 +11,7 @@ from sottovoce.exceptions import DataError, LedgerError, ParameterError, SchemaE
 from sottovoce.vertical.flare.provisioning import kit_text
 from sottovoce.vertical.flare.site import MOST_MODELS, Site
 from sottovoce.vertical.flare.site_file import Caps
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare

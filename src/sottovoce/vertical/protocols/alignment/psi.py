@@ -129,7 +129,6 @@ class PsiServer:
         self._cipher = self._psi.server.CreateWithNewKey(True)
 
     def setup(self) -> bytes:
-        """Return the server's set as encrypted points, for the client."""
         # full points have no false-positive rate, nor do they depend on the client's number: both are formalities
         message = self._cipher.CreateSetupMessage(0.0, 1, self._identifiers, self._psi.DataStructure.RAW)
         return bytes(message.SerializeToString())

@@ -29,9 +29,8 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.losses import Loss, SmoothLoss
-from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.replies import total
+from sottovoce.vertical.coordinator.plan import History, total
 from sottovoce.vertical.protocols.exact.messages import (
     LbfgsDirection,
     LbfgsGradient,
@@ -40,7 +39,7 @@ from sottovoce.vertical.protocols.exact.messages import (
     LbfgsScores,
     LbfgsStart,
 )
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.wire import Done
 
 _LINE_SEARCH: Final = 50

@@ -3,8 +3,7 @@
 from sottovoce._numerics import Vector
 from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.vertical.protocol import Answered, PartyFacts, Request, Training
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.protocols.exact.worker import LbfgsWorker
+from sottovoce.vertical.protocols.exact.worker import LbfgsWorker, Subproblem
 from sottovoce.vertical.wire import Done, Message
 
 

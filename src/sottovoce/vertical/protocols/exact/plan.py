@@ -14,7 +14,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
 

@@ -67,7 +67,6 @@ class BallPlan(VerticalPlan):
         return 0.5 * (self.facts.label_bounds[0] + self.facts.label_bounds[1])
 
     def intercept_at(self, name: str) -> int:
-        """Return 1 where the party has a column of ones."""
         return int(self.fit_intercept and name == self.facts.label_holder)
 
     def n_columns(self, name: str) -> int:
@@ -77,7 +76,6 @@ class BallPlan(VerticalPlan):
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
-        """Return the column and the sign of a party's choice."""
         column, sign = signed_column(place)
         if column >= self.n_columns(name):
             raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")

@@ -24,10 +24,8 @@ from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.losses import SmoothLoss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.coordinator.replies import checked
+from sottovoce.vertical.coordinator.plan import History, VerticalSolution, checked
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn, ShownColumn
@@ -75,12 +73,10 @@ class ExactBallPlan(BallPlan):
         return NonPrivateEvent()
 
     def constant(self, name: str) -> float:
-        """Return the entry of the intercept's column at a party; 0 for none."""
         bound = self.data_bound(name)
         return self.intercept_at(name) * (bound if math.isfinite(bound) else 1.0)
 
     def ball(self, name: str) -> float:
-        """Return the radius that a party may step to."""
         return self.radius * (1.0 if self.aggregation == "global" else self.shares[name])
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:

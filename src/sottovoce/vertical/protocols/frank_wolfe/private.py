@@ -18,9 +18,8 @@ from sottovoce.exceptions import MessageError, PartyError
 from sottovoce.privacy.calibration import bounded_range, least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.coordinator.plan import VerticalSolution, check_affordable
 from sottovoce.vertical.protocols.frank_wolfe import messages
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, unpack_places
@@ -178,7 +177,6 @@ class JointBallPlan(PrivateBallPlan):
 
     @property
     def _shares(self) -> tuple[float, float, float]:
-        """Shares of the squared budget for choices, scores and columns."""
         columns = self.sharing_share if self.n_shared else 0.0
         scores = _SCORES * (1.0 - columns)
         return 1.0 - columns - scores, scores, columns

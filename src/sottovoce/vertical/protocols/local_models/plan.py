@@ -32,9 +32,18 @@ from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.coordinator.charges import check_affordable, check_spent, require_row_bounds, split_mu
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SCORED, LabelsOncePlan, SumOfScores, Term, VerticalSolution
+from sottovoce.vertical.coordinator.plan import (
+    SCORED,
+    LabelsOncePlan,
+    SumOfScores,
+    Term,
+    VerticalSolution,
+    check_affordable,
+    check_spent,
+    require_row_bounds,
+    split_mu,
+)
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels

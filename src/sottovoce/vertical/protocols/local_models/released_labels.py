@@ -136,8 +136,7 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     @abstractmethod
-    def shares(self) -> tuple[float, float, float]:
-        """Shares of mu^2 for the Gram matrix, beta, and the sums of slopes."""
+    def shares(self) -> tuple[float, float, float]: ...
 
     @property
     def mu_moments(self) -> float:
@@ -146,7 +145,6 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     def mu_slopes(self) -> float:
-        """Gaussian-DP parameter of all sums of slopes together; 0 for the squared loss."""
         return self.mu * math.sqrt(self.shares[2]) * SPENT
 
     @property
@@ -171,7 +169,6 @@ class ReleasedLabelsPlan(ABC):
 
     @property
     def label_sum_noise(self) -> float:
-        """Standard deviation of the noise in an entry of beta."""
         return self.moments_mechanism().noise_std / (math.sqrt(2.0) * self.label_weight)
 
     @property

@@ -136,7 +136,6 @@ class ColumnPlan(AgreedPlan):
 
     @property
     def label_unit(self) -> float:
-        """What a label of size 1 means in the unit of y."""
         if self.label_bounds is None:
             return 1.0
         return max(self.label_bounds[1] - self.middle, self.middle - self.label_bounds[0])
@@ -193,7 +192,6 @@ class ColumnPlan(AgreedPlan):
 
     @cached_property
     def scale(self) -> int:
-        """Scale of every party's Gumbel noise, rounded up in exact arithmetic."""
         return math.ceil(Fraction(self.score_range) / Fraction(self.selection_range))
 
     @property
@@ -230,7 +228,6 @@ class ColumnPlan(AgreedPlan):
         return {"n_features": facts.n_features, "data_bound": facts.entry_bound}
 
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
-        """Draw a party's noise: a whole Gumbel for every candidate."""
         self.ranks.index(name)
         return (whole_gumbel(self.scale, 2 * self.n_columns, noise),)
 
@@ -272,7 +269,6 @@ class ColumnPlan(AgreedPlan):
         return np.rint(np.clip(steps, -_MARGIN_BOUND, _MARGIN_BOUND)).astype(np.int64)
 
     def width(self, name: str) -> int:
-        """Return how many weights a party has, the intercept's among them."""
         return self._block(name).n_features + (self.fit_intercept and name == self.label_holder)
 
     def _block(self, name: str) -> Columns:
@@ -329,7 +325,6 @@ class ColumnsTaken(Conclusion):
         return found
 
     def _by_party(self) -> dict[str, Vector]:
-        """Return each party's weights in the plan's unit, the intercept's with the label holder's."""
         plan = self._plan
         weights = self.taken * (plan.vertex / plan.n_choices)
         ends = np.cumsum([block.n_features for block in plan.blocks])

@@ -22,11 +22,18 @@ from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
 from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion, Held
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.ridge import LABEL, MOST_ENTRIES, MomentsOnly, RefinedRidge
 from sottovoce.vertical.protocols.secure.scripts import Script
 from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even, order
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
-from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.training import (
+    LABEL,
+    MOST_ENTRIES,
+    Estimate,
+    MomentsOnly,
+    RefinedRidge,
+    Setting,
+    Training,
+)
 from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
@@ -237,7 +244,6 @@ class JointPlan(AgreedPlan):
         return Fitting(self)
 
     def in_user_units(self, point: Vector) -> dict[str, tuple[Vector, float]]:
-        """Return coefficients and intercept of each party for its own table."""
         middle, half = self.label_unit if self.loss == "squared" else (0.0, 1.0)
         found = {}
         for name, part in self._parts.items():

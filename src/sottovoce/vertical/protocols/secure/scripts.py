@@ -103,7 +103,6 @@ class PlannedSteps(ABC):
         return names
 
     def check_noise(self, shares: Sequence[Whole], *shapes: tuple[int, ...]) -> None:
-        """Refuse noise that does not have the shapes of the plan."""
         if tuple(share.shape for share in shares) != shapes:
             raise EngineError("the noise to share does not have the shape of the plan.")
 

@@ -54,7 +54,6 @@ class SecondMoments:
 
     @cached_property
     def all_widths(self) -> tuple[int, ...]:
-        """Columns by party, the label's counted."""
         return tuple(width + (self.training.with_labels and m == self.holder) for m, width in enumerate(self.widths))
 
     @cached_property

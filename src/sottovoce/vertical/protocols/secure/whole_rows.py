@@ -15,7 +15,7 @@ import numpy as np
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.vertical.engines.engine import Whole
-from sottovoce.vertical.table.bounded import bounded_pieces
+from sottovoce.vertical.table.columns import bounded_pieces
 
 ROW: Final = 2**14  # length of the longest row, in whole numbers
 SQUARE: Final = ROW**2
@@ -81,7 +81,6 @@ def upper_of_products(columns: Whole) -> Whole:
 
 
 def row_parts(shapes: Sequence[tuple[int, float]], fit_intercept: bool) -> tuple[RowPart, ...]:
-    """Return the parts of parties with these numbers of columns and bounds, in order."""
     constant = CONSTANT if fit_intercept else 0.0
     weights = row_weights([width for width, _ in shapes])
     return tuple(RowPart(width, norm, weight, constant) for (width, norm), weight in zip(shapes, weights, strict=True))

@@ -109,7 +109,6 @@ class JointWorker:
 
     @property
     def weights(self) -> tuple[Vector, float]:
-        """Coefficients and intercept of this party, which follow from what was opened."""
         return self._fitting.weights[self.name]
 
     def end(self, reason: str) -> None:
