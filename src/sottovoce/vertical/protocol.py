@@ -194,29 +194,16 @@ class Desk:
 
 @dataclass(frozen=True)
 class Answer:
-    """A name by which the owner of a table allows requests.
-
-    Attributes
-    ----------
-    name : str
-    about : str
-        What is given away under it, in words.
-    private : bool
-        Its releases carry noise: a budget is charged for them, and a party with one allows them unless told otherwise.
-    charged : bool
-        A budget can be charged for it.
-    beyond : str
-        Why no budget covers it.
-    public : bool
-        What it gives away is public in every statement: no budget is charged for it, and a party with one allows it
-        unless told otherwise.
-    """
+    """A name by which the owner of a table allows requests."""
 
     name: str
-    about: str
+    about: str  # what is given away under it, in words
+    # its releases carry noise: a budget is charged for them, and a party with one allows them unless told otherwise
     private: bool = False
-    charged: bool = False
-    beyond: str = ""
+    charged: bool = False  # a budget can be charged for it
+    beyond: str = ""  # why no budget covers it
+    # what it gives away is public in every statement: no budget is charged for it, and a party with one allows it
+    # unless told otherwise
     public: bool = False
 
 
@@ -241,15 +228,7 @@ class Request(Message):
 
 @dataclass(frozen=True)
 class Protocol:
-    """A line of the closed list, `sottovoce.vertical.mechanisms`.
+    """A line of the closed list, `sottovoce.vertical.mechanisms`."""
 
-    Attributes
-    ----------
-    answer : Answer or None
-        None is always answered.
-    requests : tuple of Request classes
-        Several protocols may have the same one: any of their answers will do.
-    """
-
-    answer: Answer | None
-    requests: tuple[type[Request], ...]
+    answer: Answer | None  # None is always answered
+    requests: tuple[type[Request], ...]  # several protocols may have the same one: any of their answers will do

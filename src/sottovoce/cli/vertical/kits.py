@@ -88,10 +88,6 @@ def coordinator(
         facts = site.federation
         echo(f"{site.name}: closed, certificates until {site.expires:%Y-%m-%d}, port {facts.port} is free")
         return
-    status = run_site(site, say=_say)
+    status = run_site(site, say=echo)
     if status:
         raise typer.Exit(status)
-
-
-def _say(line: str) -> None:
-    echo(line)

@@ -126,8 +126,6 @@ def _check(spec: RunSpec, site: Site) -> None:
         estimator = make_estimator(spec, site)
         if "engine" in estimator.get_params():
             estimator.set_params(engine="auto")  # who has which is not known here
-        if isinstance(estimator.get_params().get("groups"), dict):
-            estimator.set_params(groups="party")  # nor how many columns each has
         estimator.plan(parties)
 
 

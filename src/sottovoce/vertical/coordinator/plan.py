@@ -87,30 +87,15 @@ _MOST_FEATURES: Final = 10**8
 
 @dataclass(frozen=True, kw_only=True)
 class PublicFacts:
-    """What everybody may know before the training.
+    """What everybody may know before the training."""
 
-    Attributes
-    ----------
-    n_samples : int
-        Aligned people.
-    descriptions : dict
-        By party, in order: sizes, row bound, whether entries are non-negative.
-    label_holder : str
-        The party that holds the labels and runs the coordinator.
-    label_bounds : (low, high) or None
-        Of numeric labels.
-    helpers : tuple of str
-        Parties without a table, in order; only joint computations use them.
-    engines : dict
-        By party, helpers included: the engines of secure computation that it may use, with their versions; empty where
-        nobody asked.
-    """
-
-    n_samples: int
-    descriptions: Mapping[str, Description]
-    label_holder: str
-    label_bounds: tuple[float, float] | None = None
-    helpers: tuple[str, ...] = ()
+    n_samples: int  # aligned people
+    descriptions: Mapping[str, Description]  # by party, in order: sizes, row bound, whether entries are non-negative
+    label_holder: str  # the party that holds the labels and runs the coordinator
+    label_bounds: tuple[float, float] | None = None  # of numeric labels
+    helpers: tuple[str, ...] = ()  # parties without a table, in order; only joint computations use them
+    # by party, helpers included: the engines of secure computation that it may use, with their versions; empty where
+    # nobody asked
     engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -188,20 +173,11 @@ class SumOfScores:
     """How a fitted model scores records that several parties hold: the sum of the parties' own scores, weighted.
 
     The coordinator keeps it, without coefficients.
-
-    Attributes
-    ----------
-    terms : dict
-        By party.
-    optional : frozenset of str
-        Parties whose term is left out where they are missing.
-    constant : float
-        Added to every score.
     """
 
-    terms: Mapping[str, Term]
-    optional: frozenset[str] = frozenset()
-    constant: float = 0.0
+    terms: Mapping[str, Term]  # by party
+    optional: frozenset[str] = frozenset()  # parties whose term is left out where they are missing
+    constant: float = 0.0  # added to every score
 
     def scores(self, parties: Parties, model: str) -> Vector:
         """Return one number a record, from the parties' parts of the model named ``model``."""
@@ -220,52 +196,23 @@ class SumOfScores:
 
 @dataclass(frozen=True, kw_only=True)
 class VerticalSolution:
-    """What a training leaves with the coordinator.
-
-    Attributes
-    ----------
-    scorer : SumOfScores
-    event : Event
-        What was spent about one person, at all parties together.
-    party_events : dict
-        What was spent about one person's row of each party's columns alone; the label holder's covers the label.
-    n_rounds : int
-        Rounds of messages.
-    history : History or None
-        Of a training without noise.
-    chosen : dict
-        Public numbers that the training chose, for the receipt.
-    weights : dict or None
-        Coefficients and intercept by party, of a model that is made of released values only.
-    """
+    """What a training leaves with the coordinator."""
 
     scorer: SumOfScores
-    event: Event
+    event: Event  # what was spent about one person, at all parties together
+    # what was spent about one person's row of each party's columns alone; the label holder's covers the label
     party_events: Mapping[str, Event]
-    n_rounds: int
-    history: History | None = None
+    n_rounds: int  # rounds of messages
+    history: History | None = None  # of a training without noise
+    # public numbers that the training chose, for the receipt
     chosen: Mapping[str, object] = field(default_factory=dict)
+    # coefficients and intercept by party, of a model that is made of released values only
     weights: Mapping[str, tuple[Vector, float]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerticalPlan(ABC):
-    """Public facts and privacy parameters of one training; a subclass for each mechanism.
-
-    Attributes
-    ----------
-    facts : PublicFacts
-    loss : SmoothLoss
-        Convex (`sottovoce.losses.Loss`) for every private mechanism.
-    alpha : float
-        Penalty strength: (1/n) sum of losses + alpha * penalty.
-    fit_intercept : bool
-    epsilon, delta : float
-    labels_public : bool
-        True when the labels are not secret; the statement then does not cover them.
-    why_chosen : str
-        Why it is this mechanism, where nobody named one.
-    """
+    """Public facts and privacy parameters of one training; a subclass for each mechanism."""
 
     name: ClassVar[str]
     """Name of the mechanism as users give it."""
@@ -277,13 +224,13 @@ class VerticalPlan(ABC):
     """Page with statement and proof."""
 
     facts: PublicFacts
-    loss: SmoothLoss
-    alpha: float
+    loss: SmoothLoss  # convex (`sottovoce.losses.Loss`) for every private mechanism
+    alpha: float  # penalty strength: (1/n) sum of losses + alpha * penalty
     fit_intercept: bool
     epsilon: float
     delta: float
-    labels_public: bool = False
-    why_chosen: str = ""
+    labels_public: bool = False  # True when the labels are not secret; the statement then does not cover them
+    why_chosen: str = ""  # why it is this mechanism, where nobody named one
 
     # whether helpers take part
     uses_helpers: ClassVar[bool] = False
@@ -303,14 +250,8 @@ class VerticalPlan(ABC):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train, and let each party keep its part under the name ``model``.
 
-        Parameters
-        ----------
-        parties : Parties
-        y : ndarray of shape (n_samples,)
-            Labels, -1 and +1 or numbers; the label holder's secret unless ``labels_public``.
-        model : str
-        streams : Streams
-            The label holder's random streams; the parties have their own.
+        ``y``, of shape (n_samples,): labels, -1 and +1 or numbers; the label holder's secret unless ``labels_public``.
+        ``streams``: the label holder's random streams; the parties have their own.
         """
 
     @property
@@ -375,6 +316,7 @@ class LabelsOncePlan(VerticalPlan):
 
     @property
     def label_event(self) -> Event:
+        """What the release of the labels costs."""
         return NothingReleased() if self.response is None else self.response.event
 
     @cached_property
@@ -400,6 +342,7 @@ class LabelsOncePlan(VerticalPlan):
         return () if self.response is None else ("to the other parties: every label, by randomised response",)
 
     def label_details(self) -> dict[str, object]:
+        """Return the parameters of that release, for the receipt."""
         if self.response is None:
             return {}
         return {

@@ -32,7 +32,6 @@ def engine(monkeypatch):
     monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1", "mpyc": "mpyc 1", "in-process": "1"})
     process, in_process = types.ModuleType("process"), types.ModuleType("in_process")
     process.EngineProcess = lambda *args, **named: (args, named)
-    process.TlsFiles = lambda *args: args
     in_process.InProcessEngine = lambda *args: args
     monkeypatch.setitem(sys.modules, "sottovoce.vertical.engines.process", process)
     monkeypatch.setitem(sys.modules, "sottovoce.vertical.engines.in_process", in_process)
@@ -86,7 +85,7 @@ def test_partners_with_identities_sit_down_together(take):
         (kind, found, addresses), named = each.sit(cards, NAMES)
         assert (kind, found) == ("spu", rank)
         assert addresses == [f"127.0.0.1:{json.loads(card)['port']}" for card in cards]
-        certificate, key, partners = named["tls"]
+        certificate, key, partners = vars(named["tls"]).values()
         others = [json.loads(card)["certificate"] for i, card in enumerate(cards) if i != rank]
         assert partners.read_text() == "".join(others)
         assert certificate.read_text() == json.loads(each.card)["certificate"]

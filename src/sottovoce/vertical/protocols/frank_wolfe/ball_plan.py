@@ -67,15 +67,19 @@ class BallPlan(VerticalPlan):
         return 0.5 * (self.facts.label_bounds[0] + self.facts.label_bounds[1])
 
     def intercept_at(self, name: str) -> int:
+        """Return 1 where the party has a column of ones."""
         return int(self.fit_intercept and name == self.facts.label_holder)
 
     def n_columns(self, name: str) -> int:
+        """Return how many columns a party may choose from."""
         return self.facts.descriptions[name].n_features + self.intercept_at(name)
 
     def data_bound(self, name: str) -> float:
+        """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
+        """Return the column and the sign of a party's choice."""
         column, sign = signed_column(place)
         if column >= self.n_columns(name):
             raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
@@ -83,6 +87,7 @@ class BallPlan(VerticalPlan):
 
     @property
     def scorer(self) -> SumOfScores:
+        """Say who adds up what, when people are scored."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property
