@@ -1,7 +1,5 @@
 """Joint training in a simulation: engines as processes of this machine, helpers, and what they did."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Sequence

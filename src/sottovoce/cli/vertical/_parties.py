@@ -3,8 +3,6 @@
 Who the parties are and what is public about them is settled from the options and the schemas, before a table is read.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What ``train`` and ``predict`` share: a run is submitted, followed to its end, and told about."""
 
-from __future__ import annotations
-
 import re
 import signal
 import sys

@@ -1,7 +1,5 @@
 """How to train: the options that ``simulate`` and ``train`` share, and the estimator's parameters that follow."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

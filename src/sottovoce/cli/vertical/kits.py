@@ -1,7 +1,5 @@
 """``sottovoce vertical provision`` and ``coordinator``: a federation's start-up kits, and its coordinator's site."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

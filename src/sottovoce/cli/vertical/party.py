@@ -1,7 +1,5 @@
 """``sottovoce vertical party``: run the site of one party, after saying what it will and will not do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """``sottovoce vertical predict``: score people over the sites of a federation."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

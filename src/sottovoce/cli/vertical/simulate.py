@@ -1,7 +1,5 @@
 """``sottovoce vertical simulate``: all parties on one machine."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

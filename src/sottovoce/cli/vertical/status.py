@@ -1,7 +1,5 @@
 """``sottovoce vertical status``: what a site was asked and what it cost, or where a coordinator's runs are."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby

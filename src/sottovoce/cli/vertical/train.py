@@ -1,7 +1,5 @@
 """``sottovoce vertical train``: train over the sites of a federation."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import replace

@@ -153,14 +153,13 @@ def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple
         client, setup = PsiClient(common), line.ask(AlignSetup(), AlignSet).points
         try:
             client.read_setup(setup, line.most)
-            enough = client.n_server >= least
-            places = ()
-            if enough:
-                answer = line.ask(AlignRespond(client.request()), AlignResponse)
-                places = client.intersect(setup, answer.points)
+            if client.n_server >= least:
+                answer = line.ask(AlignRespond(client.request()), AlignResponse).points
+                common = [common[place] for place in client.intersect(setup, answer)]
+            else:
+                common = []
         except DataError as error:
             raise PartyError(f"party {line.name!r} sent what is no part of an intersection: {error}") from None
-        common = [common[place] for place in places]
         asked.append(AskedParty(line.name, client.n_server, len(common)))
     return sorted(common), asked
 

@@ -8,8 +8,6 @@ product on a polynomial of degree 2t, which 2t + 1 parties can bring back to deg
 of which each number is three limbs.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Final

@@ -5,8 +5,6 @@ whose key is at the coordinator, submits jobs, follows and aborts them; nobody e
 shell commands, reads files or logs of a site, restarts it or changes its settings from outside.
 """
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path

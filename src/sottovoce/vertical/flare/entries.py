@@ -1,7 +1,5 @@
 """Files of a kit in TOML: what is taken from one has been checked; an error names the entry, its value, the remedy."""
 
-from __future__ import annotations
-
 import re
 import stat
 import tomllib

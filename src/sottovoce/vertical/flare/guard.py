@@ -11,8 +11,6 @@ At all sites FLARE reads its settings from the kit alone (not from files that a 
 that were refused, and of a party that is there twice.
 """
 
-from __future__ import annotations
-
 import asyncio.sslproto
 import io
 import logging

@@ -1,7 +1,5 @@
 """Launchers: start the process of a run as FLARE does, through the guard. Only FLARE imports this."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher

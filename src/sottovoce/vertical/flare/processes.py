@@ -1,7 +1,5 @@
 """run_site: one site as a process: FLARE's server or client, watched, with its log, and nothing left behind."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

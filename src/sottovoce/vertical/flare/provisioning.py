@@ -1,7 +1,5 @@
 """provision: start-up kits of a federation, with mutual TLS and FLARE's unsafe defaults closed."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

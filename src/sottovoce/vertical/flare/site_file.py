@@ -1,7 +1,5 @@
 """What the owner of a site has written in ``site.toml``: checked entry by entry, before a table is read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ are refused: they may have been rounded, to the number of another person. Everyt
 refused with its position. No message holds an identifier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
