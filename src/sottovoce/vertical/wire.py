@@ -139,17 +139,20 @@ Take = Callable[[int], memoryview]
 class _Field(ABC):
     """How fields of one type are checked, written and read."""
 
+    form: ClassVar[str] = ""
+    """Of what `struct` writes."""
+
     @abstractmethod
     def checked(self, where: str, value: Any) -> Any:
         """Return the value as it is kept; ``where`` is for the error."""
 
-    @abstractmethod
     def packed(self, value: Any) -> tuple[bytes, ...]:
         """Return it as bytes, in parts, so that a long one is not copied to be put behind its length."""
+        return (struct.pack(self.form, value),)
 
-    @abstractmethod
     def taken(self, where: str, take: Take) -> Any:
         """Read it back."""
+        return struct.unpack(self.form, take(struct.calcsize(self.form)))[0]
 
 
 class _Text(_Field):
@@ -177,16 +180,12 @@ class _Text(_Field):
 
 
 class _Whole(_Field):
+    form = "<q"
+
     def checked(self, where: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(2**63) <= value < 2**63:
             raise MessageError(f"{where} must be a whole number of 64 bits; got {type(value).__name__}.")
         return int(value)
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        return (struct.pack("<q", value),)
-
-    def taken(self, where: str, take: Take) -> Any:
-        return struct.unpack("<q", take(8))[0]
 
 
 class _Count(_Whole):
@@ -229,6 +228,8 @@ class _Bytes(_Field):
 
 
 class _Real(_Field):
+    form = "<d"
+
     def checked(self, where: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
             raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
@@ -236,12 +237,6 @@ class _Real(_Field):
             return float(value)
         except OverflowError:  # a whole number beyond the doubles
             return math.nan
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        return (struct.pack("<d", value),)
-
-    def taken(self, where: str, take: Take) -> Any:
-        return struct.unpack("<d", take(8))[0]
 
 
 class _Numbers(_Field):

@@ -299,16 +299,18 @@ class InProcessParties(Parties):
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         if len(requests) == 1:
-            return {name: self._answer(name, raw) for name, raw in requests.items()}
+            return {name: handled(self.parties[name], raw) for name, raw in requests.items()}
         with ThreadPoolExecutor(min(_THREADS, len(requests))) as pool:
-            futures = {name: pool.submit(self._answer, name, raw) for name, raw in requests.items()}
+            futures = {name: pool.submit(handled, self.parties[name], raw) for name, raw in requests.items()}
             return {name: future.result() for name, future in futures.items()}
 
-    def _answer(self, name: str, raw: bytes) -> bytes:
-        try:
-            answer = self.parties[name].handle(raw)
-        except Exception as error:  # its message could quote a row
-            raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
-        if not isinstance(answer, bytes):
-            raise PartyError(f"party {name!r} answered with {type(answer).__name__}, not with bytes.")
-        return answer
+
+def handled(party: Answering, raw: bytes) -> bytes:
+    """Return what a party of this process answers; one that fails is a `PartyError`."""
+    try:
+        answer: object = party.handle(raw)
+    except Exception as error:  # its message could quote a row
+        raise PartyError(f"party {party.name!r} failed ({type(error).__name__}).") from None
+    if not isinstance(answer, bytes):
+        raise PartyError(f"party {party.name!r} answered with {type(answer).__name__}, not with bytes.")
+    return answer

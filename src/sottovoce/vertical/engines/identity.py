@@ -6,7 +6,7 @@ import datetime
 import hmac
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.vertical.engines.engine import EngineError
 
@@ -114,31 +114,41 @@ def session_certificate(name: str) -> tuple[bytes, bytes]:
     """Return a new key and its self-signed certificate, in PEM, for the TLS links of one session."""
     _library()
     from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    # subjects differ, so that a library which looks certificates up by subject finds the right one
+    subject = f"{name[:40]} {x509.random_serial_number():040x}"[:64]
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return new_certificate(subject, uses, _AFTER)
+
+
+def new_certificate(
+    name: str, uses: list[Any], lasts: datetime.timedelta, issuer: Certificate | None = None, signer: Any = None
+) -> tuple[bytes, bytes]:
+    """Return a new key and its certificate, in PEM: of an issuer with its key, or else signed by itself."""
+    from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    from cryptography.x509.oid import NameOID
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    serial = x509.random_serial_number()
-    # subjects differ, so that a library which looks certificates up by subject finds the right one
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name[:40]} {serial:040x}"[:64])])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    end = now + lasts
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(subject)
+        .issuer_name(subject if issuer is None else issuer.subject)
         .public_key(key.public_key())
-        .serial_number(serial)
+        .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BEFORE)
-        .not_valid_after(now + _AFTER)
+        .not_valid_after(end if issuer is None else min(end, issuer.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, SHA256())
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     )
+    if issuer is None:
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    made = builder.sign(key if issuer is None else signer, SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -13,7 +13,7 @@ from typing import Final
 from sottovoce._validation import number
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.coordinator.parties import Answering, Parties
+from sottovoce.vertical.coordinator.parties import Answering, Parties, handled
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.general.messages import Close
@@ -94,10 +94,7 @@ class FlareParties(Parties):
         return {name: answers[name] for name in requests}
 
     def _here(self, name: str, raw: bytes) -> bytes:
-        try:
-            answer = self._home.handle(raw)
-        except Exception as error:  # its message could quote a row
-            raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
+        answer = handled(self._home, raw)
         self._progress.heard(name, len(answer))
         return answer
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.vertical.engines.identity import new_certificate
 from sottovoce.vertical.flare.closed import LEAD, require_engine
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import Kit, org_of
@@ -220,9 +221,6 @@ def _read_authority(folder: Path, facts: Federation) -> dict[str, str]:
     return {"root_cert": root, "root_pri_key": key}
 
 
-# ------------------------------------------------------------------ texts of a kit
-
-
 # ------------------------------------------------------------------ identities
 
 
@@ -232,35 +230,14 @@ def _write_identity(folder: Path, name: str, authority: Path) -> None:
     FLARE's certificates open TLS connections, and its server's has the name of a host. This one has the name of the
     site, and signs what the site says of itself (`sottovoce.vertical.engines.seat`): it opens no connection.
     """
-    root = (authority / "rootCA.pem").read_bytes()
-    certificate, key = _signed(name, root, (authority / "rootCA.key").read_bytes())
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from cryptography.x509 import load_pem_x509_certificate
+    from cryptography.x509.oid import ObjectIdentifier
+
+    root, root_key = ((authority / file).read_bytes() for file in ("rootCA.pem", "rootCA.key"))
+    documents = ObjectIdentifier("1.3.6.1.5.5.7.3.36")
+    issuer, signer = load_pem_x509_certificate(root), load_pem_private_key(root_key, None)
+    key, certificate = new_certificate(name, [documents], datetime.timedelta(days=_IDENTITY_DAYS), issuer, signer)
     folder.mkdir(mode=0o700)
     for file, content in (("authority.pem", root), ("certificate.pem", certificate), ("key.pem", key)):
         (folder / file).write_bytes(content)
-
-
-def _signed(name: str, root: bytes, root_key: bytes) -> tuple[bytes, bytes]:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID, ObjectIdentifier
-
-    issuer = x509.load_pem_x509_certificate(root)
-    signer = serialization.load_pem_private_key(root_key, None)
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(issuer.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(min(now + datetime.timedelta(days=_IDENTITY_DAYS), issuer.not_valid_after_utc))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ObjectIdentifier("1.3.6.1.5.5.7.3.36")]), critical=False)  # documents
-        .sign(signer, hashes.SHA256())  # type: ignore[arg-type]
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return made.public_bytes(serialization.Encoding.PEM), private
