@@ -26,7 +26,7 @@ from sottovoce.local import Aggregator, LocalModel, NumericFeature, Protocol, Ra
 from sottovoce.local.server.exports import read_reports, write_reports
 from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.tables import Encoder, ParquetTable, Schema, draft_schema, read_libsvm, read_table
+from sottovoce.tables import Encoder, ParquetTable, Schema, draft_schema, read_table
 from sottovoce.vertical.wire import Count
 from support.collector import new_token
 from support.collector import report as device_report
@@ -280,11 +280,6 @@ READERS: dict[str, Reader] = {
     "receipt": Reader(_receipts, change_json, _text(Guarantee.from_json)),
     "schema": Reader(lambda: [SCHEMA], change_text, from_file(Schema.from_toml, ".toml")),
     "CSV": Reader(lambda: [CSV], change_text, from_file(_read_csv, ".csv")),
-    "LIBSVM": Reader(
-        lambda: [b"1 1:0.5 3:2\n-1 2:1e-3\n1\n", b"# c\n2.5 1:1 # d\n"],
-        change_text,
-        from_file(lambda path: read_libsvm(path, n_features=3), ".svm"),
-    ),
     "Parquet": Reader(_parquet, change_bytes, from_file(_read_parquet, ".parquet")),
     "vertical message": Reader(_messages, change_bytes, decode),
     "local protocol": Reader(_protocols, change_json, Protocol.from_json),

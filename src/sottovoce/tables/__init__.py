@@ -5,7 +5,6 @@ from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.drafting import draft_schema
 from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.libsvm import LibsvmTable, read_libsvm
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.reading import FORMATS, BatchedTable, file_format, open_table, read_table
@@ -14,7 +13,6 @@ from sottovoce.tables.table import Table
 from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
-    "FORMATS", "BatchedTable", "CategoricalColumn", "Column", "Encoder", "IgnoredColumn", "Layout", "LibsvmTable",
-    "NumericColumn", "ParquetTable", "Schema", "SchemaEncoder", "Table", "draft_schema", "file_format",
-    "open_table", "read_libsvm", "read_table",
+    "FORMATS", "BatchedTable", "CategoricalColumn", "Column", "Encoder", "IgnoredColumn", "Layout", "NumericColumn",
+    "ParquetTable", "Schema", "SchemaEncoder", "Table", "draft_schema", "file_format", "open_table", "read_table",
 ]  # fmt: skip

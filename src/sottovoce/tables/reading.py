@@ -175,8 +175,8 @@ def refuse_libsvm(path: Path) -> None:
     if _suffix(path) in _LIBSVM:
         raise TableError(
             f"{path}: LIBSVM text has no named columns, which a table needs. Read it in Python, with "
-            "sklearn.datasets.load_svmlight_file or sottovoce.tables.read_libsvm, and fit an estimator there; or write "
-            "the rows as CSV or Parquet with named columns."
+            "sklearn.datasets.load_svmlight_file(path, n_features=..., zero_based=False), and fit an estimator there; "
+            "or write the rows as CSV or Parquet with named columns."
         )
 
 

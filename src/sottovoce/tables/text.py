@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-import io
 import itertools
 import mmap
 import re
@@ -117,7 +116,7 @@ class Lines:
         return ((number, text) for number, text in enumerate(self.raw.splitlines(), self.first) if text)
 
 
-class TextStream(io.RawIOBase):
+class TextStream:
     """The bytes of a text file, decompressed and checked, without a byte order mark, skipped lines and comments.
 
     A comment becomes a blank line, so that lines keep their numbers.
@@ -138,27 +137,12 @@ class TextStream(io.RawIOBase):
         block_bytes: int = BLOCK_BYTES,
         report: Reported | None = None,
     ) -> None:
-        super().__init__()
         if isinstance(skip_rows, bool) or not isinstance(skip_rows, int) or skip_rows < 0:
             raise ParameterError(f"skip_rows must be a whole number >= 0; got {skip_rows!r}.")
         self._source, self._skip_rows, self._block_bytes, self._report = source, skip_rows, block_bytes, report
         self._left, self._number = b"", skip_rows + 1
         blocks = self._checked()
         self._blocks = blocks if comment is None else _without_comments(blocks, comment)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        while not self._left:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._left = block
-        piece = self._left[: len(into)]
-        into[: len(piece)] = piece
-        self._left = self._left[len(piece) :]
-        return len(piece)
 
     def first_line(self) -> bytes | None:
         """Take the first line that is not blank, without its end; None if there is none."""
@@ -203,8 +187,8 @@ class TextStream(io.RawIOBase):
                 raise TableError(f"{path}: the file {found[1]}.")
             if (zero := block.find(b"\0")) >= 0:
                 raise TableError(
-                    f"{path}, {self._place(passed + zero)}: a NUL byte: this is a binary file, or damaged. Give CSV or "
-                    "LIBSVM text, or a Parquet file."
+                    f"{path}, {self._place(passed + zero)}: a NUL byte: this is a binary file, or damaged. Give CSV, "
+                    "or a Parquet file."
                 )
             held = len(decoder.getstate()[0])  # of a character that the last block ended in
             if held or not block.isascii():

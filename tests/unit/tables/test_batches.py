@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables import BatchedTable, Layout, Table, open_table, read_libsvm, read_table
+from sottovoce.tables import BatchedTable, Layout, Table, open_table, read_table
 
 BLOCKS = (1, 2, 3, 5, 17, 1 << 22)
 
@@ -272,32 +272,6 @@ def test_a_damaged_page_is_found_when_rows_are_counted(tmp_path: Path) -> None:
     path.write_bytes(raw)
     with pytest.raises(TableError, match=r"t\.parquet: cannot be read as Parquet: "):
         assert open_table(path).n_rows
-
-
-# ----------------------------- LIBSVM
-
-TEXTS = [
-    "# head\n+1 1:0.5 3:2 # note\n\n-1\r\n1 4:1e-3\n",
-    "1 1:2\n\nx 1:2\n",
-    "1 1:2\n1 1:1 3:inf\n",
-    "1 1:2\n1 9:1\n",
-    "# only\n",
-]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_libsvm_text_is_read_alike_in_any_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    path = tmp_path / "t.svm"
-    path.write_text(text)
-
-    def read(size: int) -> list[tuple[Any, ...]]:
-        monkeypatch.setattr("sottovoce.tables.libsvm.BLOCK_BYTES", size)
-        table = read_libsvm(path, n_features=5)
-        return [(table.line(row), float(table.y[row]), *table.X[row].toarray().ravel()) for row in range(len(table.y))]
-
-    whole = outcome(lambda: read(1 << 20))
-    for size in BLOCKS:
-        assert outcome(lambda size=size: read(size)) == whole
 
 
 def test_the_class_is_public(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 import bz2
 import gzip
-import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -13,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables import Layout, Table, file_format, read_libsvm, read_table
+from sottovoce.tables import Layout, Table, file_format, read_table
 
 
 def write(tmp_path: Path, content: str | bytes, name: str = "table.csv") -> Path:
@@ -321,51 +319,9 @@ def test_what_is_no_frame_is_refused() -> None:
 # ----------------------------- LIBSVM
 
 
-@pytest.mark.parametrize("name", ["t.libsvm", "t.svm.gz", "t.svmlight.bz2"])
-def test_libsvm_is_read_plain_and_compressed(tmp_path: Path, name: str) -> None:
-    table = read_libsvm(write(tmp_path, "# head\n+1 1:0.5 3:2 # note\n\n-1\n1 4:1e-3\n", name), n_features=5)
-    assert table.X.toarray().tolist() == [[0.5, 0, 2, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 1e-3, 0]]
-    assert table.X.indices.dtype == np.int32
-    assert table.y.tolist() == [1.0, -1.0, 1.0]
-    assert [table.line(row) for row in range(3)] == ["line 2", "line 4", "line 5"]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", r"t\.svm: the file is empty"),
-        ("# only\n\n", r"t\.svm: the file holds no row of data"),
-        ("1 1:2\n\nx 1:2\n", r"t\.svm, line 3: the label 'x' is not a number"),
-        ("a,b\n1,2\n", r"t\.svm, line 1: the label 'a,b' is not a number"),
-        ("1 1:2\n1 2\n", r"t\.svm, line 2: '2' is not index:value"),
-        ("1 1:2\n1 2:y\n", r"t\.svm, line 2: '2:y' is not index:value"),
-        ("1 0:2\n", r"t\.svm, line 1: the index 0 is below 1: LIBSVM counts features from 1"),
-        ("1 1:2\n1 6:2\n", r"t\.svm, line 2: the index 6 is above the number of features, 5"),
-        ("1 99999999999999:1\n", r"t\.svm, line 1: the index 99999999999999 is above the number of features"),
-        ("1 3:1 2:1\n", r"t\.svm, line 1: the index 2 follows 3: indices must ascend"),
-        ("1 2:1 2:1\n", r"t\.svm, line 1: the index 2 follows 2: indices must ascend"),
-        ("1 1:2\n# c\n1 2:nan\n", r"t\.svm, line 3: the value of feature 2 is nan"),
-        ("1 1:2\n1 1:1 3:inf\n", r"t\.svm, line 2: the value of feature 3 is inf"),
-        ("1 1:2\nnan 1:2\n", r"t\.svm, line 2: the label is nan"),
-        (b"1 1:2\n\x00", r"t\.svm, line 2: a NUL byte"),
-    ],
-)
-def test_a_bad_libsvm_line_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
-    with pytest.raises(TableError, match=message):
-        read_libsvm(write(tmp_path, content, "t.svm"), n_features=5)
-
-
 def test_libsvm_has_no_named_columns(tmp_path: Path) -> None:
     for name in ("t.svm", "t.libsvm", "t.SVMLIGHT"):
         with pytest.raises(TableError, match=r"LIBSVM text has no named columns.*load_svmlight_file"):
             read_table(write(tmp_path, "1 1:2\n", name))
     with pytest.raises(TableError, match=r"LIBSVM text has no named columns"):
         file_format("t.svm.bz2")
-
-
-def test_skipped_lines_of_libsvm_count_as_lines(tmp_path: Path) -> None:
-    path = write(tmp_path, "title\n1 1:2\n", "t.svm")
-    assert read_libsvm(path, n_features=1, skip_rows=1).line(0) == "line 2"
-    path.write_text("title\nx\n")
-    with pytest.raises(TableError, match=re.escape("line 2: the label 'x'")):
-        read_libsvm(path, n_features=1, skip_rows=1)
