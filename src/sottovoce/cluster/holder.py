@@ -12,7 +12,7 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Effect, Operation
 from sottovoce.cluster.digest import question_digest
 from sottovoce.cluster.keeper import Answer, runs
-from sottovoce.cluster.log import Log, NoLog
+from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
 
@@ -56,7 +56,7 @@ class ClusterHolder(Holder):
         self.n_released = 0
         self.history: list[Operation[Any]] = []
         self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
-        self._log = NoLog() if log is None else log
+        self._log = Log() if log is None else log
         self._log.begin({**self._about(), **(facts or {})})
         self._told = told
 

@@ -16,7 +16,6 @@ import os
 import re
 import reprlib
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable
 
-__all__ = ["FolderLog", "Log", "NoLog", "open_log"]
+__all__ = ["FolderLog", "Log", "open_log"]
 
 _FACTS: Final = "facts.json"
 _NEW: Final = "new-"  # what a file is called before it is there
@@ -42,21 +41,21 @@ _ANEW: Final = "The fit cannot be taken up again: give it a new folder."
 _REMEDY: Final = "Go on with what it was begun with, or give this fit a new folder."
 
 
-class Log(ABC):
-    """What was released in one fit, by number, from 0 on.
+class Log:
+    """What was released in one fit, by number, from 0 on. This one keeps nothing: a fit whose driver ends begins anew.
 
     A holder asks `stored` first. If that is None it asks the rows, draws the noise, and hands the values to `released`
     before anybody else sees them.
     """
 
-    @abstractmethod
+    keeps = False  # whether a fit can be taken up again
+
     def begin(self, facts: Mapping[str, object]) -> None:
         """Say what the fit is about: digest of the table, sizes, versions; plain JSON.
 
         Raises ParameterError if the log is about something else; the message names it.
         """
 
-    @abstractmethod
     def stored(
         self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
     ) -> Vector | None:
@@ -66,8 +65,8 @@ class Log(ABC):
 
         Raises ParameterError if something else was released under this number, or with other noise.
         """
+        return None
 
-    @abstractmethod
     def released(
         self,
         number: int,
@@ -81,30 +80,8 @@ class Log(ABC):
         Raises StorageError if it cannot be written: the values must not be used.
         """
 
-    def close(self) -> None:  # noqa: B027 - what keeps nothing has nothing to let go
+    def close(self) -> None:
         """Let another driver have it."""
-
-
-class NoLog(Log):
-    """Nothing is kept: a fit whose driver ends begins anew, as a new fit."""
-
-    def begin(self, facts: Mapping[str, object]) -> None:
-        """Do nothing."""
-
-    def stored(
-        self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
-    ) -> None:
-        """Return None."""
-
-    def released(
-        self,
-        number: int,
-        operation: Operation[Any],
-        mechanism: GridGaussian,
-        noise: np.random.Generator,
-        values: Vector,
-    ) -> None:
-        """Do nothing."""
 
 
 class FolderLog(Log):
@@ -120,6 +97,8 @@ class FolderLog(Log):
     Raises StorageError if another process has the folder, its file system cannot make a file once, or what is in it is
     damaged.
     """
+
+    keeps = True
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = PrivateFolder(folder, "the log")
@@ -260,7 +239,7 @@ def open_log(log: Log | str | Path | None) -> Log:
     Raises StorageError if the folder cannot be used.
     """
     if log is None:
-        return NoLog()
+        return Log()
     if isinstance(log, Log):
         return log
     if not isinstance(log, (str, Path)) or _ADDRESS.match(str(log)):

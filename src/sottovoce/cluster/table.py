@@ -16,7 +16,7 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.log import Log, NoLog, open_log
+from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions, Prepare
 from sottovoce.cluster.pool import Pool
 from sottovoce.cluster.sources import LoadedRows, Source
@@ -243,7 +243,7 @@ class DaskTable(RemoteTable):
 
     @property
     def keeps_log(self) -> bool:  # type: ignore[override]
-        return not isinstance(self.log, NoLog)
+        return self.log.keeps
 
     @contextmanager
     def opened(self, fit: Mapping[str, object]) -> Iterator[Holder]:

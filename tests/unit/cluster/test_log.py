@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
-from sottovoce.cluster.log import FolderLog, NoLog, open_log
+from sottovoce.cluster.log import FolderLog, Log, open_log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -37,7 +37,7 @@ def noise(seed: int | None = 1) -> np.random.Generator:
     return Streams(seed).generator(Purpose.NOISE)
 
 
-def fit(log: FolderLog | NoLog, n: int, seed: int | None = 1, died_at: int | None = None) -> list[list[float]]:
+def fit(log: Log, n: int, seed: int | None = 1, died_at: int | None = None) -> list[list[float]]:
     """Release ``n`` values, as a holder does."""
     stream, out = noise(seed), []
     log.begin(FACTS)
@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_fit_that_was_cut_off_ends_with_the_same_values(folder: Path) -> None:
-    whole = fit(NoLog(), 6)
+    whole = fit(Log(), 6)
     assert fit(FolderLog(folder), 6, died_at=3) == whole[:3]
     log = FolderLog(folder)
     assert log.n_kept == 3
@@ -145,7 +145,7 @@ def test_a_release_is_written_once(folder: Path) -> None:
 
 
 def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = fit(NoLog(), 3)
+    whole = fit(Log(), 3)
     log = FolderLog(folder)
 
     def full(handle: int) -> None:
@@ -178,7 +178,7 @@ def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) ->
 
 
 def test_a_log_is_given_as_a_path_or_as_itself(folder: Path) -> None:
-    assert isinstance(open_log(None), NoLog)
+    assert not open_log(None).keeps
     log = open_log(str(folder))
     assert isinstance(log, FolderLog) and open_log(log) is log
     log.close()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.cluster.log import FolderLog, Log, NoLog
+from sottovoce.cluster.log import FolderLog, Log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.report import verify_receipt
@@ -104,7 +104,7 @@ def test_without_a_seed_what_was_released_stays_and_the_rest_is_drawn_anew(tmp_p
     assert np.array_equal(third.coef_, second.coef_) and kept(folder) == again
 
 
-class FullLog(NoLog):
+class FullLog(Log):
     """Cannot be written from some release on."""
 
     def __init__(self, number: int) -> None:
