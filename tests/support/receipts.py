@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.preprocessing import Normalizer
 
 import sottovoce as sv
-from sottovoce import vertical
+from sottovoce import receipt_reader, vertical
 from sottovoce._plain_data import digest
 from sottovoce.exceptions import SottovoceError, SottovoceWarning
 from sottovoce.local import Aggregator, Protocol, Randomizer
@@ -18,6 +18,7 @@ from sottovoce.papers.ldp import BernsteinProtocol
 from sottovoce.papers.ldp.server import guarantee as bernstein_receipt
 from sottovoce.privacy.events import GaussianEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.reading import fingerprint
 from support.solvers import by_name
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -227,3 +228,18 @@ def together(data):
         pass
     data["checksum"] = digest({key: value for key, value in data.items() if key not in ("checksum", "signature")})
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def agree(path, found):
+    """Compare what the reader without the library says of a file with what `verify_receipt` found."""
+    said = {name: passed for name, passed, _ in receipt_reader.findings(receipt_reader.load(path))}
+    assert said["structure"] or not found.passed
+    for check in found.checks:
+        if check.name == "schema":  # the library also reads the text
+            assert said["schema"] or not check.passed
+        elif said.get(check.name) is not None:
+            assert said[check.name] == check.passed, (check, said)
+    if found.passed:
+        data = receipt_reader.load(path)
+        assert receipt_reader.fingerprint(data.get("guarantee", data)) == fingerprint(found.guarantee)
+    return said

@@ -19,7 +19,7 @@ from sottovoce.papers import dp_scd
 from sottovoce.privacy.guarantee import PREPROCESSING, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
-from support.receipts import CENTRAL, OTHER, classifier, fitted, receipts, ridge, table, together
+from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, receipts, ridge, table, together
 
 RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against parameters"
 
@@ -27,7 +27,10 @@ RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against p
 def verified(tmp_path, text, **options):
     path = tmp_path / "receipt.json"
     path.write_text(text, encoding="utf-8")
-    return verify_receipt(path, **{"solvers": dp_scd.SOLVERS} | options)
+    found = verify_receipt(path, **{"solvers": dp_scd.SOLVERS} | options)
+    if found.kind != "page":
+        agree(path, found)
+    return found
 
 
 def failed(found):
