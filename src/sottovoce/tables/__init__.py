@@ -2,6 +2,7 @@
 
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.drafting import draft_schema
 from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.layout import Layout
@@ -13,6 +14,7 @@ from sottovoce.tables.table import Table
 from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
-    "FORMATS", "BatchedTable", "CategoricalColumn", "Column", "Encoder", "IgnoredColumn", "Layout", "NumericColumn",
-    "ParquetTable", "Schema", "SchemaEncoder", "Table", "draft_schema", "file_format", "open_table", "read_table",
+    "FORMATS", "BatchedTable", "CategoricalColumn", "Column", "DateColumn", "Encoder", "IgnoredColumn", "Layout",
+    "NumericColumn", "ParquetTable", "Schema", "SchemaEncoder", "Table", "draft_schema", "file_format", "open_table",
+    "read_table",
 ]  # fmt: skip

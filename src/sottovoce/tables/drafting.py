@@ -6,20 +6,29 @@ privacy. Each such line is marked, and the draft says ``confirmed = false``, whi
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables._toml import toml_text
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
+from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.looking import Look, Numbers, first_rows
+from sottovoce.tables.notation import DateNotation
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
-from sottovoce.tables.table import Table
+from sottovoce.tables.table import Cells, Table
 
 __all__ = ["MARK", "draft_schema"]
 
@@ -45,6 +54,8 @@ _MOST_CATEGORIES = 100
 _MOST_CLASSES = 20_000
 _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
+_DAYS = 19_000_101, 21_001_231  # whole numbers that may be days
+_UNREAD_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d\d( .*)?|\d{1,2}[-. ]*[A-Za-z]{3,9}[-. ,]*\d{2,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +69,10 @@ class _Proposal:
 def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layout: Layout | None = None) -> str:
     """Return the text of a schema file that fits a table, with every line taken from the data marked.
 
-    Columns of numbers become numeric, with bounds rounded outward; whole numbers of at most 12 values, and texts,
-    become categorical. Row numbers, texts that never repeat or have more than 100 values, and columns with one value
-    or none are left out.
+    Columns of numbers become numeric, with bounds rounded outward, also if they are written with a decimal comma, marks
+    of thousands or a percent sign. Dates become dates, whether year, month or day comes first. Whole numbers of at most
+    12 values, and texts, become categorical. Row numbers, texts that never repeat or have more than 100 values, types
+    that are neither, and columns with one value or none are left out.
 
     Parameters
     ----------
@@ -94,8 +106,15 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     occurring: set[str] = set()
     with_gaps: set[str] = set()
     for name in rows.column_names:  # one look at a time: that at a column of identifiers is large
-        look = Look(rows.cells(name), markers)
-        proposals[name] = _propose(look, is_target=name == target)
+        cells, is_target = rows.cells(name), name == target
+        unread = None if is_target else _propose_for_type(cells)
+        if unread is not None:
+            proposals[name] = unread
+            if cells.values.null_count:
+                with_gaps.add(name)
+            continue
+        look = Look(cells, markers)
+        proposals[name] = _propose(look, is_target=is_target)
         occurring |= look.markers
         if look.n_present < rows.n_rows:
             with_gaps.add(name)
@@ -129,13 +148,21 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
 
 def _propose(look: Look, *, is_target: bool) -> _Proposal:
     name = look.name
-    if not is_target:
-        if len(look.counts) < 2:
-            return _Proposal(IgnoredColumn(name), "one value at most")
+    if is_target:
+        if look.n_present == 0:
+            raise TableError(f"the target column {name!r} holds no value. Choose another target.")
+    elif len(look.counts) < 2:
+        return _Proposal(IgnoredColumn(name), "one value at most")
+    else:
+        formats = look.date_formats if _may_be_dates(look) else []
+        if formats:
+            seconds = DateNotation(formats[0]).seconds(pa.array(list(look.counts), pa.string()))[0]
+            return _propose_for_days(name, seconds // 86_400, formats)
+        if all(map(_UNREAD_DATE.fullmatch, look.counts)):
+            why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
+            return _Proposal(IgnoredColumn(name), why)
         if not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and look.numbers is None:
             return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
-    elif look.n_present == 0:
-        raise TableError(f"the target column {name!r} holds no value. Choose another target.")
     if {text.lower() for text in look.counts} <= {"true", "false"}:
         return _Proposal(CategoricalColumn(name, categories=(False, True)))
     if look.numbers is not None:
@@ -150,9 +177,44 @@ def _propose(look: Look, *, is_target: bool) -> _Proposal:
     return _Proposal(CategoricalColumn(name, categories=tuple(sorted(look.counts))))
 
 
+def _propose_for_type(cells: Cells) -> _Proposal | None:
+    """Return what is proposed for a column whose type is neither number nor text; None for the others."""
+    if cells.is_dated:
+        seconds, absent = cells.seconds((), DateNotation())
+        if np.all(absent):
+            return _Proposal(IgnoredColumn(cells.name), "no value")
+        return _propose_for_days(cells.name, seconds[~absent] // 86_400, [None])
+    try:
+        cells.plain()
+    except TableError:
+        why = f"values of type {cells.values.type} are neither numbers nor text"
+        return _Proposal(IgnoredColumn(cells.name), why)
+    return None
+
+
+def _may_be_dates(look: Look) -> bool:
+    numbers = look.numbers
+    if numbers is None:
+        return True
+    return look.notation is None and numbers.whole and _DAYS[0] <= numbers.low and numbers.high <= _DAYS[1]
+
+
+def _propose_for_days(name: str, days: npt.NDArray[np.int64], formats: Sequence[str | None]) -> _Proposal:
+    """Return a column of dates between the first day of the first year and the last day of the last one."""
+    first, last = (int(str(np.datetime64(int(day), "D"))[:4]) for day in (days.min(), days.max()))
+    notes = ['dates; period = "month", or part = "weekday" without bounds, reads them otherwise']
+    if len(formats) > 1:
+        notes.append(f"day or month first? {' or '.join(map(repr, formats))}")
+    bounds = datetime.date(first, 1, 1), datetime.date(last, 12, 31)
+    return _Proposal(DateColumn(name, bounds=bounds, format=formats[0]), "; ".join(notes))
+
+
 def _propose_for_numbers(look: Look, numbers: Numbers, *, is_target: bool) -> _Proposal:
     name, low, high, n_rows = look.name, numbers.low, numbers.high, look.n_present
-    few = numbers.n_distinct <= _MOST_CODES
+    few = numbers.n_distinct <= _MOST_CODES and look.notation is None
+    written = {} if look.notation is None else look.notation.entries()
+    marks = ", ".join(f'{key} = "{mark}"' for key, mark in written.items())
+    note = f"is a comma or point one of decimals or of thousands? read with {marks}" if look.is_ambiguous else ""
     if numbers.whole and few and (numbers.n_distinct <= 2 or n_rows >= _ROWS_PER_CODE * numbers.n_distinct):
         codes = tuple(sorted({int(float(text)) for text in look.counts if math.isfinite(float(text))}))
         if len(codes) > 1:
@@ -161,8 +223,9 @@ def _propose_for_numbers(look: Look, numbers: Numbers, *, is_target: bool) -> _P
         return _Proposal(IgnoredColumn(name), "row numbers?")
     bounds = round_outward(low, high)
     if not is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
-        return _Proposal(NumericColumn(name, bounds=bounds, scale="log"), "very skewed")
-    return _Proposal(NumericColumn(name, bounds=bounds))
+        skewed = f"very skewed; {note}" if note else "very skewed"
+        return _Proposal(NumericColumn(name, bounds=bounds, scale="log", **written), skewed)  # type: ignore[arg-type]
+    return _Proposal(NumericColumn(name, bounds=bounds, **written), note)  # type: ignore[arg-type]
 
 
 def round_outward(low: float, high: float) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sottovoce._optional import pa
+from sottovoce.tables.notation import NumberNotation, date_formats_of, number_notations_of
 from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.table import Cells, Table
 
@@ -41,6 +42,7 @@ class Look:
     ``markers``: the markers that occur.
     ``n_present``: rows with a value.
     ``numbers``: what the texts are as numbers; None if one is no number, or none is finite.
+    ``notation``: how these are written, if not with a decimal point alone.
     """
 
     def __init__(self, cells: Cells, markers: Collection[str]) -> None:
@@ -53,7 +55,25 @@ class Look:
             del counts[marker]
         self.counts: dict[str, int] = counts
         self.n_present: int = sum(self.counts.values())
-        self.numbers = Numbers.of(self.counts)
+        self.notation: NumberNotation | None = None
+        self.is_ambiguous = False
+        self.numbers = Numbers.of(self.counts) or self._otherwise_written()
+
+    def _otherwise_written(self) -> Numbers | None:
+        """Return the numbers of texts that are written with other marks, which are kept."""
+        ways = number_notations_of(self.counts) if self.counts else []
+        if not ways:
+            return None
+        self.notation = ways[0]
+        column = pa.array(list(self.counts), pa.string())
+        plain, *others = (way.plain(column).to_pylist() for way in ways)
+        self.is_ambiguous = any(other != plain for other in others)  # 1,234 is one number, or another
+        return Numbers(np.array(plain, dtype=np.float64), np.array(list(self.counts.values()), dtype=np.int64))
+
+    @property
+    def date_formats(self) -> list[str | None]:
+        """The formats by which all texts are dates."""
+        return list(date_formats_of(self.counts)) if self.counts else []
 
     @property
     def repeats(self) -> bool:

@@ -21,6 +21,7 @@ from sottovoce.tables.column import (
     refuse_missing_rule,
     with_indicator,
 )
+from sottovoce.tables.notation import NumberNotation
 from sottovoce.tables.table import Cells
 
 __all__ = ["NumericColumn"]
@@ -53,6 +54,12 @@ class NumericColumn(Column):
     missing : float, "indicator" or None, default=None
         Public. What a missing value becomes: this number, within the bounds; or one more feature, ``"NAME is
         missing"``, which is 1 for it, all others being 0. None: 0 in all features.
+    decimal : {".", ","}, default="."
+        The decimal mark of texts.
+    thousands : {" ", ".", ",", "'"} or None, default=None
+        The mark after each thousand in texts; a space is also one that does not break.
+    symbol : str or None, default=None
+        What may stand before or behind the numbers in texts, such as ``"%"``: it is left out, so 12 % is read as 12.
 
     Raises
     ------
@@ -70,7 +77,9 @@ class NumericColumn(Column):
     """
 
     type_name: ClassVar[str] = "numeric"
-    keys: ClassVar[tuple[str, ...]] = ("bounds", "scale", "bins", "outside", "missing")
+    keys: ClassVar[tuple[str, ...]] = (
+        "bounds", "scale", "bins", "outside", "missing", "decimal", "thousands", "symbol",
+    )  # fmt: skip
 
     _: KW_ONLY
     bounds: tuple[float, float]
@@ -78,6 +87,9 @@ class NumericColumn(Column):
     bins: tuple[float, ...] | None = None
     outside: str | None = None
     missing: float | str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    symbol: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,6 +103,10 @@ class NumericColumn(Column):
             object.__setattr__(self, "bins", self._checked_bins(where))
         if self.missing not in (None, INDICATOR):
             object.__setattr__(self, "missing", self._checked_missing(where))
+        self._notation().check(where)
+
+    def _notation(self) -> NumberNotation:
+        return NumberNotation(self.decimal, self.thousands, self.symbol)
 
     def _checked_missing(self, where: str) -> float:
         if isinstance(self.missing, str):
@@ -187,7 +203,8 @@ class NumericColumn(Column):
         self, cells: Cells, missing: Collection[str], outside: str
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         low, high = self.bounds
-        numbers, absent = cells.numbers(missing)
+        notation = self._notation()
+        numbers, absent = cells.numbers(missing, notation if notation.entries() else None)
         if outside == "error":
             beyond = np.flatnonzero(~absent & ~((numbers >= low) & (numbers <= high)))
             if beyond.size:
@@ -208,7 +225,7 @@ class NumericColumn(Column):
             entries["outside"] = self.outside
         if self.missing is not None:
             entries["missing"] = self.missing if isinstance(self.missing, str) else plain_number(self.missing)
-        return entries
+        return entries | self._notation().entries()
 
     @classmethod
     def _from_entries(cls, name: str, entries: dict[str, Any]) -> NumericColumn:

@@ -18,6 +18,7 @@ from sottovoce.tables._entries import refuse_unknown_keys
 from sottovoce.tables._toml import toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level
 from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.dates import DateColumn, is_date
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.numeric import NumericColumn
 
@@ -30,7 +31,7 @@ _PART = r"[^\s.=,\[\]{}#]"
 _LONG_KEY = re.compile(rf"(?<!{_PART})(?:{_PART}+[ \t]*\.[ \t]*){{100}}")
 
 _COLUMN_TYPES: dict[str, type[Column]] = {
-    kind.type_name: kind for kind in (NumericColumn, CategoricalColumn, IgnoredColumn)
+    kind.type_name: kind for kind in (NumericColumn, CategoricalColumn, DateColumn, IgnoredColumn)
 }
 
 
@@ -99,7 +100,9 @@ class Schema:
             self[self.target].refuse_as_target()
         self._check_unit()
         if not any(column.feature_names for column in self.feature_columns):
-            raise SchemaError("no column becomes a feature: describe at least one numeric or categorical column.")
+            raise SchemaError(
+                "no column becomes a feature: describe at least one column of numbers, categories or dates."
+            )
 
     def _check_unit(self) -> None:
         if self.unit is None:
@@ -241,10 +244,10 @@ class Schema:
         Parameters
         ----------
         columns : mapping
-            By the name of the column: ``(17, 90)`` are the bounds of a number, ``["F", "M"]`` the categories of a
-            text, a number or a bool; a dict has the keys of a schema file, such as ``{"bounds": (0, 1e6), "scale":
-            "log"}``. Of categories that are given as a list, an unknown value becomes 0 in all features. Empty texts,
-            nulls and NaN are missing.
+            By the name of the column: ``(17, 90)`` are the bounds of a number, ``(date(2020, 1, 1), date(2024, 12,
+            31))`` those of a date, ``["F", "M"]`` the categories of a text, a number or a bool; a dict has the keys of
+            a schema file, such as ``{"bounds": (0, 1e6), "scale": "log"}``. Of categories that are given as a list, an
+            unknown value becomes 0 in all features. Empty texts, nulls and NaN are missing.
         **facts
             ``target``, ``unit``, ``max_rows_per_unit`` or ``layout`` of the class.
 
@@ -321,10 +324,16 @@ def section_of(name: object, entry: object) -> Mapping[str, Any]:
     Raises SchemaError if it is none of them, or could be two of them.
     """
     if isinstance(entry, Mapping):
-        kinds = {"bounds": "numeric", "categories": "categorical"}
+        bounds = entry.get("bounds")
+        dated = isinstance(bounds, (list, tuple)) and any(map(is_date, bounds))
+        kinds = dict.fromkeys(("period", "part", "format"), "date") | {
+            "bounds": "date" if dated else "numeric", "categories": "categorical",
+        }  # fmt: skip
         kind = next((kind for key, kind in kinds.items() if key in entry), None)
         return entry if "type" in entry or kind is None else {"type": kind, **entry}
     if isinstance(entry, (list, tuple)):
+        if isinstance(entry, tuple) and entry and all(map(is_date, entry)):
+            return {"type": "date", "bounds": entry}
         if len(entry) != 2 or not all(map(_is_number, entry)):
             return {"type": "categorical", "categories": list(entry), "unknown": "ignore"}
         if isinstance(entry, tuple):

@@ -15,6 +15,7 @@ from sottovoce._optional import loaded, pa
 from sottovoce._validation import nearest
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
+from sottovoce.tables.notation import DateNotation, NumberNotation, number_notations_of
 
 __all__ = ["Cells", "Table", "shown"]
 
@@ -61,17 +62,18 @@ class Cells:
         places = [place_of.setdefault(_spell(value), len(place_of)) for value in encoded.dictionary.to_pylist()]
         return list(place_of), np.array(places, dtype=np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
 
-    def numbers(self, missing: Collection[str]) -> tuple[Floats, Mask]:
+    def numbers(self, missing: Collection[str], notation: NumberNotation | None = None) -> tuple[Floats, Mask]:
         """Return the cells as finite float64 numbers, and the mask of the missing ones (0 among the numbers).
 
         ``missing``: the spellings of a missing value.
+        ``notation``: how texts are written, if not with a decimal point alone.
 
         Raises TableError if a cell that is not missing is not a number, or is NaN or infinite; naming the first such
         line.
         """
         values = self.plain()
         if pa.types.is_string(values.type):
-            values, absent = self._numbers_of_texts(values, missing)
+            values, absent = self._numbers_of_texts(values, missing, notation)
         else:
             absent = pa.compute.is_null(values)
             if pa.types.is_boolean(values.type):
@@ -89,6 +91,40 @@ class Cells:
                 "Remove the row, or write a marker for a missing value and list it under missing in [table].",
             )
         return numbers, np.array(absent, dtype=np.bool_)
+
+    def seconds(self, missing: Collection[str], notation: DateNotation) -> tuple[Codes, Mask]:
+        """Return the cells as seconds since 1970 of the clock that was read, and the mask of the missing ones (0).
+
+        Raises TableError if a cell that is not missing is no date; naming the first such line.
+        """
+        values = self.values.combine_chunks() if isinstance(self.values, pa.ChunkedArray) else self.values
+        if self.is_dated:
+            if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+                values = pa.compute.local_timestamp(values)
+            absent = pa.compute.is_null(values).to_numpy(zero_copy_only=False)
+            whole = pa.compute.floor_temporal(pa.compute.cast(values, pa.timestamp("us"), safe=False), unit="second")
+            seconds = pa.compute.cast(pa.compute.cast(whole, pa.timestamp("s")), pa.int64())
+            return np.array(pa.compute.fill_null(seconds, 0).to_numpy()), absent
+        texts, places = self.spelled()
+        column = pa.array(texts, pa.string())
+        gone = np.array([text is None or text in missing for text in texts], dtype=np.bool_)
+        each, fits = notation.seconds(pa.compute.fill_null(column, ""))
+        absent = gone[places]
+        bad = np.flatnonzero(~absent & ~fits[places])
+        if bad.size:
+            form = "as 2020-12-31" if notation.format is None else f"in the format {notation.format!r}"
+            raise self.error(
+                int(bad[0]),
+                f"{shown(texts[places[bad[0]]])} is not a date {form}",
+                "Correct the cell, give the column its format in the schema, or list the text under missing in "
+                "[table].",
+            )
+        return np.where(absent, 0, each[places]), absent
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the cells are dates or times of a date by their type."""
+        return bool(pa.types.is_date(self.values.type) or pa.types.is_timestamp(self.values.type))
 
     def identifiers(self, missing: Collection[str]) -> Any:
         """Return the cells as identifiers: texts without outer white space, null where missing; other types as read.
@@ -149,12 +185,15 @@ class Cells:
             return pa.compute.cast(values, pa.string())
         raise TableError(
             f"{self.source}, column {self.name!r}: values of type {kind} are neither numbers nor text. "
-            'Convert the column before, or give it type = "ignore" in the schema.'
+            + ('Give it type = "date"' if self.is_dated else "Convert the column before")
+            + ', or type = "ignore" in the schema.'
         )
 
-    def _numbers_of_texts(self, texts: Any, missing: Collection[str]) -> tuple[Any, Any]:
+    def _numbers_of_texts(
+        self, texts: Any, missing: Collection[str], notation: NumberNotation | None
+    ) -> tuple[Any, Any]:
         # most columns are numbers throughout; a marker that is a number itself is one with white space beside it too
-        if not texts.null_count and not any(map(_is_number, missing)):
+        if notation is None and not texts.null_count and not any(map(_is_number, missing)):
             try:
                 return pa.compute.cast(texts, pa.float64()), np.zeros(len(texts), np.bool_)
             except pa.ArrowInvalid:
@@ -165,12 +204,18 @@ class Cells:
             pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
         )
         values = pa.compute.if_else(absent, pa.scalar("0"), values)
+        read = values
+        if notation is not None:
+            read = notation.plain(values)
+            if read.null_count:
+                bad = np.flatnonzero(pa.compute.is_null(read).to_numpy())
+                raise self._bad_number(int(bad[0]), values, notation)
         try:
-            return pa.compute.cast(values, pa.float64()), absent.to_numpy()
+            return pa.compute.cast(read, pa.float64()), absent.to_numpy()
         except pa.ArrowInvalid:
-            raise self._first_bad_number(values) from None
+            raise self._bad_number(self._first_bad_number(values), values, notation) from None
 
-    def _first_bad_number(self, texts: Any) -> TableError:
+    def _first_bad_number(self, texts: Any) -> int:
         start, stop = 0, len(texts)
         while stop - start > 1:
             middle = (start + stop) // 2
@@ -180,11 +225,20 @@ class Cells:
                 stop = middle
             else:
                 start = middle
-        text = texts[start].as_py()
+        return start
+
+    def _bad_number(self, row: int, texts: Any, notation: NumberNotation | None) -> TableError:
+        text = texts[row].as_py()
         remedy = "Correct the cell, or list its text under missing in [table] of the schema."
-        if "," in text:
-            remedy = "Write numbers with a decimal point and without thousands separators."
-        return self.error(start, f"{shown(text)} is not a number", remedy)
+        ways = [way for way in number_notations_of([text]) if way != notation]
+        if ways:
+            entries = ", ".join(f'{name} = "{mark}"' for name, mark in ways[0].entries().items())
+            remedy = (
+                f"Write numbers with a decimal point, or say {entries or 'no marks'} in the column's section of the "
+                "schema if all are written so."
+            )
+        written = "" if notation is None else " as its section says that numbers are written"
+        return self.error(row, f"{shown(text)} is not a number{written}", remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,7 +305,7 @@ def test_nested_values_and_dates_are_refused() -> None:
     table = Table.from_frame(pa.table({"x": [[1], [2]], "d": pd.to_datetime(["2020-01-01", "2020-01-02"])}))
     with pytest.raises(TableError, match=r"column 'x': values of type list<.*> are neither numbers nor text"):
         table.cells("x").numbers(())
-    with pytest.raises(TableError, match=r"column 'd': values of type timestamp.* give it type = \"ignore\""):
+    with pytest.raises(TableError, match=r"column 'd': values of type timestamp.* Give it type = \"date\", or"):
         table.cells("d").spelled()
 
 

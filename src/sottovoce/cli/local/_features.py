@@ -40,7 +40,8 @@ def _feature(column: Any, missing: bool) -> NumericFeature | CategoricalFeature:
         if column.scale != "linear" or column.bins is not None:
             raise ParameterError(f"column {column.name!r}: devices know neither bins nor a logarithmic scale.")
         return NumericFeature(column.name, *column.bounds, missing=missing)
-    assert isinstance(column, CategoricalColumn)
+    if not isinstance(column, CategoricalColumn):
+        raise ParameterError(f"column {column.name!r}: devices know no dates. Describe what they report as a number.")
     if column.aliases or not all(isinstance(category, str) for category in column.categories):
         raise ParameterError(f"column {column.name!r}: devices know categories that are texts, without aliases.")
     return CategoricalFeature(column.name, tuple(map(str, column.categories)), missing=missing)

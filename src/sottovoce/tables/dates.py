@@ -1,0 +1,212 @@
+"""DateColumn: a day between public bounds, encoded as a number, as its period, or as a part of it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables.column import INDICATOR, Block, Column, indicated, indicated_place, with_indicator
+from sottovoce.tables.notation import DateNotation
+from sottovoce.tables.table import Cells
+
+__all__ = ["DateColumn", "is_date"]
+
+_MONTHS_OF: Final = {"year": 12, "quarter": 3, "month": 1}
+_PARTS: Final = {
+    "month": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+    "weekday": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
+    "hour": tuple(map(str, range(24))),
+}
+
+
+@dataclass(frozen=True)
+class DateColumn(Column):
+    r"""A day, which becomes a number, its period, or a part of it.
+
+    Without ``period`` and ``part`` the day is a number from -1 at the first bound to 1 at the last one. With one of
+    them it is a category: one feature a period or part, of which that of the day is 1. A missing date becomes 0 in
+    all features, unless ``missing`` says else.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column in the table.
+    bounds : (date, date) or None, default=None
+        Public. The first and the last day, dates or texts such as ``"2020-12-31"``; not with ``part``.
+    period : {"year", "quarter", "month"} or None, default=None
+        One feature for each year, quarter or month between the bounds.
+    part : {"month", "weekday", "hour"} or None, default=None
+        One feature for each month of the year, day of the week, or hour of the day.
+    format : str or None, default=None
+        How texts are written, such as ``"%d.%m.%Y"``, of %Y, %m, %d, %H, %M and %S; None: ISO 8601, as
+        ``2020-12-31`` or ``2020-12-31T23:59``. The hour is that which is written, whatever the time zone.
+    outside : {"clip", "error"} or None, default=None
+        What happens to a day beyond the bounds: it is moved onto the nearer one, or refused. None: clip.
+    missing : "indicator" or None, default=None
+        Public. ``"indicator"``: one more feature, ``"NAME is missing"``, which is 1 for a missing date.
+
+    Raises
+    ------
+    SchemaError
+        If an argument is wrong, or period and part are both asked for.
+
+    Notes
+    -----
+    Privacy: bounds, periods and parts are public facts. Each row is encoded by itself.
+
+    Examples
+    --------
+    >>> DateColumn("joined", bounds=("2020-01-01", "2021-06-30"), period="quarter").feature_names[:2]
+    ('joined=2020-Q1', 'joined=2020-Q2')
+    """
+
+    type_name: ClassVar[str] = "date"
+    keys: ClassVar[tuple[str, ...]] = ("bounds", "period", "part", "format", "outside", "missing")
+
+    _: KW_ONLY
+    bounds: tuple[datetime.date, datetime.date] | None = None
+    period: str | None = None
+    part: str | None = None
+    format: str | None = None
+    outside: str | None = None
+    missing: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = f"columns.{self.name}"
+        for name, allowed in (("period", _MONTHS_OF), ("part", _PARTS), ("outside", ("clip", "error"))):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or value not in allowed):
+                raise SchemaError(f"{where}.{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+        if self.missing not in (None, INDICATOR):
+            raise SchemaError(f'{where}.missing must be "{INDICATOR}"; got {self.missing!r}.')
+        DateNotation(self.format).check(where)
+        if self.part is not None and (self.period, self.bounds, self.outside) != (None, None, None):
+            raise SchemaError(f"{where} has part = {self.part!r}, which takes neither bounds, outside nor period.")
+        if self.part is None:
+            object.__setattr__(self, "bounds", self._checked_bounds(where))
+
+    def _checked_bounds(self, where: str) -> tuple[datetime.date, datetime.date]:
+        given = self.bounds if isinstance(self.bounds, (list, tuple)) else ()
+        days = [_day(one) for one in given]
+        if len(days) != 2 or None in days or not days[0] < days[1]:  # type: ignore[operator]
+            raise SchemaError(
+                f"{where}.bounds must be the first and a later last day, from public knowledge, such as "
+                f'("2020-01-01", "2024-12-31"); got {self.bounds!r}.'
+            )
+        return days[0], days[1]  # type: ignore[return-value]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return with_indicator(self.name, self._value_names(), self.missing)
+
+    def _value_names(self) -> tuple[str, ...]:
+        if self.part is not None:
+            return tuple(f"{self.name}={one}" for one in _PARTS[self.part])
+        if self.period is None:
+            return (self.name,)
+        assert self.bounds is not None
+        places = np.arange(self._period(_months(self.bounds[0])), self._period(_months(self.bounds[1])) + 1)
+        return tuple(f"{self.name}={self._period_name(int(place))}" for place in places)
+
+    def _period(self, months: Any) -> Any:
+        return months // _MONTHS_OF[str(self.period)]
+
+    def _period_name(self, place: int) -> str:
+        year, month = divmod(place * _MONTHS_OF[str(self.period)], 12)
+        return {"year": f"{year:04}", "quarter": f"{year:04}-Q{month // 3 + 1}"}.get(
+            str(self.period), f"{year:04}-{month + 1:02}"
+        )
+
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return the change for each day more, or where the period or part is added."""
+        values, places = list(coefficients), [f"where {name}" for name in self._value_names()]
+        if self.period is None and self.part is None:
+            assert self.bounds is not None
+            first, last = self.bounds
+            values[0] *= 2.0 / (last - first).days
+            places = [f"for each day more of {self.name}, from {first} to {last}"]
+        return list(zip(values, indicated_place(self.name, places, self.missing), strict=True))
+
+    @property
+    def nonnegative(self) -> bool:
+        """True for periods and parts, which are 0 or 1; a day on its scale is within [-1, 1]."""
+        return self.period is not None or self.part is not None
+
+    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+        seconds, absent = cells.seconds(missing, DateNotation(self.format))
+        days = seconds // 86_400
+        values = np.ones(len(days))
+        if self.bounds is not None:
+            first, last = (_since_1970(bound) for bound in self.bounds)
+            beyond = np.flatnonzero(~absent & ((days < first) | (days > last)))
+            if beyond.size and self.outside == "error":
+                raise cells.error(
+                    int(beyond[0]),
+                    f"{np.datetime64(int(days[beyond[0]]), 'D')} lies outside the bounds {self.bounds[0]} to "
+                    f"{self.bounds[1]}",
+                    'Widen the bounds in the schema, or write outside = "clip" to move such days onto the bound.',
+                )
+            days = np.clip(days, first, last)
+        if self.part == "hour":
+            places = seconds // 3600 % 24
+        elif self.part == "weekday":
+            places = (days + 3) % 7
+        else:
+            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
+            if self.part == "month":
+                places = months % 12
+            elif self.period is not None:
+                assert self.bounds is not None
+                places = self._period(months) - self._period(_months(self.bounds[0]))
+            else:
+                places, values = np.zeros_like(days), 2.0 * (days - first) / (last - first) - 1.0
+        block = Block(np.where(absent, np.int64(-1), places), values)
+        return indicated(block, absent, len(self._value_names()), self.missing)
+
+    def refuse_as_target(self) -> None:
+        raise SchemaError(
+            f"column {self.name!r} is the target and a date: dates are features. Add a column of numbers or classes "
+            "that are to be predicted."
+        )
+
+    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
+        self.refuse_as_target()
+        raise AssertionError  # pragma: no cover
+
+    def _entries(self) -> dict[str, Any]:
+        bounds = {} if self.bounds is None else {"bounds": [bound.isoformat() for bound in self.bounds]}
+        others = {name: getattr(self, name) for name in self.keys if name != "bounds"}
+        return {**bounds, **{name: value for name, value in others.items() if value is not None}}
+
+
+def is_date(value: object) -> bool:
+    """Tell whether a bound is a date, not a text or a number."""
+    return isinstance(value, (datetime.date, np.datetime64))
+
+
+def _day(value: object) -> datetime.date | None:
+    try:
+        if isinstance(value, np.datetime64):
+            value = str(value.astype("datetime64[D]"))
+        if isinstance(value, str):
+            return datetime.date.fromisoformat(value)
+        if isinstance(value, datetime.datetime):
+            return datetime.date(value.year, value.month, value.day)
+    except (ValueError, TypeError):  # also NaT
+        return None
+    return value if isinstance(value, datetime.date) else None
+
+
+def _since_1970(day: datetime.date) -> int:
+    return (day - datetime.date(1970, 1, 1)).days
+
+
+def _months(day: datetime.date) -> int:
+    return day.year * 12 + day.month - 1

@@ -1,0 +1,156 @@
+"""How numbers and dates are written in texts: each text is read by itself and by what a schema says, or not at all."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce._optional import pa
+from sottovoce.exceptions import SchemaError
+
+__all__ = ["DATE_FORMATS", "DateNotation", "NumberNotation", "date_formats_of", "number_notations_of"]
+
+_FEW: Final = 5  # texts that are looked at before all of them are
+_SPACES: Final = " \u00a0\u2009\u202f"
+_APOSTROPHES: Final = "'\u2019"
+_THOUSANDS: Final = {" ": f"[{_SPACES}]", "'": f"[{_APOSTROPHES}]", ".": r"\.", ",": ","}
+_SYMBOLS: Final = ("%", "\u20ac", "$", "\u00a3", "EUR", "USD", "GBP", "CHF")
+# the first that fits is proposed: a comma before exactly three digits is more often one of thousands
+_NOTATIONS: Final = ((".", None), (".", ","), (",", None), (",", "."), (",", " "), (".", " "), (".", "'"), (",", "'"))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberNotation:
+    """Numbers with this decimal mark, perhaps with a mark after each thousand, perhaps beside a symbol.
+
+    Thousands have exactly three digits each: 1.5 is no number where a point marks thousands.
+    """
+
+    decimal: str = "."
+    thousands: str | None = None
+    symbol: str | None = None
+
+    def check(self, where: str) -> None:
+        """Raise SchemaError if there are no such numbers."""
+        if self.decimal not in (".", ","):
+            raise SchemaError(f'{where}.decimal must be "." or ","; got {self.decimal!r}.')
+        if self.thousands is not None and (self.thousands not in _THOUSANDS or self.thousands == self.decimal):
+            raise SchemaError(
+                f"{where}.thousands must be another mark than decimal = {self.decimal!r}, one of "
+                f"{', '.join(map(repr, _THOUSANDS))}; got {self.thousands!r}."
+            )
+        symbol = self.symbol
+        if symbol is not None and (
+            not isinstance(symbol, str) or not symbol or re.search(r"[\s\d.,'+-]", symbol) or not symbol.isprintable()
+        ):
+            raise SchemaError(
+                f'{where}.symbol must be what stands before or behind each number, such as "%"; got {symbol!r}.'
+            )
+
+    def entries(self) -> dict[str, str]:
+        """Return the entries of a schema file that say so."""
+        said = {"decimal": self.decimal if self.decimal != "." else None}
+        said |= {"thousands": self.thousands, "symbol": self.symbol}
+        return {name: mark for name, mark in said.items() if mark is not None}
+
+    def plain(self, texts: Any) -> Any:
+        """Return texts of an Arrow column with a decimal point alone; null where one is not written so."""
+        if self.symbol is not None:
+            symbol = re.escape(self.symbol)
+            texts = pa.compute.replace_substring_regex(texts, rf"^([+-]?){symbol}[{_SPACES}]*", r"\1")
+            texts = pa.compute.replace_substring_regex(texts, rf"[{_SPACES}]*{symbol}$", "")
+        mark, point = _THOUSANDS.get(self.thousands or ""), re.escape(self.decimal)
+        whole = r"\d+" if mark is None else rf"\d+|[1-9]\d{{0,2}}(?:{mark}\d{{3}})+"
+        fits = pa.compute.match_substring_regex(
+            texts, rf"^[+-]?(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
+        )
+        if mark is not None:
+            texts = pa.compute.replace_substring_regex(texts, mark, "")
+        texts = pa.compute.replace_substring(texts, self.decimal, ".")
+        return pa.compute.if_else(fits, texts, pa.scalar(None, pa.string()))
+
+
+def number_notations_of(texts: Collection[str]) -> list[NumberNotation]:
+    """Return in which ways all texts are numbers, the likeliest first; [] if they are none."""
+    column = pa.array(list(texts), pa.string())
+    symbol = next((one for one in _SYMBOLS if all(one in text for text in texts)), None)
+    ways = (NumberNotation(decimal, thousands, symbol) for decimal, thousands in _NOTATIONS)
+    return [way for way in ways if not any(way.plain(some).null_count for some in (column[:_FEW], column))]
+
+
+_FIELDS: Final = {"Y": "year", "m": "month", "d": "day", "H": "hour", "M": "minute", "S": "second"}
+_FIRST: Final = {"month": 1, "day": 1}
+_ZONE: Final = r"(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
+_ISO: Final = (
+    r"^(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
+    rf"(?:[ T](?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::(?P<second>\d{{2}})(?:[.,]\d+)?)?{_ZONE})?$"
+)
+DATE_FORMATS: Final = tuple(
+    f"{date}{time}"
+    for date in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
+    for time in ("", " %H:%M", " %H:%M:%S")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DateNotation:
+    """Dates of one format, of the directives %Y, %m, %d, %H, %M and %S; None: ISO 8601.
+
+    A time zone in a text is not looked at: the hour is the one that is written.
+    """
+
+    format: str | None = None
+
+    def check(self, where: str) -> None:
+        """Raise SchemaError if no text tells a date in this format."""
+        found = [] if not isinstance(self.format, str) else re.findall(r"%(.?)", self.format)
+        if self.format is not None and not (
+            "Y" in found and len(set(found)) == len(found) and set(found) <= {*_FIELDS}
+        ):
+            raise SchemaError(
+                f'{where}.format must have %Y and may have %m, %d, %H, %M and %S, once each, as "%d.%m.%Y"; got '
+                f"{self.format!r}. Write dates otherwise (two digits of a year, names of months) as 2020-12-31."
+            )
+
+    def seconds(self, texts: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return the seconds since 1970 of the texts of an Arrow column, and which of them are dates."""
+        read = pa.compute.extract_regex(texts, self._pattern())
+        fits = pa.compute.is_valid(read).to_numpy(zero_copy_only=False)
+        part = {name: self._numbers(read, name) for name in _FIELDS.values()}
+        months = (part["year"] - 1970) * 12 + part["month"] - 1
+        days = months.astype("datetime64[M]").astype("datetime64[D]") + (part["day"] - 1)
+        fits &= (part["month"] >= 1) & (part["month"] <= 12) & (days.astype("datetime64[M]").astype(np.int64) == months)
+        fits &= (part["hour"] < 24) & (part["minute"] < 60) & (part["second"] < 60)
+        clock = (part["hour"] * 60 + part["minute"]) * 60 + part["second"]
+        return np.where(fits, days.astype(np.int64) * 86_400 + clock, 0), fits
+
+    def _pattern(self) -> str:
+        if self.format is None:
+            return _ISO
+        digits = "{2}" if re.search(r"%.%", self.format) else "{1,2}"
+        pieces = re.split(r"%(.)", self.format)
+        fields = (rf"(?P<{_FIELDS[one]}>\d{'{4}' if one == 'Y' else digits})" for one in pieces[1::2])
+        return f"^{''.join(itertools.chain(*zip(map(re.escape, pieces[::2]), [*fields, ''], strict=True)))}$"
+
+    @staticmethod
+    def _numbers(read: Any, name: str) -> npt.NDArray[np.int64]:
+        if read.type.get_field_index(name) < 0:
+            return np.full(len(read), _FIRST.get(name, 0))
+        texts = pa.compute.struct_field(read, name)
+        said = pa.compute.greater(pa.compute.utf8_length(texts), 0)
+        texts = pa.compute.if_else(pa.compute.fill_null(said, False), texts, pa.scalar(str(_FIRST.get(name, 0))))
+        return np.asarray(pa.compute.cast(texts, pa.int64()).to_numpy())
+
+
+def date_formats_of(texts: Collection[str]) -> Iterator[str | None]:
+    """Yield the formats by which all texts are dates, that of ISO 8601 first."""
+    column = pa.array(list(texts), pa.string())
+    for one in (None, *DATE_FORMATS):
+        if all(DateNotation(one).seconds(some)[1].all() for some in (column[:_FEW], column)):
+            yield one
