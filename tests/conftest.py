@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from sottovoce import randomness
+from sottovoce._optional import loaded
 from support.data import data_folder, why_without
 from support.noise import forbid_noise
 from support.postgres import PostgresServer, running_server, why_not
@@ -46,9 +47,12 @@ def real_data() -> Callable[..., Path]:
 
 
 @pytest.fixture(autouse=True)
-def seeds_of_this_test_alone() -> None:
-    """Forget the seeds of other tests: whether a run warns must not depend on what ran before it."""
+def seeds_and_tables_of_this_test_alone() -> None:
+    """Forget seeds and tables of other tests: what a run says must not depend on what ran before it."""
     randomness._SEEDS_OF_NOISE.clear()
+    repeats = loaded("sottovoce.estimators._repeats")
+    if repeats is not None:
+        repeats.forget()
 
 
 @pytest.fixture

@@ -1,62 +1,105 @@
-"""Several private fits on one table in one process, with no ledger that adds them up: worth a warning.
+"""Several private fits on one table in one run, with no ledger that adds them up: counted, and worth a warning.
 
-Each receipt is about one fit. Who fits thirteen times in a grid search spends thirteen budgets, and no receipt says so.
-The table is known by its identity: the array, matrix or data frame that was given (behind it the array that it is a
-view of), or the ``X`` of the outermost call of scikit-learn that is running, as folds of a cross-validation are copies.
-Only weak references are kept. Nothing is known of tables that were copied or read again, of lists, and of other
-processes: that is what a ledger is for.
+Each receipt is about one fit. Whoever fits thirteen times in a grid search spends thirteen budgets, so the receipt of
+the best model says that it is that of fit 13. The table is the one that was given, or the ``X`` of the outermost call
+of scikit-learn that is running, as folds of a cross-validation are parts of it. It is known again
+
+* by its identity: the object, or the array that it is a view of, where views overlap. Weak references are kept;
+* as a copy, or some of its columns, by a digest of a few hundred entries of each column.
+
+Digests are keyed by the secret that a process of Python shares with its workers alone (``authkey``), and tell nothing
+without it. They stay in memory: where there are workers, one number a fit is appended to a file of shared memory
+(Linux), which the first process removes. Nothing is known of rows that were drawn by hand, of tables that were changed,
+and of other runs: that is what a ledger is for.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import hashlib
+import multiprocessing
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sp
 
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.estimators._pipelines import frames_of
 from sottovoce.randomness import UNCOUNTED
 
-__all__ = ["fit_without_ledger"]
+__all__ = ["fit_without_ledger", "forget"]
 
 _LOCK: Final = threading.Lock()
+_SAMPLE: Final = 256  # rows that are looked at, at most
+_FEWEST: Final = 32  # columns of fewer rows are equal by chance
+_MOST: Final = 1_000_000  # digests that are kept
+_MEMORY: Final = Path("/dev/shm")
+_RECORD: Final = np.dtype([("digest", "<u8"), ("process", "<u8")])
 
 
-@dataclass
+@dataclass(eq=False)
 class _Table:
-    """A table that was fitted, and which of its bytes: views of other rows are not the same table."""
+    """A table that was fitted."""
 
-    reference: weakref.ref[Any]
-    bounds: list[tuple[int, int]] = field(default_factory=list)
+    digest: int = 0
+    fits: int = 0
     told: bool = False  # whether there was a warning
 
 
-_TABLES: Final[dict[int, _Table]] = {}
+@dataclass
+class _Owner:
+    """An object that holds tables, and in which of its bytes."""
+
+    reference: weakref.ref[Any]
+    tables: list[tuple[tuple[int, int], _Table]] = field(default_factory=list)
+
+
+_OWNERS: Final[dict[int, _Owner]] = {}
+_COLUMNS: Final[dict[int, _Table]] = {}
 
 
 @contextmanager
-def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[None]:
-    """Warn if X was fitted before, and remember that it is now if noise may have been drawn."""
+def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[int]:
+    """Warn once if X was fitted before, remember that it is now if noise may have been drawn; yield which fit it is."""
     if UNCOUNTED.get():
-        yield
+        yield 1
         return
     table = _outermost_table(X)
-    if _is_worth_a_word(table):
+    columns = _digests(table)
+    with _LOCK:
+        known = _known(table, columns)
+        number = 1 + max((one.fits for one in known), default=0) + _fits_of_others(columns)
+        told = any(one.told for one in known)
+        for one in known if number > 1 else ():
+            one.told = True
+    if number > 1 and not told:
         warn_of_privacy(
             "this table was fitted privately before in this process, and no ledger adds the fits up: each receipt is "
             "about one fit, and their epsilons add up. Give ledger= and dataset=, or add the receipts up with "
             "sottovoce.report.sum_receipts. (Said once for each table.)"
         )
     try:
-        yield
+        yield number
     finally:
         if has_drawn():
-            _remember(table)
+            with _LOCK:
+                _remember(table, columns, told=number > 1)
+
+
+def forget() -> None:
+    """Forget all tables, for tests."""
+    with _LOCK:
+        _OWNERS.clear()
+        _COLUMNS.clear()
+        _file().unlink(missing_ok=True)
 
 
 def _outermost_table(X: Any) -> Any:
@@ -76,27 +119,122 @@ def _owner(table: Any) -> tuple[Any, tuple[int, int]]:
     return table, span
 
 
-def _is_worth_a_word(table: Any) -> bool:
-    """Return whether these rows were fitted before, the first time that it is asked after such a fit."""
+def _known(table: Any, columns: list[int]) -> list[_Table]:
+    """Return what is remembered of these rows."""
     owner, (low, high) = _owner(table)
-    with _LOCK:
-        known = _TABLES.get(id(owner))
-        if known is None or known.reference() is not owner or known.told:
-            return False
-        known.told = any(low < end and begin < high for begin, end in known.bounds)
-        return known.told
+    known = _OWNERS.get(id(owner))
+    held = [] if known is None or known.reference() is not owner else known.tables
+    found = [one for (begin, end), one in held if low < end and begin < high]
+    found += [_COLUMNS[column] for column in columns if column in _COLUMNS]
+    return list(dict.fromkeys(found))
 
 
-def _remember(table: Any) -> None:
+def _remember(table: Any, columns: list[int], *, told: bool) -> None:
+    known = _known(table, columns) or [_Table(_whole(columns), told=told)]
+    for one in known:
+        one.fits += 1
     owner, span = _owner(table)
     key = id(owner)
-    try:
+    with contextlib.suppress(TypeError):  # nothing refers weakly to a list
         # no lock in the call-back: it may run anywhere, also while this thread holds the lock
-        reference = weakref.ref(owner, lambda _: _TABLES.pop(key, None))
-    except TypeError:  # a list
-        return
-    with _LOCK:
-        known = _TABLES.get(key)
-        if known is None or known.reference() is not owner:
-            known = _TABLES[key] = _Table(reference)
-        known.bounds.append(span)
+        reference = weakref.ref(owner, lambda _: _OWNERS.pop(key, None))
+        held = _OWNERS.get(key)
+        if held is None or held.reference() is not owner:
+            held = _OWNERS[key] = _Owner(reference)
+        if not any(place == span for place, _ in held.tables):
+            held.tables += [(span, one) for one in known]
+    for column in columns:
+        _COLUMNS.setdefault(column, known[0])
+    while len(_COLUMNS) > _MOST:
+        del _COLUMNS[next(iter(_COLUMNS))]
+    if multiprocessing.parent_process() is not None:
+        _tell_others(_whole(columns))
+
+
+# --- digests
+
+
+def _digests(table: Any) -> list[int]:
+    """Return a keyed digest of each column that is not constant or numbered through; [] of what is no table."""
+    try:
+        n_rows = table.shape[0] if hasattr(table, "shape") else len(table)
+        if n_rows < _FEWEST or not isinstance(n_rows, int):
+            return []
+        rows = np.arange(0, n_rows, -(-n_rows // _SAMPLE))  # evenly, so that numbers of rows stay known
+        if sp.issparse(table):
+            any_form: Any = table
+            few = any_form.tocsr()[rows]
+            held = (few.indptr, few.indices, few.data.astype(np.float64))
+            return [_number(b"".join(part.tobytes() for part in held), n_rows, few.shape[1])]
+        if isinstance(table, (list, tuple)):
+            some = np.asarray([table[row] for row in rows])
+        else:
+            some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
+        cells = np.asarray(some)
+        if cells.ndim != 2:
+            return []
+        columns = [cells[:, k] for k in range(cells.shape[1])] if cells.dtype == object else None
+        if columns is None:
+            return _of_numbers(cells.astype(np.float64), n_rows)
+        return [found for column in columns for found in _of_objects(column, n_rows)]
+    except Exception:  # whatever was given: what is no table is told where it is read
+        return []
+
+
+def _of_numbers(cells: Any, n_rows: int) -> list[int]:
+    with np.errstate(all="ignore"):
+        steps = np.diff(cells, axis=0)
+        kept = np.any(steps != steps[:1], axis=0)
+    bits = np.ascontiguousarray(cells.T + 0.0).view(np.uint64)
+    seed = hashlib.shake_256(_key() + n_rows.to_bytes(8, "little")).digest(8 * bits.shape[1])
+    bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(32)
+    digests = (bits * (np.frombuffer(seed, np.uint64) | np.uint64(1))).sum(axis=1, dtype=np.uint64)
+    return [int(one) for one in digests[kept]]
+
+
+def _of_objects(column: Any, n_rows: int) -> list[int]:
+    try:
+        return _of_numbers(column.astype(np.float64)[:, None], n_rows)
+    except (TypeError, ValueError):
+        texts = [str(cell) for cell in column]
+        return [_number(repr(texts).encode(), n_rows, 0)] if len(set(texts)) > 1 else []
+
+
+def _number(data: bytes, *sizes: int) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(sizes).encode() + data, key=_key()[:64], digest_size=8).digest())
+
+
+def _whole(columns: list[int]) -> int:
+    return _number(np.array(sorted(columns), np.uint64).tobytes())
+
+
+def _key() -> bytes:
+    return bytes(multiprocessing.current_process().authkey)
+
+
+# --- workers
+
+
+def _file() -> Path:
+    return _MEMORY / f"sottovoce-{hashlib.sha256(b'fits' + _key()).hexdigest()[:32]}"
+
+
+def _tell_others(digest: int) -> None:
+    with contextlib.suppress(OSError):  # no shared memory here: each process counts for itself
+        file = os.open(_file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        os.write(file, np.array([(digest, os.getpid())], _RECORD).tobytes())
+        os.close(file)
+
+
+def _fits_of_others(columns: list[int]) -> int:
+    """Return how often workers of this run, or others of them, fitted the table."""
+    try:
+        records = np.frombuffer(_file().read_bytes(), _RECORD)
+    except (OSError, ValueError):
+        return 0
+    return int(np.sum((records["digest"] == _whole(columns)) & (records["process"] != os.getpid()))) if columns else 0
+
+
+if multiprocessing.parent_process() is None:
+    atexit.register(_file().unlink, missing_ok=True)

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -202,8 +202,10 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         if not charged:
             if plan.is_private and size and models:
                 plan.settle()  # refuses what no noise can meet
-            with fit_without_ledger(X, lambda: streams.opened) if plan.is_private else nullcontext():
+            with fit_without_ledger(X, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
                 yield Run(streams, OpenCharge(), plan_for)
+            if number > 1:
+                self._say(number)
             return
         if models is None:
             raise ParameterError(
@@ -219,6 +221,15 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         ) as charge:  # fmt: skip
             charge.looking()
             yield Run(streams, charge, plan_for)
+
+    def _say(self, number: int) -> None:
+        """Have the receipt say which fit of the table it is about; all parts that share the receipt have the same."""
+        receipt = self.guarantee_
+        told = replace(receipt, fits=number)
+        parts = (self, getattr(self, "best_estimator_", None), *(part for _, part in getattr(self, "steps_", ())))
+        for part in parts:
+            if getattr(part, "guarantee_", None) is receipt:
+                part.guarantee_ = told
 
     @property
     def _column_names(self) -> list[str] | None:

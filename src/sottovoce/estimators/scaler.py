@@ -170,9 +170,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             steps = run.begin(plan)
             self.release(X, plan, run.streams, persons)
             run.charge.commit(plan.event)
-        self.charge_ = run.charge.charge
-        receipt = self.receipt(plan, run.streams.seeded, steps=steps, charge=self.charge_)
-        self.guarantee_ = replace(receipt, model=digest(self.fitted()))
+            self.charge_ = run.charge.charge
+            receipt = self.receipt(plan, run.streams.seeded, steps=steps, charge=self.charge_)
+            self.guarantee_ = replace(receipt, model=digest(self.fitted()))
         return self
 
     def read(self, X: Any) -> Any:

@@ -44,6 +44,7 @@ _SEEDED: Final = (
     "the seed is used twice."
 )
 _CHARGED: Final = "ledger {ledger}, dataset {dataset!r}, charge {charge}, entry with the hash {entry}"
+_FITS: Final = re.compile(rf"{NO_LEDGER}; fit ([1-9]\d{{0,8}}) of this table in one run")
 _SIGNED: Final = "by the holder of the {algorithm} key {public_key} (check it with that key)"
 _SIGNATURE: Final = ("algorithm", "public_key", "value")
 
@@ -89,6 +90,9 @@ class Guarantee:
         Text of the schema (bounds, categories) that the table was read with; None where there was none.
     charge : mapping or None
         Entry of the ledger: ``ledger``, ``dataset``, ``charge``, ``entry`` (its hash). None: no ledger was charged.
+    fits : int or None
+        Without a ledger: which private fit of its table this one was, in one process and its workers. None: no other
+        one is known.
     signature : mapping or None
         ``algorithm``, ``public_key``, ``value``: made over `signed_bytes`.
     format : int
@@ -113,6 +117,7 @@ class Guarantee:
     model: str | None = None
     schema: str | None = None
     charge: Mapping[str, str] | None = None
+    fits: int | None = None
     signature: Mapping[str, str] | None = None
     format: int = _VERSION
 
@@ -156,9 +161,17 @@ class Guarantee:
                 object.__setattr__(self, name, _texts(name, value, entries))
         if type(self.format) is not int or self.format not in (_OLDEST, _VERSION):
             raise ParameterError(f"format must be {_OLDEST} or {_VERSION}; got {self.format!r}.")
-        ties = ("day", "model", "schema", "charge", "signature")
+        counted = type(self.fits) is int and _FITS.fullmatch(self._uncharged()) is not None
+        if self.fits is not None and (self.charge is not None or not counted):
+            raise ParameterError(
+                f"fits must be a whole number where no ledger was charged, or None; got {self.fits!r}."
+            )
+        ties = ("day", "model", "schema", "charge", "fits", "signature")
         if self.format == _OLDEST and any(getattr(self, name) is not None for name in ties):
             raise ParameterError(f"a receipt of format {_OLDEST} has none of {', '.join(ties)}.")
+
+    def _uncharged(self) -> str:
+        return NO_LEDGER if self.fits is None else f"{NO_LEDGER}; fit {self.fits} of this table in one run"
 
     @property
     def is_private(self) -> bool:
@@ -264,7 +277,7 @@ class Guarantee:
             "day": self.day,
             "model": self.model,
             "schema": None if self.schema is None else {"sha256": _sha256(self.schema), "text": self.schema},
-            "ledger": NO_LEDGER if self.charge is None else dict(self.charge),
+            "ledger": self._uncharged() if self.charge is None else dict(self.charge),
             "event": self.event.to_dict(),
         }
         signature = None if self.signature is None else dict(self.signature)
@@ -348,7 +361,7 @@ class Guarantee:
         return [
             ("model (SHA-256)", self.model or "none: the receipt is not about one model in one place"),
             ("schema (SHA-256)", "none" if self.schema is None else _sha256(self.schema)),
-            ("ledger", NO_LEDGER if self.charge is None else _CHARGED.format(**self.charge)),
+            ("ledger", self._uncharged() if self.charge is None else _CHARGED.format(**self.charge)),
             ("signature", "none" if self.signature is None else _SIGNED.format(**self.signature)),
         ]
 
@@ -368,11 +381,13 @@ def _ties(data: Mapping[str, Any]) -> dict[str, Any]:
     if schema is not None and not isinstance(schema, Mapping):
         raise ParameterError(f"schema must have 'sha256' and 'text', or be null; got {schema!r}.")
     ledger = data["ledger"]
+    counted = _FITS.fullmatch(ledger) if isinstance(ledger, str) else None
     return {
         "day": data["day"],
         "model": data["model"],
         "schema": None if schema is None else schema["text"],
-        "charge": None if ledger == NO_LEDGER else ledger,
+        "charge": None if ledger == NO_LEDGER or counted else ledger,
+        "fits": int(counted[1]) if counted else None,
         "signature": data["signature"],
     }
 

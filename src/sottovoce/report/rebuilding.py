@@ -55,7 +55,7 @@ def made_again(receipt: Guarantee, solvers: Sequence[type[Plan]] = ()) -> Guaran
     except Exception as error:  # a stranger's parameters may lead anywhere; what they lead to is not a receipt of ours
         raise ModelFormatError(f"{NO_RUN}: {error or type(error).__name__}") from None
     return replace(
-        again, day=receipt.day, charge=receipt.charge, model=receipt.model, schema=receipt.schema,
+        again, day=receipt.day, charge=receipt.charge, fits=receipt.fits, model=receipt.model, schema=receipt.schema,
         signature=receipt.signature,
     )  # fmt: skip
 

@@ -55,6 +55,13 @@ def verdict_of(guarantee: Guarantee) -> Verdict:
             f"Noise was added and the promise below holds, but it permits much: {what}. Treat what was released "
             "as personal data unless other safeguards apply.",
         )
+    if guarantee.fits is not None and guarantee.fits > 1:
+        return Verdict(
+            "weak",
+            "One of several fits that no ledger adds up",
+            f"Noise was added and the promise below holds for this fit, but it was fit {guarantee.fits:,} of the same "
+            "table in one run. What each of them released adds up: ask for the receipts of all, or for a ledger.",
+        )
     strength = "strong" if guarantee.epsilon <= _STRONG else "moderate"
     return Verdict(
         "private",

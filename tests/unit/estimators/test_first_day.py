@@ -1,15 +1,18 @@
 """What a new user does on the first day: a large delta, many fits of one table, a fitted scaler before the model."""
 
 import gc
+import itertools
 import math
 import re
 import threading
 import warnings
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
@@ -27,7 +30,7 @@ from sottovoce.estimators import _repeats
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
-from sottovoce.report import receipt_page
+from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.report.verdict import verdict_of
 from support.receipts import classifier, joint, lasso, reports, ridge, searched
 
@@ -35,8 +38,11 @@ N = 400
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0}
 
 
+_TABLES = itertools.count(5)
+
+
 def fresh(n=N):
-    return np.random.default_rng(5).uniform(0.0, 1.0, (n, 3))
+    return np.random.default_rng(next(_TABLES)).uniform(0.0, 1.0, (n, 3))
 
 
 def labels(X):
@@ -222,19 +228,13 @@ def test_folds_of_a_grid_search_are_fits_of_one_table():
 
 def test_nothing_is_kept_alive():
     X = fresh()
-    before = len(_repeats._TABLES)
+    before = len(_repeats._OWNERS)
     model().fit(X, labels(X))
     seen = weakref.ref(X)
-    assert len(_repeats._TABLES) == before + 1
+    assert len(_repeats._OWNERS) == before + 1
     del X
     gc.collect()
-    assert seen() is None and len(_repeats._TABLES) == before
-
-
-def test_lists_are_fitted_in_silence():
-    X = fresh().tolist()
-    for _ in range(2):
-        model().fit(X, labels(X))
+    assert seen() is None and len(_repeats._OWNERS) == before
 
 
 def test_of_twenty_threads_one_is_warned(monkeypatch):
@@ -251,9 +251,96 @@ def test_of_twenty_threads_one_is_warned(monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(_repeats._TABLES[id(X)].bounds) == 20
-    model().fit(X, labels(X))  # warns if no thread came after another one
+    fitted = model().fit(X, labels(X))  # warns if no thread came after another one
+    assert fitted.guarantee_.fits == 21
     assert len(told) == 1
+
+
+FORMS = {
+    "array": lambda X: X,
+    "copy": np.copy,
+    "columns first": np.asfortranarray,
+    "columns chosen": lambda X: X[:, [2, 0]],
+    "frame": lambda X: pd.DataFrame(X, columns=["a", "b", "c"]),
+    "frame of some columns": lambda X: pd.DataFrame(X, columns=["a", "b", "c"])[["b", "c"]],
+    "frame of objects": lambda X: pd.DataFrame(X, columns=["a", "b", "c"], dtype=object),
+    "polars": lambda X: pl.DataFrame(X, schema=["a", "b", "c"]),
+    "list": lambda X: X.tolist(),
+}
+
+
+@pytest.mark.parametrize("second", FORMS)
+@pytest.mark.parametrize("first", FORMS)
+def test_copies_and_columns_of_a_table_are_that_table(first, second):
+    X = fresh()
+    y = labels(X)
+    once_and_again(lambda: model().fit(FORMS[first](X), y), lambda: model().fit(FORMS[second](X), y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        receipt = model().fit(FORMS[first](X), y).guarantee_  # said once, and counted on
+        assert receipt.fits == 3
+        assert model().fit(FORMS[second](fresh()), y).guarantee_.fits is None  # other people
+
+
+def test_constants_row_numbers_and_few_rows_are_no_table():
+    for n in (8, N):
+        column = np.stack([np.ones(n), np.arange(n), np.linspace(0, n - 1, n)[::-1], np.zeros(n)], axis=1)
+        seen = [model().fit(np.hstack([column, fresh(n)]) if n == N else column.copy(), np.arange(n) % 2)
+                for _ in range(2)]  # fmt: skip
+        assert [one.guarantee_.fits for one in seen] == [None, None]
+
+
+@pytest.mark.parametrize("make", [lambda X: X, lambda X: pd.DataFrame(X, columns=["a", "b", "c"])])
+def test_fits_in_workers_are_counted(make, tmp_path):
+    X = fresh()
+    searched = GridSearchCV(model(), {"data_norm": [1.0, 2.0]}, cv=3, n_jobs=2).fit(make(X), labels(X))
+    receipt = searched.best_estimator_.guarantee_
+    assert receipt.fits == 7
+    assert list(_repeats._MEMORY.glob(_repeats._file().name))
+    assert _repeats._file().stat().st_mode & 0o777 == 0o600
+    _repeats.forget()
+    assert not _repeats._file().exists()
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "search", "scaler", "model"])
+def test_a_receipt_says_which_fit_it_is_and_holds_together(kind, tmp_path):
+    X = fresh()
+    y = labels(X)
+    make = {
+        "pipeline": lambda: sv.DPPipeline(
+            [("s", sv.DPScaler()), ("m", sv.DPLogisticRegression(classes=[0, 1]))], epsilon=1.0, delta=1e-5
+        ),
+        "search": lambda: sv.DPSearchCV(
+            sv.DPLogisticRegression(classes=[0, 1], data_norm=2.0), {"alpha": [1e-3, 1e-2]}, epsilon=4.0, delta=1e-5,
+            n_iter=2,
+        ),
+        "scaler": lambda: sv.DPScaler(epsilon=1.0, delta=1e-5),
+        "model": model,
+    }[kind]  # fmt: skip
+    receipts = [make().fit(X, y).guarantee_ for _ in range(3)]
+    assert [one.fits for one in receipts] == [None, 2, 3]
+    ledger = dict(receipts[2].rows())["ledger"]
+    assert ledger == "no ledger was charged; fit 3 of this table in one run"
+    assert receipts[0].to_dict()["ledger"] == "no ledger was charged"
+    path = tmp_path / "receipt.json"
+    path.write_text(receipts[2].to_json())
+    checked = verify_receipt(path)
+    assert checked.passed, checked.rows()
+    assert checked.guarantee == receipts[2]
+    assert verdict_of(receipts[0]).kind != "weak"
+    assert (verdict_of(receipts[2]).kind, "fit 3 of the same table" in verdict_of(receipts[2]).explanation) == (
+        "weak", True,
+    )  # fmt: skip
+    fitted = make().fit(X, y)
+    parts = [getattr(fitted, "best_estimator_", fitted), *(part for _, part in getattr(fitted, "steps_", ()))]
+    assert all(part.guarantee_ is fitted.guarantee_ for part in parts)
+
+
+@pytest.mark.parametrize("fits", [0, -1, 1.5, True, "2", 10**9])
+def test_a_receipt_counts_in_whole_numbers(fits):
+    receipt = model().fit(X := fresh(), labels(X)).guarantee_
+    with pytest.raises(ParameterError, match="fits must be a whole number where no ledger was charged"):
+        replace(receipt, fits=fits)
 
 
 # --- fitted steps before the model ------------------------------------------------------------------------------------
