@@ -6,7 +6,8 @@ a `ColumnTransformer`, a `FeatureUnion` and a pipeline in a pipeline the parts a
 that only stored what it was given (an imputer with a constant). A step with a receipt (`DPScaler`) has paid for what it
 learned: it is named with its promise, which adds up with the model's.
 
-By the same list a `DPPipeline` refuses steps, before any fit.
+By the same list a `DPPipeline` refuses steps, before any fit. A fitted `DPScaler` that is frozen (`FrozenEstimator`) is
+taken as it is: it was paid for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
@@ -32,11 +34,11 @@ from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
 __all__ = [
-    "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed",
+    "PAID", "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed", "is_paid",
     "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
 ]  # fmt: skip
 
-_PAID: Final = "with a receipt of its own"
+PAID: Final = "with a receipt of its own"
 _BOUNDS: Final = "DPScaler, which pays for what it learns, or public bounds (SchemaEncoder, a FunctionTransformer)"
 _REMEDIES: Final = {
     **dict.fromkeys(("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"), _BOUNDS),
@@ -55,7 +57,7 @@ _LEARN_NOTHING: Final = (
 _ROW_BY_ROW: Final = {"sparse_threshold": 0, "check_inverse": False}
 _STEP: Final = re.compile(
     rf"(?P<name>{QUOTED}) \((?P<kind>\w+)"
-    rf"(?:, {_PAID}: epsilon=(?:[0-9.e+-]+|inf), delta=[0-9.e+-]+, which add up with this one)?\)"
+    rf"(?:, {PAID}: epsilon=(?:[0-9.e+-]+|inf), delta=[0-9.e+-]+, which add up with this one)?\)"
 )
 
 
@@ -77,9 +79,13 @@ def fitted_steps() -> tuple[str, ...]:
     return tuple(found)
 
 
-def described_step(name: str, step: Any, more: str = "") -> str:
-    """Return a step as a receipt names it; `checked_steps` knows the form again."""
-    return f"{quoted(name)} ({type(step).__name__}{more})"
+def described_step(name: str, step: Any) -> str:
+    """Return a step as a receipt names it, with its own promise; `checked_steps` knows the form again."""
+    receipt = getattr(step, "guarantee_", None)
+    paid = ""
+    if receipt is not None:
+        paid = f", {PAID}: epsilon={receipt.epsilon:g}, delta={receipt.delta:g}, which add up with this one"
+    return f"{quoted(name)} ({type(step).__name__}{paid})"
 
 
 def checked_steps(steps: Any) -> list[str]:
@@ -118,6 +124,11 @@ def learns_nothing(step: Any) -> bool:
     return kind in _LEARN_NOTHING or (own is not None and kind is own.SchemaEncoder)
 
 
+def is_paid(step: Any) -> bool:
+    """Tell whether a step is a frozen one that was fitted with a receipt."""
+    return type(step) is FrozenEstimator and getattr(step.estimator, "guarantee_", None) is not None
+
+
 def row_by_row(step: Any) -> Any:
     """Return a copy of a step that learns nothing, whose output has one form whatever the rows are."""
     copy = clone(step)
@@ -133,7 +144,7 @@ def remedy_for(step: Any) -> str:
 
 
 def warn_of_fitted_steps(steps: Sequence[str]) -> None:
-    unpaid = [step for step in steps if _PAID not in step]
+    unpaid = [step for step in steps if PAID not in step]
     if unpaid:
         warn_of_privacy(
             f"{', '.join(unpaid)} learned from the data before this private model was fitted, without noise: the "
@@ -178,11 +189,4 @@ def frames_of(module: str) -> Iterator[FrameType]:
 
 
 def _learned(steps: Sequence[tuple[str, Any]]) -> list[str]:
-    return [described_step(name, step, _promise(step)) for name, step in steps if not learns_nothing(step)]
-
-
-def _promise(step: Any) -> str:
-    receipt = getattr(step, "guarantee_", None)
-    if receipt is None:
-        return ""
-    return f", {_PAID}: epsilon={receipt.epsilon:g}, delta={receipt.delta:g}, which add up with this one"
+    return [described_step(name, step) for name, step in steps if not learns_nothing(step)]

@@ -19,6 +19,7 @@ from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import ESTIMATORS
 from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
+from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
@@ -29,13 +30,14 @@ _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
 
 
-def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema | None = None) -> None:
+def save_model(estimator: DPLinearEstimator | DPPipeline, path: str | Path, *, schema: Schema | None = None) -> None:
     """Write a trained model to a JSON file, whole or not at all; an existing file is replaced.
 
     Parameters
     ----------
-    estimator : DPLinearEstimator
-        Trained; one of sottovoce's, a search aside.
+    estimator : DPLinearEstimator or DPPipeline
+        Trained; one of sottovoce's, a search aside. Of a pipeline what its ``folded()`` returns is written, with the
+        schema that it starts with.
     path : str or Path
         Its folder must exist.
     schema : Schema or None, default=None
@@ -88,10 +90,15 @@ def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
         raise ModelFormatError(f"{path}: {error}") from None
 
 
-def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None) -> str:
+def model_to_json(estimator: DPLinearEstimator | DPPipeline, *, schema: Schema | None = None) -> str:
+    if isinstance(estimator, DPPipeline):
+        model = estimator.folded()
+        encoder = estimator.encoder()
+        return model_to_json(model, schema=encoder.described() if schema is None and encoder is not None else schema)
     kind = ESTIMATORS.get(type(estimator).__name__)
     if type(estimator) is not kind:
-        raise ParameterError(f"only {', '.join(ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
+        known = ", ".join(ESTIMATORS)
+        raise ParameterError(f"only {known} can be stored as a model, or a DPPipeline; got {type(estimator).__name__}.")
     check_is_fitted(estimator)
     if hasattr(estimator, "classes_") and estimator.classes_.dtype.kind not in "UiufbO":
         raise ParameterError(

@@ -26,9 +26,11 @@ from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable
 from sottovoce.estimators._pipelines import (
+    PAID,
     checked_steps,
     described_step,
     fitted_before,
+    is_paid,
     learns_nothing,
     remedy_for,
     row_by_row,
@@ -80,7 +82,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
 
     A `DPScaler` among the steps gets a share of the budget by a public rule, the model what is left. All other steps
     have to be such that learn nothing: `FunctionTransformer`, `Normalizer`, `PolynomialFeatures`, public encoders. What
-    learns without noise (`StandardScaler`, `SimpleImputer`, `PCA`, ...) is refused: see ``docs/guide/pipelines.md``.
+    learns without noise (`StandardScaler`, `SimpleImputer`, `PCA`, ...) is refused: see ``docs/guide/pipelines.md``. A
+    fitted scaler in a `FrozenEstimator` costs nothing again, and the receipt names what it cost.
 
     Steps are given as to scikit-learn's `Pipeline`, and named in the same way: ``set_params(model__alpha=1e-3)``.
     Budget, ledger, random state, adjacency and ``n_public`` are the pipeline's; those of its steps stay at their
@@ -159,7 +162,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 f"the last step {last!r} must be one of sottovoce's estimators; got {type(model).__name__}."
             )
         for name, step in before:
-            if isinstance(step, DPScaler):
+            if isinstance(step, DPScaler) or _is_bought(step):
                 continue
             if isinstance(step, PrivateEstimator) or not learns_nothing(step):
                 raise ParameterError(
@@ -183,8 +186,10 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             )
 
     def _is_scaled(self, scaler: ColumnScalesPlan | None) -> bool:
-        """Whether the model sees scaled columns as they are, by a scaler that releases something."""
+        """Whether the model sees scaled columns as they are, by a scaler that releases or released something."""
         kept = [step for _, step in self.steps[:-1] if not _is_nothing(step)]
+        if kept and _is_bought(kept[-1]):
+            return math.isfinite(kept[-1].cut_)
         return scaler is not None and bool(scaler.rounds) and isinstance(kept[-1], DPScaler)
 
     def _widths(self, n_features: int) -> tuple[int, int]:
@@ -196,6 +201,12 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         for name, step in self.steps[:-1]:
             if isinstance(step, DPScaler):
                 scaled = row.shape[1]
+            elif _is_bought(step):
+                if step.n_features_in_ != row.shape[1]:
+                    raise ParameterError(
+                        f"the step {name!r} was fitted on {step.n_features_in_} columns, and here are {row.shape[1]}: "
+                        "give a DPScaler that is not frozen."
+                    )
             elif not _is_nothing(step):
                 row = _row_after(name, step, row)
         return scaled, row.shape[1]
@@ -238,7 +249,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         )  # fmt: skip
         if facts is None:
             return own
-        cut = next(float(one.cut) for _, one in self.steps if isinstance(one, DPScaler))
+        last = [one for _, one in self.steps[:-1] if not _is_nothing(one)][-1]
+        cut = float(last.cut_ if _is_bought(last) else last.cut)
         if hasattr(own, "data_bound") and own.data_bound is None:
             return own.set_params(data_bound=min(cut, _TYPICAL_ENTRY))
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
@@ -325,6 +337,9 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 scaler._check_table(X, plan.scaler)
                 scaler.release(scaler.read(X), plan.scaler, run.streams, persons)
                 X = _after(step, X)
+            elif _is_bought(step):
+                step = copy.copy(step.estimator)
+                X = _after(step, X)
             elif not _is_nothing(step):
                 step = row_by_row(step)
                 X = _after(step.fit(ones(X)), X) if isinstance(X, OutsideTable) else step.fit_transform(X)
@@ -352,8 +367,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         )  # fmt: skip
         self.guarantee_ = replace(receipt, model=self._digest())
         # parts are not told apart: whoever gets one of them gets the receipt of the whole
-        for _, step in self.steps_:
-            if isinstance(step, PrivateEstimator):
+        for (_, given), (_, step) in zip(self.steps, self.steps_, strict=True):
+            if isinstance(step, PrivateEstimator) and not _is_bought(given):
                 step.guarantee_, step.charge_ = self.guarantee_, self.charge_
 
     def _digest(self) -> str:
@@ -364,24 +379,33 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
 
     # --- what comes out
 
+    def encoder(self) -> Any:
+        """Return the `SchemaEncoder` that the pipeline starts with, fitted; None if there is none."""
+        steps = [step for _, step in self.steps_[:-1] if not _is_nothing(step)]
+        own = loaded("sottovoce.tables.transformer")
+        return steps[0] if own is not None and steps and type(steps[0]) is own.SchemaEncoder else None
+
     def _can_fold(self) -> bool:
-        return all(_is_nothing(step) or isinstance(step, DPScaler) for _, step in self.steps_[:-1])
+        encoder = self.encoder()
+        return all(_is_nothing(one) or one is encoder or isinstance(one, DPScaler) for _, one in self.steps_[:-1])
 
     def folded(self) -> DPLinearEstimator:
         """Return one model that predicts from tables in raw units, with the receipt of the pipeline.
 
         Its coefficients are those of the scaled columns, over their scales. Columns are first cut to its
-        ``column_bounds_``, as the scaler does. It can be stored (`save_model`) and signed like any other.
+        ``column_bounds_``, as the scaler does. It can be stored (`save_model`) and signed like any other. Behind a
+        `SchemaEncoder` it predicts from what that makes of a table, which its schema says.
 
         Raises
         ------
         ParameterError
-            If there are steps other than a scaler, which no coefficients stand for.
+            If there are steps other than a scaler and a `SchemaEncoder` at the start: no coefficients stand for them.
         """
         check_is_fitted(self, "steps_")
         if not self._can_fold():
             raise ParameterError(
-                "only a scaler and a model become one model; here are other steps. Use to_sklearn(), or pickle."
+                "only a SchemaEncoder at the start, a scaler and a model become one model; here are other steps. Use "
+                "to_sklearn(), or pickle."
             )
         model: DPLinearEstimator = copy.copy(self[-1])
         for _, step in self.steps_[:-1]:
@@ -394,8 +418,9 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 for name in ("least_squares_", "standard_errors_"):
                     if getattr(model, name, None) is not None:
                         setattr(model, name, None)  # of scaled columns
-        model.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
+        encoder = self.encoder()
+        model.n_features_in_ = self.n_features_in_ if encoder is None else len(encoder.get_feature_names_out())
+        if encoder is None and hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_
         return model
 
@@ -502,7 +527,7 @@ def pipeline_receipt(
         event=event,
         assumptions=(
             *(scaler.assumptions() if scaler is not None else ()),
-            *(f"{what} treats each row by itself, by rules that are public" for what in others),
+            *(f"{what} treats each row by itself, by {_rules_of(what)}" for what in others),
             *part.assumptions,
         ),
         not_covered=(*fitted_before(steps), *not_covered(part.unit)) if plan.is_private else (),
@@ -543,6 +568,15 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
 
 def _is_nothing(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def _is_bought(step: Any) -> bool:
+    """Tell whether a step is a frozen scaler that an earlier fit paid for."""
+    return is_paid(step) and isinstance(step.estimator, DPScaler)
+
+
+def _rules_of(described: str) -> str:
+    return "what it released" if PAID in described else "rules that are public"
 
 
 def _described(steps: Sequence[tuple[str, Any]]) -> list[str]:

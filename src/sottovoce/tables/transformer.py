@@ -202,8 +202,12 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 return column.name
         raise ParameterError(f"feature {feature!r} is none of this encoder; see get_feature_names_out().")
 
+    def described(self) -> Schema:
+        """Return the schema that tables are read with: the one that `fit` saw, or the one that is given."""
+        return getattr(self, "_described", None) or self._read()
+
     def _encoder(self) -> Encoder:
-        return Encoder(getattr(self, "_described", None) or self._read(), labelled=False)
+        return Encoder(self.described(), labelled=False)
 
     def _read(self) -> Schema:
         if isinstance(self.schema, Schema):
