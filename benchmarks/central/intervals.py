@@ -1,11 +1,14 @@
 """Coverage and width of private 95 % confidence intervals, beside exact least squares and intervals that ignore noise.
 
     python -m benchmarks.central.intervals [--fits 200] [--delta 1e-6] [--correlation 0.3] [--largest 100000]
-                                           [--only coverage,rows]
+                                           [--only coverage,rows,odds]
 
 Rows are equally correlated uniform columns, no longer than data_norm; y = x'beta + 4 + N(0, 1), beta from -1 to 1,
 label_bounds = (-20, 30). "ignoring noise" puts the classical standard errors around the private estimates. Coverage and
 width are means over coefficients and over the fits whose intervals are finite; their share is in its own column.
+
+"odds": the same for logistic regression: labels with log odds x'beta + b for the b of the table. The width is over that
+of exact maximum likelihood.
 
 "rows": how many rows finite intervals take, by the formula of docs/guide/intervals.md, and the share of finite ones and
 their coverage at that many rows and at half of them.
@@ -14,6 +17,7 @@ their coverage at that many rows and at half of them.
 from itertools import product
 
 import numpy as np
+from scipy.special import expit
 
 import sottovoce as sv
 from benchmarks.driver import benchmark
@@ -58,6 +62,27 @@ def row(epsilon, delta, n, d, correlation, fits):
     return n, d, epsilon, len(private_width) / fits, *(np.mean(each) if each else None for each in figures)
 
 
+def row_of_odds(epsilon, delta, n, d, correlation, intercept, fits):
+    """Return n, d, b, epsilon, the share of finite intervals, two coverages, and the width over the exact one."""
+    inside, ignoring, wider = [], [], []
+    for seed in range(fits):
+        X, _, beta = table(seed, n, d, correlation)
+        beta[-1], U = intercept, np.column_stack([X, np.ones(n)])
+        p = expit(U @ beta)
+        y = np.random.default_rng([seed, 1]).random(n) < p
+        classical = Z * np.sqrt(np.diag(np.linalg.inv((U * (p * (1.0 - p))[:, None]).T @ U)))
+        model = sv.DPLogisticRegression(
+            epsilon=epsilon, delta=delta, data_norm=NORM, classes=[False, True], solver="one-step"
+        ).fit(X, y)
+        low, high = model.confidence_intervals().T
+        if np.isfinite(high - low).all():
+            inside.append((low <= beta) & (beta <= high))
+            ignoring.append(np.abs(model.maximum_likelihood_ - beta) <= classical)
+            wider.append((high - low) / (2.0 * classical))
+    figures = [np.mean(each) if each else None for each in (inside, ignoring, wider)]
+    return n, d, intercept, epsilon, len(wider) / fits, *figures
+
+
 def rows_needed(epsilon, delta, d, correlation):
     """Return the number of rows from which the released matrix determines all coefficients, nearly always."""
     X, _, _ = table(0, 100_000, d, correlation)
@@ -77,12 +102,20 @@ def needed(delta, correlation, fits, largest):
             yield d, epsilon, n, half, there, tried[1][4] if tried else None
 
 
-@benchmark(fits=(200, 20), delta=1e-6, correlation=0.3, largest=(100_000, 10_000), only="coverage,rows")
+@benchmark(fits=(200, 20), delta=1e-6, correlation=0.3, largest=(100_000, 10_000), only="coverage,rows,odds")
 def main(run) -> None:
     if "rows" in run.only:
         head = ("d", "epsilon", "rows needed|,", "finite at half|.0%", "finite there|.0%", "covered there|.3f")
         rows = needed(run.delta, run.correlation, max(5, run.fits // 5), run.largest)
         run.table(f"rows for finite intervals, delta = {run.delta:g}", head, rows)
+    if "odds" in run.only:
+        sizes = [(n, d, b) for n, d in ((3_000, 5), (10_000, 5), (100_000, 20)) for b in (-1.0, -3.0)]
+        rows = (
+            row_of_odds(epsilon, run.delta, n, d, run.correlation, b, min(run.fits, 4_000_000 // n))
+            for n, d, b in sizes if n <= run.largest for epsilon in EPSILONS
+        )  # fmt: skip
+        head = ("n|,", "d", "b", "epsilon", "finite|.0%", "covered|.3f", "ignoring noise|.3f", "width over exact|.2f")
+        run.table(f"95 % intervals of log odds, delta = {run.delta:g}", head, rows)
     if "coverage" in run.only:
         sizes = product((5, 20), (n for n in (1_000, 10_000, 100_000) if n <= run.largest), EPSILONS)
         rows = (

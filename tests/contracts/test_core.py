@@ -104,7 +104,8 @@ def test_a_release_without_an_event(name, monkeypatch):
 
 @pytest.mark.parametrize("factor", [0.7, 1.3])
 @pytest.mark.parametrize(
-    "name", ["scd, logistic", "multinomial-scd", "multinomial-scd with trials", "adassp", "Primal, ridge", "gd"]
+    "name",
+    ["scd, logistic", "multinomial-scd", "multinomial-scd with trials", "adassp", "Primal, ridge", "gd", "one-step"],
 )
 def test_noise_of_another_size(name, factor, monkeypatch):
     std, case = GridGaussian.noise_std.fget, NAMED[name]

@@ -65,6 +65,7 @@ LOSSES = {
     "refinement": ("squared",),
     "newton": ("logistic", SMOOTHED),
     "constant": (),  # a noisy mean: tests/convergence/test_floor_of_ridge.py
+    "one-step": (),  # its coefficients are unpenalised: tests/statistical/test_interval_coverage.py
     "gd": (),  # for few rows: tests/convergence/test_floor_of_classes.py
     "multinomial-scd": (),  # for more classes than these tables have: tests/unit/central/test_multinomial.py
 }

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binom, norm
 
 import sottovoce as sv
@@ -94,3 +95,70 @@ def test_a_level_is_a_level():
     half, wide = (np.ptp(fitted.confidence_intervals(level), axis=1) for level in (0.5, 0.99))
     np.testing.assert_allclose(wide / half, norm.ppf(0.995) / norm.ppf(0.75))
     np.testing.assert_allclose(half / 2 / norm.ppf(0.75), fitted.standard_errors_)
+
+
+# --- logistic regression ----------------------------------------------------------------------------------------------
+
+
+def odds(seed, n, d, intercept):
+    """Equally correlated columns, no row beyond the bound, and labels of a logistic model; its coefficients too."""
+    X, _, beta = table(seed, n, d, 0.3)
+    beta[-1] = intercept
+    rng = np.random.default_rng([seed, 1])
+    return X, (rng.random(n) < expit(X @ beta[:-1] + intercept)).astype(int), beta
+
+
+def classifier(seed, epsilon, **changed):
+    return sv.DPLogisticRegression(**{
+        "epsilon": epsilon, "delta": 1e-6, "data_norm": NORM, "classes": [0, 1], "solver": "one-step",
+        "random_state": seed, **changed,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "d", "intercept", "changed"),
+    [
+        (0.5, 10_000, 4, -1.0, {}),
+        (1.0, 20_000, 4, -3.0, {}),  # a class in twenty
+        (1.0, 10_000, 4, 0.5, {"data_norm": "auto"}),
+        (2.0, 10_000, 4, 0.0, {"adjacency": "replace-one"}),
+        (1.0, 10_000, 4, -1.0, {"adjacency": "add-remove", "n_public": 7_000}),
+        (1.0, 10_000, 4, 0.0, {"fit_intercept": False}),
+        (2.0, 20_000, 10, -1.0, {}),
+        (1e4, 1_000, 4, -1.0, {}),
+    ],
+)
+def test_coverage_of_odds(epsilon, n, d, intercept, changed):
+    inside = []
+    for seed in range(FITS):
+        X, y, beta = odds(seed, n, d, intercept)
+        low, high = classifier(seed, epsilon, **changed).fit(X, y).confidence_intervals().T
+        assert np.isfinite(high - low).all()
+        beta = beta[: len(low)]
+        inside.append((low <= beta) & (beta <= high))
+    hits = np.sum(inside, axis=0)
+    print(f"epsilon = {epsilon}, n = {n}, d = {d}: {hits / FITS}")
+    assert hits.min() >= binom.ppf(1e-4, FITS, 0.95)
+    assert np.mean(hits) <= binom.ppf(0.9999, FITS, 0.95)
+
+
+def test_odds_whose_noise_is_ignored_are_covered_far_too_seldom():
+    n, naive, private = 10_000, [], []
+    for seed in range(60):
+        X, y, beta = odds(seed, n, 4, -1.0)
+        fitted, U = classifier(seed, 0.5).fit(X, y), np.column_stack([X, np.ones(n)])
+        p = expit(U @ beta)
+        classical = np.sqrt(np.diag(np.linalg.inv((U * (p * (1.0 - p))[:, None]).T @ U)))
+        error = np.abs(fitted.maximum_likelihood_ - beta)
+        naive.append(error <= norm.ppf(0.975) * classical)
+        private.append(error <= norm.ppf(0.975) * fitted.standard_errors_)
+    assert np.mean(naive) < 0.8
+    assert np.mean(private) > 0.9
+
+
+def test_where_noise_hides_the_odds_every_interval_is_infinite():
+    X, y, _ = odds(0, 500, 10, 0.0)
+    fitted = classifier(0, 0.1).fit(X, y)
+    assert (fitted.confidence_intervals() == [-np.inf, np.inf]).all()
+    assert not fitted.maximum_likelihood_.any()
+    assert np.isfinite(fitted.coef_).all()

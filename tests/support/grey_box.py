@@ -115,6 +115,7 @@ CASES = (
     _case("multinomial-scd with trials", sv.DPLogisticRegression, "multinomial-scd", {"trials": True}, reached=0.7,
           classes=[-1.0, 0.0, 1.0]),
     _case("gd", sv.DPLogisticRegression, "gd"),
+    _case("one-step", sv.DPLogisticRegression, "one-step", {"n_passes": 5}),
     _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
     _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),
     _case("newton, hinge", sv.DPLinearSVC, "newton", {"n_passes": 5}),

@@ -39,9 +39,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
-from sottovoce.central.plan import LeastSquares
+from sottovoce.central.plan import Unpenalised
 
-__all__ = ["NoisyMoments"]
+__all__ = ["NoisyMoments", "radius_of_noise"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class NoisyMoments:
     @property
     def radius(self) -> float:
         """What the norm of the noise in X'X hardly ever exceeds."""
-        return math.sqrt(2.0) * self.noise_std * (math.sqrt(len(self.gram)) + 1.0)
+        return radius_of_noise(self.noise_std, len(self.gram))
 
     @cached_property
     def _spectrum(self) -> tuple[Vector, Vector]:
@@ -90,12 +90,12 @@ class NoisyMoments:
         penalized = (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(np.maximum(penalties, floor))
         return np.asarray(np.linalg.solve(penalized, self.cross)), floor
 
-    def least_squares(self, n_rows: float) -> LeastSquares:
+    def least_squares(self, n_rows: float) -> Unpenalised:
         """Return unpenalised weights with noise-aware standard errors."""
         d = len(self.gram)
         values, vectors = self._spectrum
         if not (values[0] > self.radius and n_rows > d):
-            return LeastSquares(np.zeros(d), np.full(d, np.inf))
+            return Unpenalised(np.zeros(d), np.full(d, np.inf))
         inverse = (vectors / values) @ vectors.T
         raw = inverse @ self.cross
         v = 0.5 * self.noise_std**2
@@ -107,4 +107,9 @@ class NoisyMoments:
         variance = max(residual / (n_rows - d), floor / n_rows)
         # M (variance A + N) M with the noisy A: the first part is variance M
         covariance = variance * inverse + inverse @ noise @ inverse
-        return LeastSquares(estimates, np.sqrt(np.diag(covariance)))
+        return Unpenalised(estimates, np.sqrt(np.diag(covariance)))
+
+
+def radius_of_noise(noise_std: float, width: int) -> float:
+    """Return what the norm of a noisy matrix's noise hardly ever exceeds, for that of an entry of its diagonal."""
+    return math.sqrt(2.0) * noise_std * (math.sqrt(width) + 1.0)

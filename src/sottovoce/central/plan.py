@@ -20,13 +20,13 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.events import Event, outline
 
-__all__ = ["OBJECT", "LeastSquares", "Plan", "Solution"]
+__all__ = ["OBJECT", "Plan", "Solution", "Unpenalised"]
 
 OBJECT: Final = "solver object"  # the entry of a description that says which class it is of
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class Unpenalised:
     """Unpenalised coefficients with standard errors, made from released statistics alone."""
 
     # Of shape (n_weights,), for rows of norm at most 1, the intercept's weight last; infinite errors where the data
@@ -42,7 +42,7 @@ class Solution:
     weights: Vector  # of shape (n_models, n_weights); for rows of norm at most 1, the intercept's weight last
     n_steps: int  # noisy steps of one model (passes or mini-batches), or epochs of a run without noise
     offset: float = 0.0  # released location of the labels, to be added to every prediction
-    least_squares: LeastSquares | None = None  # for confidence intervals, from solvers that can tell
+    unpenalised: Unpenalised | None = None  # for confidence intervals, from solvers that can tell
     norm: float | None = None  # released bound on the norm of a row, where none is public
 
 

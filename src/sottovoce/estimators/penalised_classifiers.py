@@ -2,9 +2,12 @@
 
 from typing import Any, Final, NoReturn
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import penalised
 from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.intervals import STANDARD_ERRORS, intervals, unpenalised
 from sottovoce.losses import Hinge, Logistic
 
 CLASS_WEIGHT: Final[Any] = parameter(
@@ -63,14 +66,59 @@ class DPLogisticRegression(DPLinearClassifier):
         takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
         all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two); ``"gd"``:
-        noisy gradient descent from a noisy base rate (what it takes for two classes and very few rows)."""
+        noisy gradient descent from a noisy base rate (what it takes for two classes and very few rows);
+        ``"one-step"``: two scoring steps with a noisy information matrix, for `confidence_intervals`."""
     )
     solver_options: Any = penalised.options_parameter('``n_passes`` and ``trials`` for ``"multinomial-scd"``')
+
+    maximum_likelihood_: Vector | None = attribute(
+        "ndarray of shape (n_features + 1,) or (n_features,), or None",
+        """Unpenalised coefficients, the intercept last (where there is one); zeros where the noise hides them. None for
+        other solvers than ``"one-step"``.""",
+    )
+    standard_errors_: Vector | None = STANDARD_ERRORS
 
     data_norm_: float = attribute("float", penalised.NORM_TEXT)
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)
 
     _loss, _bound, fit = Logistic(), penalised.Penalised(), penalised.fit_with_weights
+
+    def _take(self, plan: Plan, solution: Solution) -> None:
+        super()._take(plan, solution)
+        self.maximum_likelihood_, self.standard_errors_ = unpenalised(self, plan, solution)
+
+    def confidence_intervals(self, level: float = 0.95) -> Vector:
+        r"""Return confidence intervals for the coefficients of the logistic model, noise included.
+
+        The target is beta and b of P(y = ``classes_[1]`` | x) = 1 / (1 + exp(-x'beta - b)): the unpenalised
+        coefficients of the population, for rows that are not shortened. The centre is therefore
+        `maximum_likelihood_`, not the penalised `coef_`. With M the inverse of the released information matrix and N
+        the covariance of the noise in the last scoring step, all for scaled rows, the interval is
+
+        .. math:: \hat\beta_j \pm z_{(1 + level)/2} \sqrt{[M + M N M]_{jj}}.
+
+        It is post-processing of what `fit` released and costs no budget. How it is made, and how well it covers:
+        ``docs/guide/intervals.md``.
+
+        Parameters
+        ----------
+        level : float, in (0, 1), default 0.95
+            Coverage of each interval by itself, approximate for large samples.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1, 2), or (n_features, 2) without an intercept
+            Lower and upper ends, the intercept last. From -inf to inf where the noise hides the coefficients.
+
+        Raises
+        ------
+        ParameterError
+            If the model was trained by another solver than ``"one-step"``, or if ``level`` is out of range.
+        """
+        return intervals(
+            self, "maximum_likelihood_", level, "the released information matrix",
+            "solver='one-step' and a finite epsilon, for two classes and rows without weights",
+        )  # fmt: skip
 
 
 @estimator

@@ -29,6 +29,8 @@ from sottovoce.tables.schema import Schema
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
 
+_CENTRES: Final = {DPRidge: "least_squares_", DPLogisticRegression: "maximum_likelihood_"}  # of intervals
+
 
 def save_model(estimator: DPLinearEstimator | DPPipeline, path: str | Path, *, schema: Schema | None = None) -> None:
     """Write a trained model to a JSON file, whole or not at all; an existing file is replaced.
@@ -199,12 +201,10 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
     else:
         estimator.intercept_ = float(decode(fitted["intercept_"]))
         estimator.coef_ = _array(fitted, "coef_", (n_features,))
-    if isinstance(estimator, DPRidge):
-        estimator.least_squares_ = estimator.standard_errors_ = None
-        if "standard_errors_" in fitted:  # files of other solvers, and older ones, have none of it
-            wanted = (n_features + bool(estimator.fit_intercept),)
-            estimator.least_squares_ = _array(fitted, "least_squares_", wanted)
-            estimator.standard_errors_ = _array(fitted, "standard_errors_", wanted)
+    if type(estimator) in _CENTRES:
+        wanted = (n_features + bool(estimator.fit_intercept),)
+        for name in (_CENTRES[type(estimator)], "standard_errors_"):  # files of other solvers have neither
+            setattr(estimator, name, _array(fitted, name, wanted) if name in fitted else None)
     if isinstance(estimator, (DPRidge, DPLogisticRegression, DPLinearSVC)):
         found = fitted["data_norm_"] if estimator.data_norm == "auto" else encode(estimator.data_norm)
         estimator.data_norm_ = magnitude("data_norm_", decode(found))

@@ -49,7 +49,7 @@ from sottovoce.estimators.reading import (
 )  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
-from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
+from sottovoce.estimators.ties import UNPENALISED, arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.events import Event
@@ -415,7 +415,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 if math.isfinite(step.cut_):
                     reach = step.cut_ * step.scale_
                     model.column_bounds_ = step.location_ - reach, step.location_ + reach
-                for name in ("least_squares_", "standard_errors_"):
+                for name in UNPENALISED:
                     if getattr(model, name, None) is not None:
                         setattr(model, name, None)  # of scaled columns
         encoder = self.encoder()

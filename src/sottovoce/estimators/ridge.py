@@ -3,18 +3,13 @@
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-from scipy.special import ndtri
-from sklearn.utils.validation import check_is_fitted
-
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import number
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import penalised
+from sottovoce.estimators.intervals import STANDARD_ERRORS, intervals, unpenalised
 from sottovoce.estimators.regressor import DPLinearRegressor
-from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 
 _ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
@@ -99,10 +94,7 @@ class DPRidge(DPLinearRegressor):
         """Unpenalised coefficients, corrected for the noise, the intercept last (where there is one); zeros where the
         noise hides them. None for other solvers than ``"adassp"``.""",
     )
-    standard_errors_: Vector | None = attribute(
-        "ndarray of the same shape, or None",
-        "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",
-    )
+    standard_errors_: Vector | None = STANDARD_ERRORS
 
     data_norm_: float = attribute("float", penalised.NORM_TEXT)
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)
@@ -111,14 +103,8 @@ class DPRidge(DPLinearRegressor):
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         super()._take(plan, solution)
-        self.least_squares_ = self.standard_errors_ = None
-        if solution.least_squares is not None:
-            both = np.stack([solution.least_squares.estimates, solution.least_squares.standard_errors])
-            coef, intercept = self._unscaled(plan, both)
-            intercept = intercept + np.array([solution.offset + self._middle(), 0.0])
-            self.least_squares_, self.standard_errors_ = (
-                np.column_stack([coef, intercept]) if self.fit_intercept else coef
-            )
+        offset = solution.offset + self._middle()
+        self.least_squares_, self.standard_errors_ = unpenalised(self, plan, solution, offset)
 
     def confidence_intervals(self, level: float = 0.95) -> Vector:
         r"""Return confidence intervals for the coefficients of the linear model, noise included.
@@ -149,19 +135,8 @@ class DPRidge(DPLinearRegressor):
             If the model was trained for persons, or by another solver than ``"adassp"``; under add-remove adjacency (n
             is secret) also without an intercept or with clipped labels; or if ``level`` is out of range.
         """
-        check_is_fitted(self)
-        level = number("level", level, above=0.0, below=1.0)
-        if self.max_rows_per_group is not None:
-            raise ParameterError(
-                "confidence intervals are for independent rows, and those of one person are not independent; this "
-                f"model has max_rows_per_group={self.max_rows_per_group!r}."
-            )
-        if self.least_squares_ is None or self.standard_errors_ is None:
-            raise ParameterError(
-                "confidence intervals need the released second moments and the number of rows; this model has solver "
-                f"{self.guarantee_.parameters['solver']!r} and adjacency {self.adjacency!r}. Fit it with "
-                "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
-                "solver_options={'clip_labels': False}."
-            )
-        half = float(ndtri(0.5 + 0.5 * level)) * self.standard_errors_
-        return np.column_stack([self.least_squares_ - half, self.least_squares_ + half])
+        return intervals(
+            self, "least_squares_", level, "the released second moments and the number of rows",
+            "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
+            "solver_options={'clip_labels': False}",
+        )  # fmt: skip

@@ -13,6 +13,7 @@ from sottovoce.exceptions import ModelFormatError, ParameterError
 
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
+UNPENALISED: Final = ("least_squares_", "maximum_likelihood_", "standard_errors_")  # what intervals are made of
 _ASKS_NOTHING: Final = ("verbose",)  # and what is left out: where noise comes from, and which budget pays
 # receipts without weights and persons stay what they were
 _LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight", "max_rows_per_group")
@@ -48,9 +49,9 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
         fitted["data_norm_"] = encode(estimator.data_norm_)
     if getattr(estimator, "column_bounds_", None) is not None:
         fitted["column_bounds_"] = encode(estimator.column_bounds_)
-    if getattr(estimator, "standard_errors_", None) is not None:
-        fitted["least_squares_"] = encode(estimator.least_squares_)
-        fitted["standard_errors_"] = encode(estimator.standard_errors_)
+    for name in UNPENALISED:
+        if getattr(estimator, name, None) is not None:
+            fitted[name] = encode(getattr(estimator, name))
     if hasattr(estimator, "classes_"):
         fitted["classes_"] = encode_classes(estimator.classes_)
     if hasattr(estimator, "feature_names_in_"):

@@ -16,12 +16,14 @@ from sottovoce.central import calibration, reach
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
+from sottovoce.central.solvers import one_step as one_step_module
 from sottovoce.central.solvers.descent import log_odds
 from sottovoce.central.solvers.sgd import Walk
 from sottovoce.central.split import Scales
 from sottovoce.central.sums import score_length, shared_counts
-from sottovoce.central.sums.passes import JointSlopes
+from sottovoce.central.sums.passes import ClippedSlopes, JointSlopes
 from sottovoce.central.sums.shared_counts import design_for
+from sottovoce.central.sums.whole_gram import coordinate_factors, gram, symmetric
 from sottovoce.randomness import Streams
 from support.asking import trained
 from support.audits.audit import DELTA, Audit, Scores, note_releases
@@ -30,6 +32,7 @@ from support.audits.row_norm import bound_and_score, shortened
 __all__ = ["AUDITS", "PUBLIC", "scores_of_fits"]
 
 TEAM = Team(1, None)
+FAR = 40.0  # a margin at which a slope is that of the corner
 PUBLIC = {"epsilon": 1.0, "delta": DELTA, "data_norm": 1.0, "fit_intercept": False}
 
 
@@ -351,14 +354,20 @@ def newton(loss, factor, patch):
 
 def of_newton(plan, released, n, short, smoothness, pull):
     """Return the log-likelihood ratio of the canary's presence, and the model, from the releases alone."""
-    bound, score, (matrix, *passes) = bound_and_score(released, n=n, others=n - 1, inside=short, zeroed=True)
-    short = shortened(short, bound)
+    bound, score, passes = bound_and_score(released, n=n, others=n - 1, inside=short, zeroed=True)
+    more, w = of_passes(plan, passes, n, shortened(short, bound), smoothness, pull)
+    return score + more, w / bound
+
+
+def of_passes(plan, released, n, short, smoothness, pull):
+    """Return the same of the noisy matrix and the passes, for rows of a length that nothing shortens."""
+    matrix, *passes = released
     value = matrix.value
-    score += of_eigenvalue(matrix, n, (n - 1) * np.trunc(short * 2**16) ** 2 / 2**32, 1.0)[0]
-    matrix = np.array([[value[0], value[1] / 2**0.5], [value[1] / 2**0.5, value[2]]])
+    score = of_eigenvalue(matrix, n, (n - 1) * np.trunc(short * 2**16) ** 2 / 2**32, 1.0)[0]
+    matrix = symmetric(value / coordinate_factors(plan.n_weights), plan.n_weights)
     curvature = Curvature(matrix, plan.least_eigenvalue, plan.penalty)
     share = plan.schedule.clips[0] / pull(0.0)
-    w = v = np.zeros(2)
+    w = v = np.zeros(plan.n_weights)
     factor, last = 0.75 * smoothness, None
     other = canary = 0.0
     for step, ((value, std, *_), clip) in enumerate(zip(passes, plan.schedule.clips, strict=True)):
@@ -380,7 +389,37 @@ def of_newton(plan, released, n, short, smoothness, pull):
             factor = min(max(seen, smoothness * least), 0.75 * smoothness)
         last = w, gradient
         w = w + curvature.solve(gradient, factor)
-    return score, w / bound
+    return score, w
+
+
+def one_step(factor, patch):
+    """Where weights are is post-processing: the information is asked at 0, and the gradients far on the wrong side."""
+    n, short, runs, seen = 250, 0.3, 4000 if factor > 0.5 else 1000, note_releases(patch, factor)
+    patch.setattr(one_step_module, "gram", lambda mechanism, words, at: gram(mechanism, words, at=np.zeros(1)))
+    patch.setattr(one_step_module, "ClippedSlopes", lambda loss, w, *rest: ClippedSlopes(loss, np.full(1, -FAR), *rest))
+    present = np.full((n, 1), short)
+    present[-1] = 1.0
+    without, y = present.copy(), np.where(np.arange(n) == n - 1, 1.0, -1.0)
+    without[-1] = 0.0
+    model = sv.DPLogisticRegression(accept_delta=DELTA, classes=[-1, 1], solver="one-step", **PUBLIC)
+    plan = sv.plan(model, n, 1)
+
+    def fit_on(X, first_seed):
+        rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM)
+        return lambda seed: trained(plan, rows, [y], Streams(first_seed + seed), TEAM)
+
+    def score(releases):
+        *pilot, information, first, second = releases
+        _, smoothness, pull = NEWTON["logistic"]
+        score, _ = of_passes(plan, pilot, n, short, smoothness, pull)
+        gradient = (n - 1) * short * pull(short * FAR)
+        for (value, std, *_), others, shift in (
+            (information, (n - 1) * short**2, 1.0), (first, gradient, -1.0), (second, gradient, -1.0),
+        ):  # fmt: skip
+            score += ((value[0] - others) * shift - 0.5) / std**2
+        return score
+
+    return scores_of_fits(seen, [fit_on(present, runs), fit_on(without, 0)], runs, score)
 
 
 # --- refinement -------------------------------------------------------------------------------------------------------
@@ -445,5 +484,6 @@ AUDITS = (
     Audit("trials of longer steps", trials_of_longer_steps, least=0.3, factors=(), slow=(1.0, 0.7)),
     Audit("descent from a base rate", descent, least=0.3, factors=(), slow=(1.0, 0.7)),
     *(Audit(f"newton, {loss}", partial(newton, loss), **QUICK_AND_SLOW) for loss in NEWTON),
+    Audit("one step further", one_step, factors=(), slow=(1.0, 0.7)),
     Audit("refinement", refinement, **QUICK_AND_SLOW),
 )

@@ -46,6 +46,7 @@ MODELS = {
         **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"trials": True}
     ),
     "gd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="gd"),
+    "one-step": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="one-step"),
     "sgd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd", solver_options={"batch_size": 1e9, "epochs": 20}),
     "batches": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd"),
     "Minibatch": sv.DPLinearSVC(**PUBLIC, **ROWS, solver=Minibatch()),
@@ -57,6 +58,7 @@ MODELS = {
 }
 TAKES = {
     "scd": BY_ROW, "exact": BY_ROW, "batches": {""}, "Minibatch": {""}, "trials": {""},
+    "one-step": {""},
 }  # fmt: skip
 MODEL = sv.DPLogisticRegression(classes=[0, 1])
 STEPS = {
@@ -76,6 +78,7 @@ ON_CLUSTERS = (
     "classes",
     "trials",
     "gd",
+    "one-step",
     "refinement",
     "adassp",
     *STEPS,

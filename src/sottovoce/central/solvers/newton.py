@@ -51,10 +51,10 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["NewtonPlan"]
+__all__ = ["GRAM_SHARE", "NewtonPlan"]
 
 _AFTER_PASSES: Final = "the weights after every pass, the first of which releases a share of X'y"
-_GRAM_SHARE: Final = 0.08  # of mu^2
+GRAM_SHARE: Final = 0.08  # of mu^2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class NewtonPlan(Plan):
     def split(self) -> Split:
         """How the budget is divided."""
         calibration = share_by_rule(self.calibration_share, self.facts)
-        return Split(facts=self.facts, shortens=True, others=_GRAM_SHARE, calibration=calibration)
+        return Split(facts=self.facts, shortens=True, others=GRAM_SHARE, calibration=calibration)
 
     def details(self) -> dict[str, object]:
         split = self.split
@@ -111,7 +111,7 @@ class NewtonPlan(Plan):
 
     @property
     def mu_gram(self) -> float:
-        return self.split.whole * math.sqrt(_GRAM_SHARE)
+        return self.split.whole * math.sqrt(GRAM_SHARE)
 
     @cached_property
     def schedule(self) -> NewtonSchedule:

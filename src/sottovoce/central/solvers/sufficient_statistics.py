@@ -27,7 +27,7 @@ from typing import Final
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Tell
 from sottovoce.central.noisy_moments import NoisyMoments
-from sottovoce.central.plan import LeastSquares, Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Unpenalised
 from sottovoce.central.split import Scales, Split
 from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
 from sottovoce.central.sums.whole_numbers import most_rows
@@ -117,14 +117,14 @@ class SufficientStatisticsPlan(Plan):
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
         yield Keep(_ALPHA, penalty / self.n_samples, partial(number, at_least=0.0), 0.0)
         solution = self.solution([clip * weights], 1, offset=scales.location)
-        return replace(solution, least_squares=self._least_squares(moments, clip))
+        return replace(solution, unpenalised=self._least_squares(moments, clip))
 
     def _label_clip_for(self, scales: Scales) -> float:
         assert self.label_bound is not None
         clip = self.label_bound + abs(scales.location)
         return min(clip, self.label_clip(scales.label)) if self.clip_labels else clip
 
-    def _least_squares(self, moments: NoisyMoments, clip: float) -> LeastSquares | None:
+    def _least_squares(self, moments: NoisyMoments, clip: float) -> Unpenalised | None:
         """Return what intervals are made of, in the unit of the labels, or None where the secret n stands in the way.
 
         Under add-remove the released column of the intercept shows n. The quantiles of the labels, found with the
@@ -138,4 +138,4 @@ class SufficientStatisticsPlan(Plan):
                 return None
             n_rows = float(moments.gram[-1, -1]) / self.facts.entry**2
         found = moments.least_squares(n_rows)
-        return LeastSquares(clip * found.estimates, clip * found.standard_errors)
+        return Unpenalised(clip * found.estimates, clip * found.standard_errors)

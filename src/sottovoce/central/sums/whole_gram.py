@@ -9,7 +9,7 @@ Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -24,14 +24,14 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import Targets
-from sottovoce.central.kernels import whole
+from sottovoce.central.kernels import passes, whole
 from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
 __all__ = [
-    "MAX_WEIGHTS", "Gram", "GramSum", "LabelColumn", "ReleasedGram", "Triangle", "gram", "gram_mechanism",
-    "moments_mechanism",
+    "MAX_WEIGHTS", "CurvatureGram", "Gram", "GramSum", "LabelColumn", "ReleasedGram", "Triangle", "gram",
+    "gram_mechanism", "moments_mechanism",
 ]  # fmt: skip
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
@@ -236,14 +236,40 @@ class ReleasedGram(Gram):
         return np.zeros(1 if self.label is None else 3)
 
 
+@dataclass(frozen=True, eq=False)
+class CurvatureGram(ReleasedGram):
+    """X'VX: each row x is shortened by the root of V, four times the logistic loss's second derivative at x.w."""
+
+    w: Vector = field(kw_only=True)  # of shape (n_weights,); released, in the precision of the matrix
+
+    def on(self, part: Part) -> Triangle:
+        sums, w = GramSum(part.n_weights, part.n_parts), part.weights(self.w)
+
+        def task(place: int, lo: int, hi: int, block: Rows) -> None:
+            scores, scale = np.empty(block.n_samples), block.scale.copy()
+            passes.margins(block.kernel, w, lo, hi, scores)
+            with np.errstate(over="ignore"):
+                root = 1.0 / np.cosh(0.5 * np.nan_to_num(scores[lo:hi], nan=0.0))
+            scale[lo:hi] *= root
+            # the constant is no column of the matrix, so it is shortened as a further one
+            border = root * block.constant if block.constant > 0.0 else None
+            sums.add(replace(block, scale=scale, constant=0.0), lo, hi, border)
+
+        part.sweep(task)
+        return sums.total()
+
+
 def gram(
-    mechanism: GridGaussian, words: str, *, label: LabelColumn | None = None, label_weight: float = 1.0
-) -> Asked[Vector]:
-    """Release X'X. The noise has variance s^2 on the diagonal and s^2 / 2 beside it.
+    mechanism: GridGaussian, words: str, *, label: LabelColumn | None = None, label_weight: float = 1.0,
+    at: Vector | None = None,
+) -> Asked[Vector]:  # fmt: skip
+    """Release X'X, or X'VX at some weights. The noise has variance s^2 on the diagonal and s^2 / 2 beside it.
 
     ``mechanism``: its sensitivity is in Frobenius norm.
     ``label``, ``label_weight``: a further column, and its public factor.
+    ``at``: the weights, released.
     """
-    noisy = yield Release(words, ReleasedGram(label, label_weight), mechanism)
+    ask = ReleasedGram(label, label_weight) if at is None else CurvatureGram(w=at)
+    noisy = yield Release(words, ask, mechanism)
     width = (math.isqrt(8 * len(noisy) + 1) - 1) // 2
     return symmetric(noisy / coordinate_factors(width), width)
