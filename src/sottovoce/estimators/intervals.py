@@ -12,8 +12,6 @@ from sottovoce._validation import number
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["STANDARD_ERRORS", "intervals", "unpenalised"]
-
 STANDARD_ERRORS: Final[Any] = attribute(
     "ndarray of the same shape, or None",
     "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",

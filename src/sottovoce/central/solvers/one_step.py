@@ -46,8 +46,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["OneStepPlan"]
-
 _MATRIX: Final = "X'VX at the weights so far, noisy, with V the variance of each label by the model"
 _GRADIENTS: Final = "the gradient of the log-likelihood at two points, noisy"
 _INFORMATION_SHARE: Final = 0.3  # of mu^2, for X'VX
