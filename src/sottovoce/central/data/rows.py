@@ -153,25 +153,16 @@ class Rows:
         return out
 
 
-def make_rows(
-    raw: Matrix,
-    *,
-    data_norm: float,
-    constant: float,
-    names: "list[str] | None",
-    team: Team,
-    norms: Vector | None = None,
-) -> Rows:
+def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[str] | None", team: Team) -> Rows:
     """Divide rows by ``data_norm``, shorten those beyond it, append the constant, and scale the whole to norm 1.
 
     Raises DataError if an entry is NaN or infinite; the message names the first one.
 
     ``raw``: of shape (n, d).
     ``constant``: >= 0; value of the intercept's column in units of ``data_norm``; 0 for none.
-    ``norms``: of shape (n,); from `row_norms`, where they were needed before.
     """
     unit = RowUnit(data_norm, constant)
-    length = row_norms(raw, names, team) if norms is None else norms
+    length = row_norms(raw, names, team)
     scale = scales_for(length, unit)
     return Rows(raw, scale, norm_bounds(scale, length, unit.entry), unit.entry)
 

@@ -147,11 +147,11 @@ def _dense_row(block: Any, at: int) -> NDArray[Any]:
     return row
 
 
-def not_finite(values: NDArray[Any], row: int, names: "tuple[str, ...] | list[str] | None", tail: str = "") -> str:
+def not_finite(values: NDArray[Any], row: int, names: "tuple[str, ...] | list[str] | None") -> str:
     column = int(np.flatnonzero(~np.isfinite(values))[0])
     kind = "NaN" if np.isnan(values[column]) else "infinity"
     name = f"column {names[column]!r}" if names is not None else f"column {column}"
-    return f"Input X contains {kind}: row {row}, {name}{tail}."
+    return f"Input X contains {kind}: row {row}, {name}."
 
 
 class SteppedTable(StreamedTable):
