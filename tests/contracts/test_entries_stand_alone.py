@@ -155,7 +155,7 @@ def test_labels_of_a_fit(kind):
     def read(given):
         classifier = sv.DPLogisticRegression(data_norm=2.0, classes=classes, **BUDGET)
         with team() as threads, holding(classifier, X, given, threads) as holder:
-            classifier._read_labels(holder)
+            classifier.read_labels(holder)
             return holder.part.memory.get(LABEL, slice(0, 6)).tolist()
 
     found, n = differing(read, base, may_stop=True)
@@ -168,7 +168,7 @@ def test_numbers_of_a_fit(kind):
     def read(given):
         ridge = sv.DPRidge(data_norm=2.0, label_bounds=(-1e20, 1e20), **BUDGET)
         with team() as threads, holding(ridge, X, given, threads) as holder:
-            ridge._read_labels(holder)
+            ridge.read_labels(holder)
             return holder.part.memory.get(LABEL, slice(0, 6)).tolist()
 
     found, n = differing(read, NUMBERS[kind], may_stop=True)

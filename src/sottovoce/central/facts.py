@@ -16,8 +16,19 @@ from sottovoce.privacy.calibration import gaussian_mu
 HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 
+class _Derived:
+    """What follows from the facts."""
+
+    is_private: bool
+    neighbours: Neighbours  # how far sums over rows can move: what mechanisms are made from
+    n_units: float  # what a rule takes for the number of rows against the noise: with k rows a person, n / k persons
+    n_weights: int
+    entry: float  # of the intercept's column in a row as solvers see it; 0 where there is none
+    alpha_scaled: float  # L2 penalty for rows at most 1 long with the intercept's column, and a weight of at most 1
+
+
 @dataclass(frozen=True, kw_only=True)
-class TrainingFacts:
+class TrainingFacts(_Derived):
     """What is known of a training run before any data are read.
 
     Raises ParameterError if a number is out of its range.
@@ -53,24 +64,12 @@ class TrainingFacts:
             number("weight_bound", self.weight_bound, above=0.0)
         if self.max_rows_per_group is not None:
             checked_max_rows(self.max_rows_per_group)
-
-    @cached_property
-    def is_private(self) -> bool:
-        return math.isfinite(self.epsilon)
-
-    @cached_property
-    def neighbours(self) -> Neighbours:
-        """How far sums over rows can move: what mechanisms are made from."""
-        return Neighbours(self.adjacency, self.max_rows_per_group or 1)
-
-    @cached_property
-    def n_units(self) -> float:
-        """What a rule takes for the number of rows against the noise: with k rows a person, n / k persons."""
-        return self.n_samples / (self.max_rows_per_group or 1)
-
-    @cached_property
-    def n_weights(self) -> int:
-        return self.n_features + (self.constant > 0.0)
+        unit, rows = RowUnit(1.0, self.constant), self.max_rows_per_group or 1
+        vars(self).update(
+            is_private=math.isfinite(self.epsilon), neighbours=Neighbours(self.adjacency, rows),
+            n_units=self.n_samples / rows, n_weights=self.n_features + (self.constant > 0.0), entry=unit.entry,
+            alpha_scaled=self.alpha / unit.square / (1.0 if self.weight_bound is None else self.weight_bound),
+        )  # fmt: skip
 
     @cached_property
     def norm_release(self) -> NormRelease | None:
@@ -90,14 +89,3 @@ class TrainingFacts:
         if not self.releases_norm:
             return None
         return (yield from largest_norm() if self.norm_release is None else self.norm_release.asks())
-
-    @cached_property
-    def entry(self) -> float:
-        """Entry of the intercept's column in a row as solvers see it; 0 where there is none."""
-        return RowUnit(1.0, self.constant).entry
-
-    @cached_property
-    def alpha_scaled(self) -> float:
-        """L2 penalty for rows scaled to norm at most 1, with the intercept's column, and to a weight of at most 1."""
-        heaviest = 1.0 if self.weight_bound is None else self.weight_bound
-        return self.alpha / RowUnit(1.0, self.constant).square / heaviest

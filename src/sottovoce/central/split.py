@@ -12,7 +12,7 @@ Proofs: ``docs/privacy/dp_scd.md``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -142,8 +142,26 @@ class Scales:
     label: float = 1.0
 
 
+class _Shares:
+    """What follows: mu is the Gaussian-DP parameter of a release."""
+
+    whole: float  # mu of the whole run
+    # False for budgets that hardly are any: a run then tends to the penalised optimum, length and all.
+    is_noisy: bool
+    # Whether a bound that most rows keep is released within the public one: not where there is hardly any noise that it
+    # could lessen, nor where no bound is public, for then one was released.
+    shortens_rows: bool
+    share_of_norm: float  # of mu^2
+    norm: float  # mu for the length of the rows
+    scale: float  # mu for lambda_max, and for the labels
+    of_labels: float  # mu for the labels: 0 where nothing is released of them
+    slopes: float  # mu for slope and shift of all models together
+    steps: float  # mu that is left for the steps of all models together
+    model: float  # mu that is left for the steps of each model
+
+
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class Split(_Shares):
     """The Gaussian-DP parameter of each release of a run, from public facts; the squares add up to mu^2.
 
     Parameters
@@ -165,58 +183,18 @@ class Split:
     others: float = 0.0
     calibration: float = 0.0
 
-    @cached_property
-    def whole(self) -> float:
-        """Mu of the whole run."""
-        return gaussian_mu(self.facts.epsilon, self.facts.delta)
-
-    @cached_property
-    def is_noisy(self) -> bool:
-        """False for budgets that hardly are any: a run then tends to the penalised optimum, length and all."""
-        return self.whole <= HARDLY_ANY_NOISE
-
-    @cached_property
-    def shortens_rows(self) -> bool:
-        """Whether a bound that most rows keep is released within the public one.
-
-        Not where there is hardly any noise that it could lessen, nor where no bound is public: then one was released.
-        """
-        return self.shortens and self.is_noisy and not self.facts.releases_norm
-
-    @cached_property
-    def share_of_norm(self) -> float:
-        return _NORM_SHARE * self.shortens_rows + self.facts.share_of_norm
-
-    @cached_property
-    def norm(self) -> float:
-        """Mu for the length of the rows."""
-        return self.whole * math.sqrt(self.share_of_norm)
-
-    @cached_property
-    def scale(self) -> float:
-        """Mu for lambda_max, and for the labels."""
-        return self.whole * math.sqrt(_SHARE)
-
-    @cached_property
-    def of_labels(self) -> float:
-        """Mu for the labels: 0 where nothing is released of them."""
-        return self.scale if self.labels else 0.0
-
-    @cached_property
-    def slopes(self) -> float:
-        """Mu for slope and shift of all models together."""
-        return self.whole * math.sqrt(self.calibration)
-
-    @cached_property
-    def steps(self) -> float:
-        """Mu that is left for the steps of all models together."""
-        scales = self.share_of_norm + _SHARE * (self.eigenvalue + self.labels)
-        return self.whole * math.sqrt(1.0 - self.others - scales - self.calibration)
-
-    @cached_property
-    def model(self) -> float:
-        """Mu that is left for the steps of each model."""
-        return self.steps / math.sqrt(self.facts.n_models)
+    def __post_init__(self) -> None:
+        whole = gaussian_mu(self.facts.epsilon, self.facts.delta)
+        noisy, scale = whole <= HARDLY_ANY_NOISE, whole * math.sqrt(_SHARE)
+        shortens = self.shortens and noisy and not self.facts.releases_norm
+        norm = _NORM_SHARE * shortens + self.facts.share_of_norm
+        scales = norm + _SHARE * (self.eigenvalue + self.labels)
+        steps = whole * math.sqrt(1.0 - self.others - scales - self.calibration)
+        vars(self).update(
+            whole=whole, is_noisy=noisy, shortens_rows=shortens, share_of_norm=norm, norm=whole * math.sqrt(norm),
+            scale=scale, of_labels=scale if self.labels else 0.0, slopes=whole * math.sqrt(self.calibration),
+            steps=steps, model=steps / math.sqrt(self.facts.n_models),
+        )  # fmt: skip
 
     def scales(self, *, keeps_whole: bool = False) -> Asked[Scales]:
         """Release the scales as planned; rows are shortened to the bound that was found.

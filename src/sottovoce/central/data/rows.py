@@ -28,32 +28,26 @@ __all__ = [
 ]  # fmt: skip
 
 
+class _Lengths:
+    """What follows from the bound on a row and the intercept's column."""
+
+    square: float  # of `whole`: a penalty on the user's weights is this many times smaller on those of the solver
+    whole: float  # length of the longest row with its constant, in units of ``data_norm``
+    scale: float  # factor of a row of norm ``data_norm``
+    entry: float  # value of the intercept's column as the solver sees it
+
+
 @dataclass(frozen=True)
-class RowUnit:
+class RowUnit(_Lengths):
     """A user's row x of norm at most ``data_norm`` is seen as (x / data_norm, constant) / whole."""
 
     data_norm: float  # > 0; public bound on the norm of a row
     constant: float  # >= 0; value of the intercept's column in units of ``data_norm``; 0 for none
 
-    @property
-    def square(self) -> float:
-        """Square of `whole`: a penalty on the user's weights is this many times smaller on those of the solver."""
-        return 1.0 + self.constant**2
-
-    @property
-    def whole(self) -> float:
-        """Length of the longest row with its constant, in units of ``data_norm``."""
-        return math.sqrt(self.square)
-
-    @property
-    def scale(self) -> float:
-        """Factor of a row of norm ``data_norm``."""
-        return 1.0 / self.data_norm / self.whole
-
-    @property
-    def entry(self) -> float:
-        """Value of the intercept's column as the solver sees it."""
-        return self.constant / self.whole
+    def __post_init__(self) -> None:
+        square = 1.0 + self.constant**2
+        whole = math.sqrt(square)
+        vars(self).update(square=square, whole=whole, scale=1.0 / self.data_norm / whole, entry=self.constant / whole)
 
     def to_user(self, weights: Vector) -> tuple[Vector, Vector]:
         """Turn the weights of models, one a line, into coefficients and intercepts for the user's rows."""
