@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.whole_numbers import MOST_ROWS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
-from sottovoce.privacy.adjacency import Adjacency, unit_of
+from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
 from sottovoce.privacy.events import Event, outline
 
 __all__ = ["OBJECT", "Plan", "Solution", "Unpenalised"]
@@ -46,25 +46,31 @@ class Solution:
     norm: float | None = None  # released bound on the norm of a row, where none is public
 
 
-T = TypeVar("T")
+class _Shown:
+    """The facts that a plan shows as attributes of its own."""
 
-
-class _Fact(Generic[T]):
-    """A fact that a plan shows as an attribute of its own, read once."""
-
-    def __init__(self, read: Callable[[TrainingFacts], T]) -> None:
-        self._read = read
-
-    def __set_name__(self, kind: type["Plan"], name: str) -> None:
-        self._name = name
-
-    def __get__(self, plan: "Plan", kind: type["Plan"]) -> T:
-        vars(plan)[self._name] = found = self._read(plan.facts)
-        return found
+    loss: Loss
+    n_samples: int
+    n_features: int
+    n_models: int
+    n_weights: int
+    alpha: float
+    alpha_scaled: float
+    intercept: float  # value of the intercept's column, 0 where there is none
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    neighbours: Neighbours
+    n_units: float
+    max_rows_per_group: int | None
+    label_bound: float | None
+    weight_bound: float | None
+    releases_norm: bool
+    is_private: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(ShownPlan, ABC):
+class Plan(_Shown, ShownPlan, ABC):
     """A solver, whose fields are its options, and with public facts the frozen plan of one training run.
 
     Without facts it is what ``solver=`` takes in place of a name.
@@ -98,27 +104,10 @@ class Plan(ShownPlan, ABC):
     facts: TrainingFacts = field(default=None, repr=False)  # type: ignore[assignment]
     choice: str = field(default="", repr=False)
 
-    loss = _Fact(lambda facts: facts.loss)
-    n_samples = _Fact(lambda facts: facts.n_samples)
-    n_features = _Fact(lambda facts: facts.n_features)
-    n_models = _Fact(lambda facts: facts.n_models)
-    n_weights = _Fact(lambda facts: facts.n_weights)
-    alpha = _Fact(lambda facts: facts.alpha)
-    alpha_scaled = _Fact(lambda facts: facts.alpha_scaled)
-    intercept = _Fact(lambda facts: facts.constant)
-    epsilon = _Fact(lambda facts: facts.epsilon)
-    delta = _Fact(lambda facts: facts.delta)
-    adjacency = _Fact(lambda facts: facts.adjacency)
-    neighbours = _Fact(lambda facts: facts.neighbours)
-    n_units = _Fact(lambda facts: facts.n_units)
-    max_rows_per_group = _Fact(lambda facts: facts.max_rows_per_group)
-    label_bound = _Fact(lambda facts: facts.label_bound)
-    weight_bound = _Fact(lambda facts: facts.weight_bound)
-    releases_norm = _Fact(lambda facts: facts.releases_norm)
-    is_private = _Fact(lambda facts: facts.is_private)
-
     def __post_init__(self) -> None:
         if self.facts is not None:
+            shown = {name: getattr(self.facts, name, None) for name in _Shown.__annotations__}
+            vars(self).update({**shown, "intercept": self.facts.constant})
             self.check()
 
     def check(self) -> None:

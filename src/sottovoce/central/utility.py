@@ -176,59 +176,30 @@ def _mean_of_last(bounds: list[float], share: float) -> float:
     return float(np.mean(bounds[-max(1, round(share * len(bounds))) :]))
 
 
-@dataclass(frozen=True)
 class _Problem:
-    loss: Logistic | SmoothedHinge
-    n: int
-    width: int
-    alpha: float
-    mu: float
-    eigenvalue: float
-    adjacency: Adjacency
-
-    @property
-    def bent(self) -> float:
-        """L lambda: the largest curvature of the mean loss."""
-        return self.loss.smoothness * self.eigenvalue
-
-    @property
-    def condition(self) -> float:
-        return 1.0 + self.bent / self.alpha
-
-    @property
-    def damping(self) -> float:
-        return 1.0 / self.condition
-
-    @property
-    def momentum(self) -> float:
+    def __init__(
+        self, loss: Logistic | SmoothedHinge, n: int, width: int, alpha: float, mu: float, eigenvalue: float,
+        adjacency: Adjacency,
+    ) -> None:  # fmt: skip
+        self.n, self.width, self.alpha, self.mu, self.factor = n, width, alpha, mu, adjacency.sum_factor
+        self.bent = loss.smoothness * eigenvalue  # L lambda: the largest curvature of the mean loss
+        self.condition = 1.0 + self.bent / alpha
+        self.damping = 1.0 / self.condition
         root = math.sqrt(self.damping)
-        return (1.0 - root) / (1.0 + root)
-
-    @property
-    def clip(self) -> float:
-        return self.damping * self.loss.lipschitz
-
-    @property
-    def start(self) -> float:
-        """F(0) - min F: no loss is negative, and F is alpha strongly convex."""
+        self.momentum = (1.0 - root) / (1.0 + root)
+        self.clip = self.damping * loss.lipschitz
+        # F(0) - min F: no loss is negative, and F is alpha strongly convex
         zero, one = np.zeros(1), np.ones(1)
-        value, slope = float(self.loss.value(one, zero)[0]), float(self.loss.derivative(one, zero)[0])
-        return min(value, slope**2 / (2.0 * self.alpha))
-
-    @property
-    def price(self) -> float:
-        term = self.adjacency.sum_factor * self.loss.lipschitz / (self.mu * self.n)
-        return self.width * term**2 / (2.0 * self.alpha)
+        value, slope = float(loss.value(one, zero)[0]), float(loss.derivative(one, zero)[0])
+        self.start = min(value, slope**2 / (2.0 * alpha))
+        self.price = width * (self.factor * loss.lipschitz / (mu * n)) ** 2 / (2.0 * alpha)
+        # bound on the trace of the second derivative of F
+        self.trace = alpha * width + loss.smoothness * min(1.0, width * eigenvalue)
 
     def noise(self, passes: int) -> float:
         """Variance of each entry of the noise of a pass, over (alpha n)^2: that of a weight."""
-        std = math.sqrt(passes) / self.mu * self.adjacency.sum_factor * self.clip
+        std = math.sqrt(passes) / self.mu * self.factor * self.clip
         return (std / (self.alpha * self.n)) ** 2
-
-    @property
-    def trace(self) -> float:
-        """Bound on the trace of the second derivative of F."""
-        return self.alpha * self.width + self.loss.smoothness * min(1.0, self.width * self.eigenvalue)
 
     def plain(self, passes: int) -> list[float]:
         """Theorem 1: the bound after each pass."""
