@@ -53,6 +53,8 @@ __all__ = [
     "accountant_for", "epsilon_of", "flatten", "gaussian_delta", "gaussian_epsilon", "mu_of", "nudge",
 ]  # fmt: skip
 
+MOST_SAMPLED_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
+
 
 class RenyiAccountant(Accountant):
     """Renyi differential privacy, minimised over a list of orders.
@@ -280,9 +282,6 @@ class MixedSelectionAccountant(Accountant):
         profile, mu = bounded_range_profile(width, times), mu_of(_others(counts))
         losses, shares = response_losses(offered(counts, "response"))
         return lambda epsilon: min(1.0, _beside(lambda value: profile.beside(mu, value), losses, shares, epsilon))
-
-
-MOST_SAMPLED_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
 
 
 class PLDAccountant(Accountant):

@@ -47,6 +47,16 @@ from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum,
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
+EIGENVALUE: Final = "lambda_max (noisy)"  # its name in the receipt
+_WORDS: Final = "lambda_max of X'X/n of the scaled rows: a noisy upper estimate"
+
+MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
+_INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
+_USEFUL_BITS: Final = 20  # ticks to a standard deviation of the noise
+_SOLVER: Final = 4.0  # times width 2^-53 of the norm: what a symmetric eigensolver may err by
+_SKETCH_ERROR: Final = 2.0**-43  # of the estimate
+
+# of the sketch
 _COLUMNS: Final = 128  # k
 _SPREAD: Final = 1.0 + 1.0 / math.sqrt(_COLUMNS)  # a public factor: a sketch may fall short of the norm
 _ENTRIES: Final = 2**23  # of GQ, summed at once
@@ -173,16 +183,6 @@ def _public_matrix(width: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     rng = np.random.Generator(np.random.PCG64(_SEED))
     column = rng.permutation(np.arange(width) % _COLUMNS)
     return column, rng.choice([-1.0, 1.0], width)
-
-
-EIGENVALUE: Final = "lambda_max (noisy)"  # its name in the receipt
-_WORDS: Final = "lambda_max of X'X/n of the scaled rows: a noisy upper estimate"
-
-MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
-_INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
-_USEFUL_BITS: Final = 20  # ticks to a standard deviation of the noise
-_SOLVER: Final = 4.0  # times width 2^-53 of the norm: what a symmetric eigensolver may err by
-_SKETCH_ERROR: Final = 2.0**-43  # of the estimate
 
 
 def eigenvalue_mechanism(width: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:
