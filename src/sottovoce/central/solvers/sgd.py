@@ -101,8 +101,16 @@ def safe_rate(facts: TrainingFacts, spread: float = 1.0) -> float:
     return 1.0 / (smoothness * spread**2 + facts.alpha_scaled)
 
 
+class _Rules:
+    """What public rules say of steps."""
+
+    horizon: float  # learning rate times number of steps, P / C
+    share_of_bound: float  # C over the bound on |l'|, or over the scale of the labels (their bound, where C is given)
+    n_steps: int
+
+
 @dataclass(frozen=True)
-class Walk:
+class Walk(_Rules):
     """How far the steps of one model go in all, in how many steps, and where gradients are clipped: public rules.
 
     With n rows, d weights and the Gaussian-DP parameter mu of one model, steps of learning rate eta on gradients
@@ -114,31 +122,19 @@ class Walk:
     mu: float
     clip: float | None = None  # given; None follows the rule
 
-    @cached_property
-    def horizon(self) -> float:
-        """Learning rate times number of steps, P / C; ten time constants of the L2 term are enough."""
-        factor = _PATH if math.isfinite(self.facts.loss.lipschitz) else _PATH_SQUARED
-        path = factor * self._width * self.mu * self.facts.n_units
-        return min(path / self.share_of_bound, 10.0 / self.facts.alpha_scaled)
-
-    @property
-    def _width(self) -> float:
-        """The eighth root of 1,000 / d, at most 1."""
-        return math.sqrt(math.sqrt(math.sqrt(min(1.0, _WIDE / self.facts.n_weights))))
-
-    @cached_property
-    def share_of_bound(self) -> float:
-        """C over the bound on |l'|, or over the scale of the labels (their bound, where C is given)."""
-        lipschitz = self.facts.loss.lipschitz
-        bounded = math.isfinite(lipschitz)
+    def __post_init__(self) -> None:
+        facts, lipschitz = self.facts, self.facts.loss.lipschitz
+        bounded, known = math.isfinite(lipschitz), self.mu * facts.n_units
+        width = math.sqrt(math.sqrt(math.sqrt(min(1.0, _WIDE / facts.n_weights))))
+        share = max(_CLIP * width**2, known / _PLENTY_OF_ROWS)
         if self.clip is not None:
-            return self.clip / (lipschitz if bounded else 1.0)
-        share = max(_CLIP * self._width**2, self.mu * self.facts.n_units / _PLENTY_OF_ROWS)
-        return min(1.0, share) if bounded else share
-
-    @property
-    def n_steps(self) -> int:
-        return round(min(_MAX_STEPS, max(_MIN_STEPS, self.horizon / safe_rate(self.facts))))
+            share = self.clip / (lipschitz if bounded else 1.0)
+        elif bounded:
+            share = min(1.0, share)
+        path = (_PATH if bounded else _PATH_SQUARED) * width * self.mu * facts.n_units
+        horizon = min(path / share, 10.0 / facts.alpha_scaled)  # ten time constants of the L2 term are enough
+        steps = round(min(_MAX_STEPS, max(_MIN_STEPS, horizon / safe_rate(facts))))
+        vars(self).update(share_of_bound=share, horizon=horizon, n_steps=steps)
 
     def rate(self, n_steps: int) -> float:
         """Return the learning rate of so many steps."""
