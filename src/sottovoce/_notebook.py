@@ -13,7 +13,7 @@ def html_table(rows: Iterable[tuple[str, str]]) -> str:
     """Return (heading, text) pairs as a table of two columns."""
     cells = "".join(
         f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
-        f"<td style='text-align:left;white-space:pre-line'>{html.escape(text)}</td></tr>"
+        f"<td style='text-align:left;white-space:pre-line;overflow-wrap:anywhere'>{html.escape(text)}</td></tr>"
         for name, text in rows
     )
     return f"<table>{cells}</table>"

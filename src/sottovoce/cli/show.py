@@ -62,10 +62,10 @@ def show(
     if as_json:
         echo(guarantee.to_json(), nl=False)
         return
+    print_rows(f"Receipt {path}", guarantee.rows())
     if estimator is not None:
         print_rows(f"Model {path}", model_rows(estimator, schema))
         print_coefficients(estimator, schema, every=False)
-    print_rows(f"Receipt {path}", guarantee.rows())
 
 
 def _is_model(path: Path) -> bool:

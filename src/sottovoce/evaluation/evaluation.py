@@ -1,6 +1,5 @@
 """What an evaluation found: released counts, and the measures, curves and intervals that follow from them."""
 
-import html
 import json
 import math
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._notebook import html_table
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import canonical_text, decode, digest, encode
 from sottovoce._validation import number
@@ -272,12 +272,7 @@ class Evaluation:
         return "\n".join(("Evaluation with 95 % intervals", *lines))
 
     def _repr_html_(self) -> str:
-        left = "style='text-align:left'"
-        cells = "".join(
-            f"<tr><th {left}>{html.escape(name)}</th><td {left}>{html.escape(text)}</td></tr>"
-            for name, text in self.rows()
-        )
-        return f"<table>{cells}</table>"
+        return html_table(self.rows())
 
     def to_html(self, *, title: str | None = None) -> str:
         """Return the evaluation as one self-contained HTML page to read and print, without scripts.

@@ -188,13 +188,18 @@ class Forecast:
 
     def picture(self) -> str:
         """Return the score against epsilon and against the number of rows as SVG; it names nothing outside itself."""
-        return picture(self.metric, self.expected, self.by_epsilon, self.by_rows)
+        panels = _panels(self.metric, self.expected, self.by_epsilon, self.by_rows)
+        placed = (element("svg", panel, x=k * WIDTH, width=WIDTH, height=HEIGHT) for k, panel in enumerate(panels))
+        return _drawing(2 * WIDTH, f"Expected {self.metric} against epsilon and against the number of rows", *placed)
 
     def __str__(self) -> str:
         return ten_lines(self.table(), "as data: .to_dict(); as a picture: .picture()")
 
     def _repr_html_(self) -> str:
-        return html_table(self.table()) + self.picture()
+        panels = _panels(self.metric, self.expected, self.by_epsilon, self.by_rows)
+        drawings = (_drawing(WIDTH, f"Expected {self.metric}", panel) for panel in panels)
+        # one above the other where there is little room
+        return html_table(self.table()) + element("div", *drawings, style="display: flex; flex-wrap: wrap")
 
 
 def forecast(
@@ -350,28 +355,34 @@ def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def picture(metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows: Sequence[Expected]) -> str:
-    """Return both curves with their ranges side by side, the place that was asked for marked."""
+def _panels(
+    metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows: Sequence[Expected]
+) -> tuple[Markup, Markup]:
+    """Return both curves with their ranges, the place that was asked for marked."""
     shown = (*by_epsilon, *by_rows)
     # a score below guessing, or an R2 far below 0, says no more than the bottom of the picture
     low = max(min(one.low for one in shown), -0.1)
     high = max(here.without_noise, *(one.high for one in shown))
     scores = (low, max(high, low + _LEAST_HEIGHT))
-    panels = (
+    return (
         _panel("epsilon", metric, scores, here, by_epsilon, lambda one: one.epsilon, lambda value: f"{value:.2g}"),
         _panel("rows", metric, scores, here, by_rows, lambda one: float(one.n_samples), _count),
     )
+
+
+def _drawing(width: int, label: str, *content: Markup) -> Markup:
+    """Return a picture that names nothing outside itself."""
     return element(
         "svg",
         element("style", Markup(svg_rules(f".{_CLASS}"))),
-        element("rect", class_="paper", width=2 * WIDTH, height=HEIGHT),
-        *(element("svg", panel, x=k * WIDTH, width=WIDTH, height=HEIGHT) for k, panel in enumerate(panels)),
+        element("rect", class_="paper", width=width, height=HEIGHT),
+        *content,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {2 * WIDTH} {HEIGHT}",
+        viewBox=f"0 0 {width} {HEIGHT}",
         class_=_CLASS,
-        style="width: 100%; height: auto",
+        style="flex: 1 1 20rem; width: 100%; height: auto",
         role="img",
-        aria_label=f"Expected {metric} against epsilon and against the number of rows",
+        aria_label=label,
     )
 
 

@@ -16,7 +16,7 @@ from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import accountant_for, epsilon_of
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
+from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict, outline
 
 FURTHER_LIMITS: Final = "the further limits in docs/known_limits.md"
 PREPROCESSING: Final = (
@@ -334,22 +334,21 @@ class Guarantee:
         return cls.from_dict(data)
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return (heading, text) pairs for a readable table; lists have one item a line."""
+        """Return (heading, text) pairs for a readable table: first unit and promise, last parameters."""
         told: list[tuple[str, str | Iterable[str]]] = [
+            ("unit", self.unit),
             ("statement", self.statement()),
-            ("epsilon", _rounded_up(self.epsilon)),
-            ("delta", _rounded_up(self.delta)),
             ("neighbours", Adjacency.parse(self.adjacency).statement(self.unit)),
-            ("mechanism", self.mechanism),
-            ("released", self.releases),
-            ("accounted event", describe(self.event).split("\n")),
-            ("accountant", self.accountant),
             ("taken as public or true", self.assumptions),
             ("not covered", self.not_covered),
-            ("parameters", [f"{key} = {_text(value)}" for key, value in self.parameters.items()]),
+            ("released", self.releases),
+            *self.ties(),
+            ("mechanism", self.mechanism),
+            ("accounted event", outline(self.event).split("\n")),
+            ("accountant", self.accountant),
             ("proof", where_to_read(self.proof)),
             ("made by", f"sottovoce {self.version}" + (f" on {self.day} (UTC)" if self.day else "")),
-            *self.ties(),
+            ("parameters", [f"{key} = {_text(value)}" for key, value in self.parameters.items()]),
         ]
         listed = ((heading, [text] if isinstance(text, str) else text) for heading, text in told)
         return [(heading, "\n".join(map(in_one_line, lines))) for heading, lines in listed]
@@ -367,9 +366,9 @@ class Guarantee:
 
     def __str__(self) -> str:
         told = dict(self.rows())
-        first = ("mechanism", "released", "neighbours", "taken as public or true", "not covered", "proof")
-        last = ("model (SHA-256)", "ledger")
-        shown = [("statement", told["statement"]), *((name, told[name]) for name in (*first, *last) if name in told)]
+        shown = [("statement", told.pop("statement"))]  # which names the unit
+        left_out = ("unit", "schema (SHA-256)", "signature", "accounted event", "accountant", "made by", "parameters")
+        shown += [(name, text) for name, text in told.items() if name not in left_out]
         return ten_lines(shown, "all of it: .rows(); as a page: sottovoce.report.receipt_page(receipt)")
 
     def _repr_html_(self) -> str:

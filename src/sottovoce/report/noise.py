@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,13 +51,14 @@ def number_of_people(guarantee: Guarantee) -> int | None:
 
 
 def noise_lines(guarantee: Guarantee) -> list[NoiseLine]:
-    """Return one line for each kind of release, in the order of the event; equal ones are counted together."""
-    factor = Adjacency.parse(guarantee.adjacency).sum_factor
-    counted: dict[tuple[Event, str], int] = {}
+    """Return one line for each kind of release, in the order of the event; a schedule of Gaussian noise is one line."""
+    factor, size = Adjacency.parse(guarantee.adjacency).sum_factor, public_size(guarantee)
+    counted: dict[tuple[object, ...], Counter[Event]] = {}
     for basic, times, setting in _walk(guarantee.event, 1, ""):
-        counted[basic, setting] = counted.get((basic, setting), 0) + times
-    size = public_size(guarantee)
-    return [_line(basic, times, setting, size, factor) for (basic, setting), times in counted.items()]
+        release = _describe(basic, size, factor)[0]
+        kind = (release, setting) if _noise_of(basic) is not None else (release, setting, basic)
+        counted.setdefault(kind, Counter())[basic] += times
+    return [_line(str(kind[1]), events, size, factor) for kind, events in counted.items()]
 
 
 def _walk(event: Event, times: int, setting: str) -> Iterator[tuple[Event, int, str]]:
@@ -68,9 +70,18 @@ def _walk(event: Event, times: int, setting: str) -> Iterator[tuple[Event, int, 
             yield release, often, setting
 
 
-def _line(event: Event, times: int, setting: str, size: int | None, factor: float) -> NoiseLine:
-    release, noise, share = _describe(event, size, factor)
-    return NoiseLine(release, f"{times:,}{setting}", noise, share)
+def _noise_of(event: Event) -> float | None:
+    """Return the noise multiplier of a Gaussian release, on a secret sample or not."""
+    inner = event.event if isinstance(event, PoissonSampledEvent) else event
+    return inner.noise_multiplier if isinstance(inner, GaussianEvent) else None
+
+
+def _line(setting: str, events: Counter[Event], size: int | None, factor: float) -> NoiseLine:
+    """Return the line of releases that differ by their noise alone, from the least to the most of it."""
+    ordered = sorted(events, key=lambda event: _noise_of(event) or 0.0)
+    (release, least, low), (_, most, high) = (_describe(event, size, factor) for event in (ordered[0], ordered[-1]))
+    noise, share = (a if a == b else f"{a.split()[0]} to {b}" for a, b in ((least, most), (low, high)))
+    return NoiseLine(release, f"{events.total():,}{setting}", noise, share)
 
 
 def _describe(event: Event, size: int | None, factor: float) -> tuple[str, str, str]:

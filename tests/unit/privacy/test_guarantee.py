@@ -18,6 +18,7 @@ from sottovoce.privacy.events import (
     NonPrivateEvent,
     NothingReleased,
     PoissonSampledEvent,
+    PureEvent,
     RepeatedEvent,
 )
 from sottovoce.privacy.guarantee import Guarantee
@@ -394,7 +395,7 @@ def test_html_escapes_every_text():
     page = receipt(**texts, **lists, parameters={evil: evil})._repr_html_()
     assert "<script" not in page
     assert "alert('x')" not in page
-    assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;co&quot;") == 13
+    assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;co&quot;") == 14
     assert page.startswith("<table>")
     assert page.endswith("</table>")
 
@@ -402,17 +403,17 @@ def test_html_escapes_every_text():
 def test_rows_hold_the_statement_and_its_evidence():
     rows = dict(receipt(seeded=True).rows())
     assert "NOT PRIVATE" in rows["statement"]
-    assert rows["epsilon"] == "1.5"
-    assert rows["delta"] == "1e-05"
+    assert list(rows)[:5] == ["unit", "statement", "neighbours", "taken as public or true", "not covered"]
+    assert list(rows)[-1] == "parameters"
     assert rows["neighbours"] == Adjacency.ZERO_OUT.statement("one row of the table, label included")
     assert rows["released"] == "the weights\nthe scale"
-    assert rows["accounted event"] == "25 times: Gaussian release, noise multiplier 20"
+    assert rows["accounted event"] == "25 Gaussian releases, noise multiplier 20"
     assert "steps = 25" in rows["parameters"]
 
 
-def test_rows_have_a_line_for_each_release():
-    event = ComposedEvent((GaussianEvent(8.0), GaussianEvent(9.0)))
-    assert dict(receipt(event=event).rows())["accounted event"].splitlines() == [
-        "Gaussian release, noise multiplier 8",
-        "Gaussian release, noise multiplier 9",
+def test_rows_have_one_line_for_a_schedule_of_noise():
+    event = ComposedEvent((GaussianEvent(8.0), GaussianEvent(9.0), PureEvent(1.0)))
+    assert dict(receipt(event=event, epsilon=3.0).rows())["accounted event"].splitlines() == [
+        "2 Gaussian releases, noise multipliers 8 to 9",
+        "one release of pure differential privacy, epsilon 1",
     ]

@@ -130,6 +130,14 @@ def test_the_verdict_comes_first(changes, kind, headline):
     assert outline.all("section")[0][1] == verdict
 
 
+def test_unit_promise_what_it_rests_on_and_what_is_not_covered_come_first_and_parameters_last():
+    headings = [text for _, text in Outline(PAGES["private"]).all("h2")]
+    assert headings[:2] == ["What is promised, and on what that rests", "What is not covered"]
+    assert headings[-1] == "Parameters of the run"
+    facts = [text for _, text in Outline(PAGES["private"]).all("th")]
+    assert facts[0] == "Unit of protection"
+
+
 def test_the_page_shows_everything_in_the_receipt():
     made = receipt()
     whole = " ".join(text for _, text in Outline(PAGES["private"]).all("body"))
@@ -152,7 +160,7 @@ def test_the_page_shows_everything_in_the_receipt():
 def test_the_numbers_of_the_table_are_those_of_the_exact_trade_off():
     mu = math.sqrt(1 / 27.0**2 + 45 / 25.5**2)
     outline = Outline(PAGES["private"])
-    cells = [float(text[:-2]) / 100 for attrs, text in outline.all("td") if text.endswith(" %")][:10]
+    cells = [float(text[:-2]) / 100 for attrs, text in outline.all("td") if re.fullmatch(r"[\d.]+ %", text)][:10]
     without, found = cells[::2], cells[1::2]
     assert without == [0.5, 0.01, 0.001, 0.5, 0.01]
     loss = mu * mu / 2 + mu * norm.isf(1e-6)  # the privacy loss is N(mu^2 / 2, mu^2)
@@ -239,6 +247,10 @@ def test_noise_lines_follow_from_event_and_public_numbers():
     assert lines[3].noise == "flipped with probability 0.2689"
     assert lines[4].noise.endswith("flipped with probability 0.1192")
     assert noise_lines(receipt(event=GaussianEvent(50.0), adjacency="replace-one"))[0].share == "20 %"
+    schedule = (GaussianEvent(50.0), RepeatedEvent(GaussianEvent(25.0), 3), PureEvent(1.0))
+    first, second = noise_lines(receipt(event=ComposedEvent(schedule), epsilon=9.0))
+    assert (first.times, first.noise, first.share) == ("4", "25 to 50 x sensitivity", "5 to 10 %")
+    assert (second.times, second.release) == ("1", "a randomised report")
     # single rows of parties and devices are not sums of n rows
     assert public_size(receipt(parameters={"mechanism": "local-models"})) is None
     assert noise_lines(receipt(event=GaussianEvent(50.0), parameters={}))[0].share == ""

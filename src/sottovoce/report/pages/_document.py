@@ -32,10 +32,14 @@ def document(
         element("title", title),
         element("style", Markup(style_sheet())),
     )
+    parts = list(first)
+    if annex:
+        heading = element("h2", annex_title, id="annex", class_="part")
+        parts.append(element("div", heading, *annex, class_="annex"))
     links = [
         element("li", element("a", Markup(found[2]), href=f"#{found[1]}"))
-        for part in (*first, *annex)
-        if (found := re.match(r'<section aria-labelledby="([a-z-]+)"><h2 id="[a-z-]+">([^<]*)</h2>', part))
+        for part in parts
+        if (found := re.match(r'<[^>]*><h2 id="([a-z-]+)"[^>]*>([^<]*)</h2>', part))
     ]
     body = element(
         "body",
@@ -43,8 +47,7 @@ def document(
         element("header", *lead, element("nav", element("ul", *links), aria_label="Sections")),
         element(
             "main",
-            *first,
-            *([element("div", element("h2", annex_title, class_="part"), *annex, class_="annex")] if annex else []),
+            *parts,
             id="content",
             tabindex=-1,
         ),

@@ -10,7 +10,7 @@ from sottovoce._validation import filled_text
 from sottovoce._version import __version__
 from sottovoce.evaluation.plan import COUNTS
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
-from sottovoce.report.pages._markup import Markup, data_block, element
+from sottovoce.report.pages._markup import Markup, data_block, element, join
 from sottovoce.report.pages.figures import Axes, axes_for
 from sottovoce.report.pages.figures import figure as drawing
 from sottovoce.report.reading import fingerprint
@@ -89,8 +89,9 @@ def _measures(found: Evaluation) -> Markup:
     rows = []
     for name, (low, high) in found.intervals.items():
         value = getattr(found, name)
-        rows.append((name.replace("_", " "), _MEANINGS[name], f"{value:.4g}", f"{low:.4g} to {high:.4g}"))
-    heads = ("measure", "what it is", "value", "95 % interval")
+        what = join((name.replace("_", " "), element("br"), element("span", _MEANINGS[name], class_="soft")))
+        rows.append((what, f"{value:.4g}", f"{low:.4g} to {high:.4g}"))
+    heads = ("measure", "value", "95 % interval")
     several = found.classes is not None and len(found.classes) > 2
     note = " Precision and recall are means over the classes." if several else ""
     return section(

@@ -13,10 +13,10 @@ from sottovoce.report.pages._markup import Markup, element
 
 WIDTH: Final = 640
 HEIGHT: Final = 330
-_LEFT: Final = 62
-_RIGHT: Final = 28
+_LEFT: Final = 84  # wide enough for figures in the letters of a telephone
+_RIGHT: Final = 36
 _TOP: Final = 14
-_BOTTOM: Final = 48
+_BOTTOM: Final = 56
 _FLOOR: Final = -12  # exponent of the least delta that is drawn
 
 
@@ -56,8 +56,8 @@ def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) ->
         marks = [
             element("circle", class_="mark", cx=f"{x:.1f}", cy=f"{y:.1f}", r=5),
             element(
-                "text", "promised", class_="marked", x=f"{x - 10 if left else x + 10:.1f}", y=f"{y - 8:.1f}",
-                text_anchor="end" if left else "start",
+                "text", "promised", class_="marked", x=f"{x - 10 if left else x + 10:.1f}",
+                y=f"{y + 22 if left else y - 8:.1f}", text_anchor="end" if left else "start",
             ),
         ]  # fmt: skip
     return figure(
@@ -90,7 +90,7 @@ def detection_figure(curve: PrivacyCurve) -> Markup:
         axes,
         shares,
         shares,
-        ("wrongly accused (false-positive rate)", "found (true-positive rate)"),
+        ("wrongly accused", "found"),
         [
             element("path", class_="area", d=axes.path([*drawn, (1.0, 0.0), (0.0, 0.0)]) + " Z"),
             element("path", class_="chance", d=axes.path([(0.0, 0.0), (1.0, 1.0)])),
@@ -116,7 +116,7 @@ def figure(
     for value, label in ticks_x:
         x = f"{axes.x(value):.1f}"
         lines.append(element("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom))
-        lines.append(element("text", label, x=x, y=bottom + 18, text_anchor="middle"))
+        lines.append(element("text", label, x=x, y=bottom + 23, text_anchor="middle"))
     for value, label in ticks_y:
         y = axes.y(value)
         lines.append(element("line", class_="grid", x1=left, x2=right, y1=f"{y:.1f}", y2=f"{y:.1f}"))

@@ -61,20 +61,21 @@ def receipt_page(
     verdict, curve = verdict_of(guarantee), privacy_curve(guarantee)
     heading = title or _title(guarantee, card)
     first = (
-        _meaning(guarantee, curve),
-        _covered(guarantee),
+        _promise(guarantee),
         _not_covered(guarantee),
+        _meaning(guarantee, curve),
+        _released(guarantee),
         _belongs(guarantee),
         _card(card),
         _decision(guarantee),
     )
     annex = (
+        _verification(guarantee),
         _curves(guarantee, curve),
         _noise(guarantee),
         _accounting(guarantee),
-        _parameters(guarantee),
         *([] if guarantee.schema is None else [_schema(guarantee.schema)]),
-        _verification(guarantee),
+        _parameters(guarantee),
     )
     return document(
         title=heading,
@@ -106,6 +107,27 @@ def _verdict(guarantee: Guarantee, verdict: Verdict) -> Markup:
         element("p", element("strong", "The statement: "), guarantee.statement()),
         class_=f"verdict {_COLOURS[verdict.kind]}",
         aria_label="Verdict",
+    )
+
+
+def _promise(guarantee: Guarantee) -> Markup:
+    rows = [("Unit of protection", guarantee.unit)]
+    words = "The statement rests on these facts. Nothing in the receipt can prove them: confirm each."
+    if math.isfinite(guarantee.epsilon):
+        rows += [
+            ("Neighbours", Adjacency.parse(guarantee.adjacency).statement(guarantee.unit)),
+            ("Epsilon", rounded_up(guarantee.epsilon, 6)),
+            ("Delta", rounded_up(guarantee.delta, 6)),
+        ]
+    else:
+        words = "No finite epsilon is promised, whether or not these facts hold."
+    return section(
+        "promise",
+        "What is promised, and on what that rests",
+        fact_table("The promise in short", rows),
+        element("h3", "Taken as public, or as true"),
+        words,
+        listed(guarantee.assumptions, "nothing"),
     )
 
 
@@ -171,42 +193,22 @@ def _power(epsilon: float) -> float:
     return math.exp(epsilon) if epsilon < 700.0 else math.inf
 
 
-def _covered(guarantee: Guarantee) -> Markup:
-    taken = element("h3", "Taken as public, or as true")
-    if not math.isfinite(guarantee.epsilon):
-        return section(
-            "covered",
-            "What was released",
-            "The receipt promises nothing about this:",
-            listed(guarantee.releases, "nothing"),
-            fact_table("How it was made", [("Mechanism", guarantee.mechanism), ("About", guarantee.unit)]),
-            *((taken, listed(guarantee.assumptions, "")) if guarantee.assumptions else ()),
-        )
-    return section(
-        "covered",
-        "What is protected, and what was released",
-        fact_table(
-            "The promise in short",
-            [
-                ("Unit of protection", guarantee.unit),
-                ("Neighbours", Adjacency.parse(guarantee.adjacency).statement(guarantee.unit)),
-                ("Epsilon", rounded_up(guarantee.epsilon, 6)),
-                ("Delta", rounded_up(guarantee.delta, 6)),
-                ("Mechanism", guarantee.mechanism),
-            ],
-        ),
-        element("h3", "Released, and covered by the statement"),
-        "The statement holds for anybody who sees all of this:",
-        listed(guarantee.releases, "nothing"),
-        taken,
-        "The statement rests on these facts. Nothing in the receipt can prove them: confirm each.",
-        listed(guarantee.assumptions, "nothing"),
-    )
-
-
 def _not_covered(guarantee: Guarantee) -> Markup:
     return section(
         "not-covered", "What is not covered", listed(guarantee.not_covered, "the receipt names nothing: ask its author")
+    )
+
+
+def _released(guarantee: Guarantee) -> Markup:
+    holds = math.isfinite(guarantee.epsilon)
+    return section(
+        "released",
+        "What was released",
+        "The statement holds for anybody who sees all of this, and for nothing else:"
+        if holds
+        else "The receipt promises nothing about this:",
+        listed(guarantee.releases, "nothing"),
+        fact_table("How it was made", [("Mechanism", guarantee.mechanism)]),
     )
 
 

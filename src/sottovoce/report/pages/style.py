@@ -69,10 +69,14 @@ def _rules() -> str:
 
 
 def svg_rules(selector: str) -> str:
-    """Return the rules for what is in a drawing, in light colours, for one that stands by itself in ``selector``."""
+    """Return the rules for what is in a drawing, and its colours, for one that stands by itself in ``selector``."""
     drawn = [rule.removeprefix("svg") for rule in _rules().splitlines() if rule.startswith("svg ") and "{" in rule]
     rules = "\n".join(f"{selector}{rule}" for rule in drawn if not rule.startswith(" {"))
-    return f"{selector} {{ {_variables(LIGHT)} }}\n{selector} .paper {{ fill: var(--paper); }}\n{rules}"
+    return (
+        f"{selector} {{ {_variables(LIGHT)} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ {selector} {{ {_variables(DARK)} }} }}\n"
+        f"{selector} .paper {{ fill: var(--paper); }}\n{rules}"
+    )
 
 
 @cache
