@@ -260,7 +260,7 @@ def sections(receipt: dict[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
     yield "released", receipt["releases"]
     yield "made by", [f"{receipt['mechanism']}, sottovoce {receipt['sottovoce']}", f"proof: {receipt['proof']}"]
     ties = {name: receipt[name] for name in ("day", "model", "ledger", "signature") if receipt["version"] > 1}
-    ties["fingerprint (SHA-256)"] = fingerprint(receipt)
+    ties |= {"table": receipt["parameters"].get("name of the table (not checked)"), "fingerprint": fingerprint(receipt)}
     yield "belongs to", [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in ties.items()]
 
 

@@ -127,12 +127,14 @@ def test_fit_writes_a_report(tmp_path, monkeypatch):
     fails("--out and --report are the same file", *fit, "--report", "m.json")
     fails("this is a file to read from", *fit, "--report", "card.toml", "--model-card", "card.toml", "--force")
     fails("unknown field 'purpose'", *fit, "--report", "r.html", "--model-card", "bad.toml")
+    fails("--table-name must be a string that is not empty", *fit, "--table-name", " ")
     assert not (tmp_path / "m.json").exists()  # nothing was spent
-    passes(*fit, "--report", "r.html", "--model-card", "card.toml")
+    passes(*fit, "--report", "r.html", "--model-card", "card.toml", "--table-name", "census 2026")
     assert read_receipt("r.html") == read_receipt("m.json") == read_receipt("m.receipt.json")
     assert "Readmission" in (tmp_path / "r.html").read_text()
     passes("receipt", "verify", "r.html")
-    passes("receipt", "verify", "m.json")
+    passes("receipt", "verify", "m.receipt.json", "--model", "m.json")
+    assert '"census 2026"' in passes("show", "m.json").stdout
     passes("show", "m.json", "--html", "again.html", "--model-card", "card.toml")
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "r.html").read_bytes()
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sottovoce._validation import number
+from sottovoce._validation import filled_text, number
 from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._cluster import Cluster
@@ -134,6 +134,7 @@ def fit(
     receipt: Path | None = cli.option("--receipt", "Where to write the receipt. Default: beside the model."),
     report: Path | None = cli.option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
     model_card: Path | None = cli.MODEL_CARD,
+    table_name: str | None = cli.option("--table-name", "What the receipt calls the table; public, and not checked."),
     force: cli.ForceOption = False,
     quiet: bool = cli.flag("--quiet", "No progress on stderr, no receipt on stdout."),
     as_json: bool = cli.JSON,
@@ -158,6 +159,8 @@ def fit(
     if report is None:
         cli.refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
+    if table_name is not None:
+        filled_text("--table-name", table_name)
     if not cluster.given:
         reading.refuse_unknown(table)
     described = unit.described(_read_schema(schema, target, table), schema)
@@ -192,6 +195,8 @@ def fit(
         with output.saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge
             estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
+            if table_name is not None:
+                estimator.guarantee_ = estimator.guarantee_.naming(table_name)
             texts: dict[Path, output.Content] = {
                 out: model_to_json(estimator, schema=described), receipt: estimator.guarantee_.to_json()
             }  # fmt: skip

@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 from sottovoce._addresses import where_to_read
 from sottovoce._notebook import html_table, ten_lines
 from sottovoce._plain_data import digest, plain
-from sottovoce._shown import in_one_line
-from sottovoce._validation import number, truth
+from sottovoce._shown import in_one_line, quoted
+from sottovoce._validation import filled_text, number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import accountant_for, epsilon_of
 from sottovoce.privacy.adjacency import Adjacency
@@ -24,6 +24,7 @@ PREPROCESSING: Final = (
     "data is not covered"
 )
 NO_LEDGER: Final = "no ledger was charged"
+TABLE: Final = "name of the table (not checked)"  # among the parameters, where somebody gave one
 
 _FORMAT: Final = "sottovoce-receipt"
 _VERSION: Final = 2
@@ -251,6 +252,20 @@ class Guarantee:
 
         return opendp_measurement(self, run, measure)
 
+    def naming(self, table: str) -> Self:
+        """Return the receipt, unsigned, with a public name of the table that it is about.
+
+        Parameters
+        ----------
+        table : str
+            Stands in quotation marks, and nothing checks it. No digest of the rows stands beside it: that would be a
+            release without noise (``docs/decisions/0033-a-name-and-no-digest.md``).
+        """
+        if self.format == _OLDEST:
+            raise ParameterError(f"a receipt of version {_OLDEST} has no place for the name of a table. Train again.")
+        named = {**self.parameters, TABLE: quoted(filled_text("table", table))}
+        return replace(self, parameters=named, signature=None)
+
     def statement(self) -> str:
         """Return the guarantee as one sentence."""
         if isinstance(self.event, NonPrivateEvent):
@@ -354,10 +369,11 @@ class Guarantee:
         return [(heading, "\n".join(map(in_one_line, lines))) for heading, lines in listed]
 
     def ties(self) -> list[tuple[str, str]]:
-        """Return (heading, text) pairs: to which model, schema and ledger the receipt belongs, and who signed it."""
+        """Return (heading, text) pairs: to which table, model, schema, ledger it belongs, and who signed it."""
         if self.format == _OLDEST:
             return [("belongs to", "not said: a receipt of version 1 ties no model, schema, day or ledger")]
         return [
+            ("table", str(self.parameters.get(TABLE, "not named" if self.charge is None else "see its ledger"))),
             ("model (SHA-256)", self.model or "none: the receipt is not about one model in one place"),
             ("schema (SHA-256)", "none" if self.schema is None else _sha256(self.schema)),
             ("ledger", self._uncharged() if self.charge is None else _CHARGED.format(**self.charge)),
@@ -367,8 +383,8 @@ class Guarantee:
     def __str__(self) -> str:
         told = dict(self.rows())
         shown = [("statement", told.pop("statement"))]  # which names the unit
-        left_out = ("unit", "schema (SHA-256)", "signature", "accounted event", "accountant", "made by", "parameters")
-        shown += [(name, text) for name, text in told.items() if name not in left_out]
+        left_out = ("unit", "table", "schema (SHA-256)", "signature", "accounted event", "accountant", "made by")
+        shown += [(name, text) for name, text in told.items() if name not in (*left_out, "parameters")]
         return ten_lines(shown, "all of it: .rows(); as a page: sottovoce.report.receipt_page(receipt)")
 
     def _repr_html_(self) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from sottovoce._plain_data import decode
+from sottovoce._shown import QUOTED
 from sottovoce._version import __version__
 from sottovoce.central.plan import Plan
 from sottovoce.exceptions import ModelFormatError, SottovoceError
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import TABLE, Guarantee
 from sottovoce.privacy.receipts import releases
 from sottovoce.report.check import Check, compared
 from sottovoce.report.rebuilding import made_again
@@ -31,6 +34,9 @@ def compared_with_run(guarantee: Guarantee, solvers: Sequence[type[Plan]] = ()) 
         return [Check("run", False, f"{error}{_other_version(guarantee)}")]
     except SottovoceError as error:
         return [Check("run", False, f"a run with these parameters would not get a receipt: {error}")]
+    named = guarantee.parameters.get(TABLE)  # follows from nothing else, as the day
+    if isinstance(named, str) and re.fullmatch(QUOTED, named):
+        again = replace(again, parameters={**again.parameters, TABLE: named})
     found, wanted = guarantee.to_dict(), again.to_dict()
     wrong = [_difference(name, found[name], wanted[name]) for name in _ENTRIES if not _same(found[name], wanted[name])]
     event = releases(guarantee.event) == releases(again.event)

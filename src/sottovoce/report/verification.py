@@ -38,7 +38,9 @@ _NOT_CHECKABLE: Final = (
 )
 _NO_FIGURES: Final = "the figures: they are not in the receipt. Verify the evaluation's own file or page"
 _NO_MODEL: Final = "which model it belongs to: no model was given to compare"
-_FREE: Final = "day and ledger entry: they follow from nothing else in the file; compare them with the ledger"
+_FREE: Final = (
+    "day and ledger entry, and the name of the table: they follow from nothing else in the file; compare the ledger"
+)
 _OLD: Final = (
     "to which model, schema, day and ledger it belongs, and whether event and words are those of the run: a receipt of "
     "version 1 does not say"

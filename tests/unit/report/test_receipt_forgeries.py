@@ -1,6 +1,7 @@
 """Receipts of every kind of run hold together, and edited ones do not, also where the forger mends the rest."""
 
 import copy
+import dataclasses
 import itertools
 import json
 import re
@@ -14,12 +15,12 @@ from sklearn.preprocessing import StandardScaler
 import sottovoce as sv
 from sottovoce._plain_data import digest
 from sottovoce.estimators.persistence import save_model
-from sottovoce.exceptions import ModelFormatError, PrivacyWarning
+from sottovoce.exceptions import ModelFormatError, ParameterError, PrivacyWarning
 from sottovoce.papers import dp_scd
-from sottovoce.privacy.guarantee import PREPROCESSING, Guarantee
+from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
-from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, receipts, ridge, table, together
+from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, made_up, receipts, ridge, table, together
 
 RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against parameters"
 
@@ -47,6 +48,34 @@ def test_honest_receipts_pass(tmp_path, name):
         assert (PREPROCESSING in receipt.not_covered) == (receipt.assumptions != () and "local" != name != "shuffled")
         assert receipt.day is not None
         assert receipt.model is not None or place > 0  # some parties keep no part of the model
+
+
+@pytest.mark.parametrize(
+    "name", ["ridge scd", "lasso", "one-vs-rest", "pipeline", "search", "scaler", "no noise", "vertical ridge", "local"]
+)
+def test_the_name_of_a_table_stands_in_quotation_marks_and_changes_nothing_else(tmp_path, name):
+    receipt = fitted(name).guarantee_
+    named = receipt.naming('census "2026"\nof one person')
+    assert dict(named.rows())["table"] == r'"census \"2026\"\nof one person"'
+    assert verified(tmp_path, named.to_json()).passed
+    assert verified(tmp_path, receipt_page(named)).passed
+    assert named.statement() == receipt.statement() and named.event == receipt.event
+    data = json.loads(named.to_json())
+    data["parameters"][TABLE] = "one whole family is protected"
+    assert failed(verified(tmp_path, together(data))) == {WORDS}
+    data["parameters"][TABLE] = 3
+    assert failed(verified(tmp_path, together(data))) == {WORDS}
+
+
+def test_a_table_needs_a_name_and_a_receipt_that_can_hold_it():
+    receipt = fitted("ridge scd").guarantee_
+    signed = dataclasses.replace(receipt, signature=dict.fromkeys(("algorithm", "public_key", "value"), "a"))
+    assert signed.naming("census").signature is None
+    for name in ("", " ", None, 3):
+        with pytest.raises(ParameterError, match="table must be a string that is not empty"):
+            receipt.naming(name)
+    with pytest.raises(ParameterError, match="no place for the name of a table"):
+        made_up().naming("census")
 
 
 @pytest.mark.parametrize("name", ["ridge Published", "DPLinearSVC Minibatch"])
