@@ -14,6 +14,9 @@ else
 unexport SOTTOVOCE_DATA
 endif
 
+# some images forbid Python to keep bytecode: then each worker compiles all tests again, and each command all modules
+unexport PYTHONDONTWRITEBYTECODE
+
 # what runs with other versions of the dependencies, each in an environment of its own
 SMOKE := tests/smoke tests/unit/test_compiling.py
 EXTRAS := .[tables,vertical,secure,ledger,collector,sign]

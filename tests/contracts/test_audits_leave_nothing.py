@@ -51,7 +51,8 @@ print(len(modules), len(seen), left)
 
 
 def test_no_replaced_function_is_left_in_any_module_that_a_solver_loads():
-    cases = [(case.kind.__name__, case.given) for case in CASES]
+    first = {case.name.split(",")[0]: case for case in reversed(CASES)}  # what is loaded follows from the solver
+    cases = [(case.kind.__name__, case.given) for case in first.values()]
     done = subprocess.run(
         [sys.executable, "-c", SEARCH.format(cases=cases)], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -20,7 +20,7 @@ from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"], 11: [f"class {k}" for k in range(11)]}
 BUDGET = {"epsilon": 30.0, "delta": 1e-4, "random_state": 0}
 LABELS = {"label_bounds": (-1.0, 1.0)}
-N_TABLES, N_STEERED = 12, 120
+N_TABLES, N_STEERED = 8, 120
 
 
 def data(d, n_classes, n=200):
@@ -198,9 +198,9 @@ def rows_to_score(model, d, frame):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_row_scores_the_same_alone_and_at_every_place(name):
-    """Some 170 rows of each model in ten containers: all together, and in twelve tables of 2 to 70 rows.
+    """Some 170 rows of each model in ten containers: all together, and in eight tables of 2 to 70 rows.
 
-    Each row is alone in the first container, and in every fourth of the others.
+    Each row is alone in the first container, and in one of the others.
     """
     model = model_of(MODELS[name]())
     d = model.protocol.n_features if "reports" in name else 16 if "scikit" in name else model.n_features_in_
@@ -211,7 +211,7 @@ def test_a_row_scores_the_same_alone_and_at_every_place(name):
         made = ARRAYS[kind]
         together = scores_of(model, made(rows))
         assert len(np.unique(together[:, 0])) > 1 or together.shape[1] > 1 or d == 1
-        some = slice(place % 4, None, 4) if place else slice(None)
+        some = slice(place, None, 9) if place else slice(None)
         alone = np.vstack([scores_of(model, made(row[None, :])) for row in rows[some]])
         np.testing.assert_array_equal(together[some], alone, f"{kind}: alone")
         for size in (2, 3, 4, 5, 8, *rng.integers(6, 70, N_TABLES - 5)):

@@ -31,6 +31,21 @@ wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
 
 
+KINDS = ["exact", "damped", "minibatch", "weighted", "weighted, damped"]
+# a kernel is compiled for each loss and each form of rows, and asks either for the same two or three numbers: so every
+# loss with every kind of pass, every form with every loss and with every kind; all four forms of a pair are slow
+EACH = [
+    pytest.param(
+        loss, kind, dtype, sparse, id=f"{loss.name}-{kind}-{dtype.__name__}-{'sparse' if sparse else 'dense'}",
+        marks=() if (i + j + one + sparse) % 2 == 0 else pytest.mark.slow,
+    )
+    for i, loss in enumerate(LOSSES)
+    for j, kind in enumerate(KINDS)
+    for one, dtype in enumerate((np.float32, np.float64))
+    for sparse in (False, True)
+]  # fmt: skip
+
+
 # all clips that a plan can make of public numbers in their ranges, and all multipliers: ticks are coarse for large ones
 clips = st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent)
 multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
@@ -56,10 +71,7 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
 
 
-@pytest.mark.parametrize("kind", ["exact", "damped", "minibatch", "weighted", "weighted, damped"])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("loss", "kind", "dtype", "sparse"), EACH)
 @settings(max_examples=40, deadline=None)
 @given(
     row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),

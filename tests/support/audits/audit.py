@@ -21,7 +21,10 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from support.noise import Scaled
 
-__all__ = ["DELTA", "Answers", "Audit", "Scores", "Shown", "along_difference", "note_releases", "scale_choices"]
+__all__ = [
+    "DELTA", "QUICK_AND_SLOW", "SLOW", "Answers", "Audit", "Scores", "Shown", "along_difference", "note_releases",
+    "scale_choices",
+]  # fmt: skip
 
 DELTA = 0.05  # an audit has more power at a large delta
 
@@ -96,6 +99,11 @@ class Audit:
     least: float = 0.5
     factors: tuple[float, ...] = (1.0, 0.7)
     slow: tuple[float, ...] = ()
+
+
+QUICK_AND_SLOW: dict[str, Any] = {"factors": (1.0,), "slow": (0.7,)}
+# where `contracts/test_core.py` and the grey box notice the same faults without thousands of runs
+SLOW: dict[str, Any] = {"factors": (), "slow": (1.0, 0.7)}
 
 
 class Shown(NamedTuple):

@@ -18,7 +18,7 @@ from sottovoce.privacy.mechanisms.whole_gumbel import whole_gumbel
 from sottovoce.privacy.trials import TrialCount
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from support.audits.audit import DELTA, Answers, Audit, Scores, scale_choices
+from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 
 __all__ = ["AUDITS", "is_best", "slope", "worse_than"]
 
@@ -135,7 +135,6 @@ def secure_choice(loss, known, factor, patch):
 
 
 HALVES = np.repeat([1.0, -1.0], 20)
-SLOW = {"factors": (), "slow": (1.0, 0.7)}
 AUDITS = (
     Audit("exponential mechanism", exponential_mechanism, least=0.7),
     *(

@@ -18,7 +18,7 @@ from sottovoce.losses import Hinge, Logistic, Squared, dual_step, slope
 from sottovoce.papers.dp_scd import Minibatch, Primal, Published, Sequential
 from sottovoce.randomness import Purpose, Streams
 from support.asking import trained
-from support.audits.audit import Audit, Scores, note_releases
+from support.audits.audit import SLOW, Audit, Scores, note_releases
 from support.audits.fits import PUBLIC, scores_of_fits
 
 __all__ = ["AUDITS"]
@@ -218,7 +218,6 @@ def published(factor, patch):
     return found
 
 
-SLOW = {"factors": (), "slow": (1.0, 0.7)}
 AUDITS = (
     Audit("sgd, Poisson samples, hinge", partial(sgd, "hinge", True), **SLOW),
     Audit("sgd, all rows, squared", partial(sgd, "squared", False), **SLOW),

@@ -26,7 +26,7 @@ from sottovoce.central.sums.shared_counts import design_for
 from sottovoce.central.sums.whole_gram import coordinate_factors, gram, symmetric
 from sottovoce.randomness import Streams
 from support.asking import trained
-from support.audits.audit import DELTA, Audit, Scores, note_releases
+from support.audits.audit import DELTA, SLOW, Audit, Scores, note_releases
 from support.audits.row_norm import bound_and_score, shortened
 
 __all__ = ["AUDITS", "PUBLIC", "scores_of_fits"]
@@ -108,7 +108,7 @@ def default_fit(factor, patch):
         return first + second + third + of_calibration(releases[-1], plan, eigenvalue, w, n, x)
 
     fits = [lambda seed, k=k: model.set_params(random_state=seed).fit(X[:k], y[:k]) for k in (n, n - 1)]
-    return scores_of_fits(seen, fits, 4000 if factor > 0.5 else 800, score)
+    return scores_of_fits(seen, fits, 4000, score)
 
 
 def of_calibration(release, plan, eigenvalue, w, n, short):
@@ -130,7 +130,7 @@ def of_calibration(release, plan, eigenvalue, w, n, short):
 # --- persons ----------------------------------------------------------------------------------------------------------
 
 OWN = 3  # rows of the person, all of whom are there or not; they keep their places
-RUNS_OF_PERSONS = {1.0: 2000, 0.7: 4000, 0.5: 800}
+RUNS_OF_PERSONS = {1.0: 2000, 0.7: 4000}
 
 
 def fits_of_persons(model, X, y, groups):
@@ -231,7 +231,7 @@ def all_classes_jointly(factor, patch):
         return score
 
     fits = [lambda seed, X=X: model.set_params(random_state=seed).fit(X, y) for X in (present, without)]
-    return scores_of_fits(seen, fits, 4000 if factor > 0.5 else 800, score)
+    return scores_of_fits(seen, fits, 4000, score)
 
 
 def trials_of_longer_steps(factor, patch):
@@ -329,7 +329,7 @@ NEWTON = {
 
 def newton(loss, factor, patch):
     """Every pass moves the canary's dual variable by the whole clip."""
-    n, short, runs, seen = 250, 0.3, 4000 if factor > 0.5 else 1000, note_releases(patch, factor)
+    n, short, runs, seen = 250, 0.3, 4000, note_releases(patch, factor)
     without = np.zeros((n, 2))
     without[:-1, 0] = short
     present = without.copy()
@@ -435,7 +435,7 @@ def refinement(factor, patch):
         solver_options={"n_passes": 10}, **PUBLIC,
     )  # fmt: skip
     fits = [lambda seed, k=k: model.set_params(random_state=seed).fit(X[:k], y[:k]) for k in (n, n - 1)]
-    return scores_of_fits(seen, fits, 5000 if factor > 0.5 else 800, partial(of_refinement, n, short, alpha))
+    return scores_of_fits(seen, fits, 5000, partial(of_refinement, n, short, alpha))
 
 
 def of_refinement(n, short, alpha, releases):
@@ -474,16 +474,15 @@ def of_counts(release, size, widest, others, *, above=True):
     return (float((value - common) @ difference) - 0.5) / std**2
 
 
-QUICK_AND_SLOW = {"factors": (0.5,), "slow": (1.0, 0.7)}
 AUDITS = (
-    Audit("default fit", default_fit, **QUICK_AND_SLOW),
-    Audit("default fit, a person", default_fit_of_a_person, least=0.3, **QUICK_AND_SLOW),
-    Audit("adassp, a person", second_moments_of_a_person, least=0.3, **QUICK_AND_SLOW),
+    Audit("default fit", default_fit, **SLOW),
+    Audit("default fit, a person", default_fit_of_a_person, least=0.3, **SLOW),
+    Audit("adassp, a person", second_moments_of_a_person, least=0.3, **SLOW),
     # an attack on all classes that loses nothing gets .56 from so many runs: staying below the promise says something
-    Audit("all classes jointly", all_classes_jointly, least=0.3, **QUICK_AND_SLOW),
-    Audit("trials of longer steps", trials_of_longer_steps, least=0.3, factors=(), slow=(1.0, 0.7)),
-    Audit("descent from a base rate", descent, least=0.3, factors=(), slow=(1.0, 0.7)),
-    *(Audit(f"newton, {loss}", partial(newton, loss), **QUICK_AND_SLOW) for loss in NEWTON),
-    Audit("one step further", one_step, factors=(), slow=(1.0, 0.7)),
-    Audit("refinement", refinement, **QUICK_AND_SLOW),
+    Audit("all classes jointly", all_classes_jointly, least=0.3, **SLOW),
+    Audit("trials of longer steps", trials_of_longer_steps, least=0.3, **SLOW),
+    Audit("descent from a base rate", descent, least=0.3, **SLOW),
+    *(Audit(f"newton, {loss}", partial(newton, loss), **SLOW) for loss in NEWTON),
+    Audit("one step further", one_step, **SLOW),
+    Audit("refinement", refinement, **SLOW),
 )

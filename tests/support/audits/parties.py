@@ -16,7 +16,7 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from support.audits.audit import DELTA, Answers, Audit, Scores, scale_choices
+from support.audits.audit import DELTA, QUICK_AND_SLOW, SLOW, Answers, Audit, Scores, scale_choices
 from support.audits.transcript import Transcript
 from support.joint_clear import JointClear
 from support.noise import scale_gaussians
@@ -212,14 +212,11 @@ def shares_of(opening, factor, noise, runs):
     return shares
 
 
-QUICK_AND_SLOW = {"factors": (1.0,), "slow": (0.7,)}
-SLOW = {"factors": (), "slow": (1.0, 0.7)}
 AUDITS = (
     Audit("local models: labels", released_labels, least=0.85, **QUICK_AND_SLOW),
     *(
-        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000),
-              **QUICK_AND_SLOW)
-        for kind in ("logistic", "ridge")
+        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000), **when)
+        for kind, when in (("logistic", SLOW), ("ridge", QUICK_AND_SLOW))
     ),
     Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **QUICK_AND_SLOW),
     Audit("vertical Frank-Wolfe: choices", directions, least=0.4),
