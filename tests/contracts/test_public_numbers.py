@@ -133,6 +133,8 @@ def drawn(numbers: Numbers, adjacency: str, n: int, rng: np.random.Generator) ->
         value = number_for(name, rng)
         if name == "n_public" and value * 10 < n:
             value = n  # a table of more than ten times n_public rows breaks a fact that was declared about it
+        if name == "n_public" and "batch_size" in numbers.options and value <= 2**53:
+            value = min(value, 2**29)  # below a batch of all rows, so nothing is sampled either
         if name in numbers.options and isinstance(given["solver"], Plan):
             given["solver"] = dataclasses.replace(given["solver"], **{name: value})
         elif name in numbers.options:

@@ -23,6 +23,7 @@ from sottovoce.papers.dp_scd.published import OneNewtonStep
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from support.asking import answered
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 # Huber and absolute are trained without noise only
@@ -32,18 +33,8 @@ tame = st.floats(-3, 3, width=32)
 
 
 KINDS = ["exact", "damped", "minibatch", "weighted", "weighted, damped"]
-# a kernel is compiled for each loss and each form of rows, and asks either for the same two or three numbers: so every
-# loss with every kind of pass, every form with every loss and with every kind; all four forms of a pair are slow
-EACH = [
-    pytest.param(
-        loss, kind, dtype, sparse, id=f"{loss.name}-{kind}-{dtype.__name__}-{'sparse' if sparse else 'dense'}",
-        marks=() if (i + j + one + sparse) % 2 == 0 else pytest.mark.slow,
-    )
-    for i, loss in enumerate(LOSSES)
-    for j, kind in enumerate(KINDS)
-    for one, dtype in enumerate((np.float32, np.float64))
-    for sparse in (False, True)
-]  # fmt: skip
+# a kernel is compiled for each loss and each form of rows, and asks either for the same two or three numbers
+EACH = by_pairs(LOSSES, KINDS, [np.float32, np.float64], [sp.csr_array, np.asarray])
 
 
 # all clips that a plan can make of public numbers in their ranges, and all multipliers: ticks are coarse for large ones
@@ -51,11 +42,11 @@ clips = st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent)
 multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
 
 
-def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind, share=1.0):
+def share_of_sensitivity(row, dtype, form, loss, label, memory, weights, constant, clip, multiplier, kind, share=1.0):
     """Return how far a row moves the sum that production releases, over what it tells the mechanism."""
     mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
-    raw = np.array([row], dtype=dtype)
-    rows = make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
+    raw = form(np.array([row], dtype=dtype))
+    rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)
     y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
@@ -71,7 +62,7 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
 
 
-@pytest.mark.parametrize(("loss", "kind", "dtype", "sparse"), EACH)
+@pytest.mark.parametrize(("loss", "kind", "dtype", "form"), EACH)
 @settings(max_examples=40, deadline=None)
 @given(
     row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),
@@ -85,18 +76,18 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     share=st.floats(0.0, 1.0),
 )
 def test_one_row_moves_the_sum_by_at_most_the_clip(
-    loss, dtype, sparse, kind, row, positive, number, memory, weights, constant, clip, multiplier, share
+    loss, dtype, form, kind, row, positive, number, memory, weights, constant, clip, multiplier, share
 ):
     label = (1.0 if positive else -1.0) if loss.is_classification else number
     assert share_of_sensitivity(
-        row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind, share
+        row, dtype, form, loss, label, memory, weights, constant, clip, multiplier, kind, share
     ) <= 1.0  # fmt: skip
 
 
 def test_the_bound_is_reached():
     """A row that is pulled hard moves the sum by the whole clip, so the test above could fail."""
     share = share_of_sensitivity(
-        [0.6, 0.8], np.float64, False, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, 10.0, "exact"
+        [0.6, 0.8], np.float64, np.asarray, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, 10.0, "exact"
     )
     assert share == pytest.approx(1.0, rel=1e-5)
 

@@ -20,6 +20,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from support.pairs import by_pairs
 from support.replay import grey_box
 
 TEAM = Team(1, None)
@@ -91,9 +92,7 @@ def beyond(total, tick, bound):
     return math.sqrt(float(squares * (Fraction(tick) / Fraction(bound)) ** 2))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("name", "sparse", "dtype"), by_pairs(list(KERNELS), [False, True], [np.float32, np.float64]))
 def test_a_row_adds_at_most_its_clip(name, sparse, dtype):
     rng = np.random.default_rng([list(KERNELS).index(name), sparse, np.dtype(dtype).itemsize])
     worst, reached = 0.0, 0.0

@@ -17,6 +17,7 @@ from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import Sequential
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]
@@ -45,9 +46,7 @@ def plan_of(size, clip, adjacency, loss=None):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("loss", "dtype", "sparse"), by_pairs(LOSSES, [np.float32, np.float64], [False, True]))
 @settings(max_examples=40, deadline=None)
 @given(
     row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),

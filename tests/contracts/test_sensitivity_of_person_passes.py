@@ -15,6 +15,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Hinge, Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 ONE = Neighbours(Adjacency.ZERO_OUT)
@@ -27,9 +28,10 @@ def table(rng, n, d, dtype, sparse, scale):
     return sp.csr_array(np.where(rng.random((n, d)) < 0.3, X, 0)) if sparse else X
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", [Squared(), Logistic(), Hinge(), None], ids=["squared", "logistic", "hinge", "joint"])
+@pytest.mark.parametrize(
+    ("loss", "dtype", "sparse"),
+    by_pairs([Squared(), Logistic(), Hinge(), None], [np.float32, np.float64], [False, True]),
+)
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

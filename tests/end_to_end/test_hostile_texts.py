@@ -24,8 +24,8 @@ from support.receipts import CENTRAL, OTHER, fitted, receipts, together
 SAMPLES = Path(__file__).parents[1] / "data" / "formats" / "0.1.0"
 # each below the 60 characters that are shown of a text
 HOSTILE = {
-    "what clears the screen, turns letters round and ends lines": "a\x1b[2J\x1b[H\rFORGED\x9b2J\x85\x7f\x08\u202egni\u2066\u200f"
-    "\u2028FORGED\u2029\x0b\x0cFORGED",
+    "clears the screen, turns letters round, ends lines": "a\x1b[2J\x1b[H\rFORGED\x9b2J\x85\x7f\x08\u202egni\u2066"
+    "\u200f\u2028FORGED\u2029\x0b\x0cFORGED",
     "a line of its own": "a\nFORGED verdict passed",
     "half a letter, and tags": "a\ud800\U000e0041\ufeff",
     "markup": "[bold red]a[/bold red] [link=file:///x]b[/link]",

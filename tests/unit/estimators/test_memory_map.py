@@ -44,7 +44,7 @@ def peak(task):
 @pytest.mark.parametrize("make", [np.asarray, np.memmap.view], ids=["array over a map", "memmap"])
 def test_nothing_copies_the_matrix(tmp_path, make, dtype):
     rng = np.random.default_rng(1)
-    n, d = 100_000, 240
+    n, d = 400_000 // np.dtype(dtype).itemsize, 240
     writing = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=dtype, shape=(n, d))
     writing[:] = rng.uniform(-0.05, 0.05, d).astype(dtype)
     writing[:, 0] += rng.uniform(-0.1, 0.1, n).astype(dtype)

@@ -240,7 +240,7 @@ def sequences(machine_of, depth):
     return done
 
 
-@pytest.mark.parametrize(("depth", "least"), [(4, 100), pytest.param(5, 280, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("depth", "least"), [(3, 30), pytest.param(5, 280, marks=pytest.mark.slow)])
 def test_all_interleavings(tmp_path, site, depth, least):
     made = iter(range(10**6))
     found = sequences(lambda: Machine(tmp_path / str(next(made)), site), depth)
