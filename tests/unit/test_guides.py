@@ -14,6 +14,7 @@ from sottovoce.tables import Schema
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
+# `audit` fits for a quarter of a minute; the example of its docstring is run by test_docs.py.
 # tests/recipes runs the Python of way_out.md, test_docs.py that of schemas.md, which needs a model file.
 RUN = (
     "audit", "command_line", "data_norm", "ensembles", "evaluation", "intervals", "large_tables", "ledger", "persons",
@@ -25,7 +26,7 @@ def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "audit")) for name in RUN])
 def test_python_of_a_guide(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": name}

@@ -16,20 +16,24 @@ def names_used(tree, context):
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
 
 
-@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.name)
-def test_no_function_draws_from_a_generator_of_its_module(path):
+@pytest.fixture(scope="module")
+def trees():
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+
+
+def test_no_function_draws_from_a_generator_of_its_module(trees):
     """Its data would depend on which tests ran before."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    shared = set()
-    for node in tree.body:
-        match node:
-            case ast.Assign(value=ast.Call(func=called)) if ast.unparse(called).endswith(MAKERS):
-                shared |= names_used(node, ast.Store)
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            own = {argument.arg for argument in function.args.args} | names_used(function, ast.Store)
-            drawn = (names_used(function, ast.Load) & shared) - own
-            assert not drawn, f"{function.name} draws from the generator {drawn} of {path.name}: make its own in it"
+    for path, tree in trees.items():
+        shared = set()
+        for node in tree.body:
+            match node:
+                case ast.Assign(value=ast.Call(func=called)) if ast.unparse(called).endswith(MAKERS):
+                    shared |= names_used(node, ast.Store)
+        for function in ast.walk(tree) if shared else ():
+            if isinstance(function, ast.FunctionDef):
+                own = {argument.arg for argument in function.args.args} | names_used(function, ast.Store)
+                drawn = (names_used(function, ast.Load) & shared) - own
+                assert not drawn, f"{function.name} draws from the generator {drawn} of {path.name}: make its own in it"
 
 
 def test_one_place_reads_where_real_data_are():
@@ -58,13 +62,15 @@ def test_folders_of_tests_are_on_their_page():
         assert not folder.is_dir() or folder.name == "__pycache__" or f"**`{folder.name}/`**" in page, folder
 
 
-@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.name)
-def test_what_tests_share_is_in_support(path):
+def test_what_tests_share_is_in_support(trees):
     """A module that is not a test is a helper; and no test takes its helpers from another test."""
-    where = path.relative_to(TESTS).parts[0]
-    known = where == "support" or path.name == "conftest.py" or path.name.startswith("make_")
-    assert known or path.name.startswith("test_"), f"{path} is a helper: it belongs in tests/support"
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom | ast.Import):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-            assert not [name for name in names if name.startswith(("test_", "conftest"))], path
+    for path, tree in trees.items():
+        where = path.relative_to(TESTS).parts[0]
+        known = where == "support" or path.name == "conftest.py" or path.name.startswith("make_")
+        assert known or path.name.startswith("test_"), f"{path} is a helper: it belongs in tests/support"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                names = (
+                    [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+                )
+                assert not [name for name in names if name.startswith(("test_", "conftest"))], path

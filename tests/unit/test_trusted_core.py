@@ -39,19 +39,19 @@ def test_it_holds(trusted):
     assert trusted.main(ROOT) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "deed"),
-    [
-        ("\n\ndef peek(rng):\n    return rng.standard_normal(3)\n", "draws by standard_normal"),
-        ("\n\ndef peek(streams):\n    return streams.generator(Purpose.NOISE)\n", "opens the stream for noise"),
-        ("\n\nCOST = GaussianEvent(1.0)\n", "makes a GaussianEvent"),
-        ("\n\nCOST = events.RepeatedEvent(one, 3)\n", "makes a RepeatedEvent"),
-    ],
-)
+DEEDS = {
+    "draws by standard_normal": "def peek(rng):\n    return rng.standard_normal(3)",
+    "opens the stream for noise": "def peek(streams):\n    return streams.generator(Purpose.NOISE)",
+    "makes a GaussianEvent": "COST = GaussianEvent(1.0)",
+    "makes a RepeatedEvent": "COST = events.RepeatedEvent(one, 3)",
+}
+
+
 @pytest.mark.parametrize("file", ["central/solvers/newton.py", "estimators/linear.py", "cluster/new.py"])
-def test_only_the_door_draws_and_makes_events(trusted, copy, file, text, deed):
-    wrong = trusted.main(added(copy, file, text))
-    assert file in wrong and deed in wrong and "yield a Release" in wrong
+def test_only_the_door_draws_and_makes_events(trusted, copy, file):
+    wrong = trusted.main(added(copy, file, "".join(f"\n\n{text}\n" for text in DEEDS.values()))).splitlines()
+    for deed in DEEDS:
+        assert [line for line in wrong if file in line and deed in line and "yield a Release" in line], deed
 
 
 def test_a_trusted_file_imports_no_other(trusted, copy):
