@@ -8,21 +8,23 @@ import scipy.sparse as sp
 
 from support.noise import switch_off_gaussians
 from support.optimum import estimator, labels, objective, reference, table
+from support.pairs import by_pairs
 from support.solvers import solved
 
-SOLVERS = [
-    pytest.param("sgd", {"batch_size": 400, "epochs": 4000, "learning_rate": 1.0}, 1e-3, id="full batch"),
-    pytest.param("sgd", {"batch_size": 40, "epochs": 300, "learning_rate": 0.1}, 2e-2, id="mini-batch"),
-    pytest.param("Primal", {"block_size": 3, "epochs": 4000, "learning_rate": 1.0}, 1e-3, id="primal"),
-    pytest.param("Sequential", {"batch_size": 20, "epochs": 300, "clipping_norm": 10.0}, 1e-4, id="sequential"),
-]
+SOLVERS = {
+    "full batch": ("sgd", {"batch_size": 400, "epochs": 4000, "learning_rate": 1.0}, 1e-3),
+    "mini-batch": ("sgd", {"batch_size": 40, "epochs": 300, "learning_rate": 0.1}, 2e-2),
+    "primal": ("Primal", {"block_size": 3, "epochs": 4000, "learning_rate": 1.0}, 1e-3),
+    "sequential": ("Sequential", {"batch_size": 20, "epochs": 300, "clipping_norm": 10.0}, 1e-4),
+}
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
-@pytest.mark.parametrize(("solver", "options", "slack"), SOLVERS)
-def test_the_optimum_is_reached_when_the_noise_is_off(loss, sparse, solver, options, slack, monkeypatch):
+@pytest.mark.parametrize(
+    ("named", "loss", "sparse"), by_pairs(list(SOLVERS), ["squared", "logistic", "hinge"], [False, True])
+)
+def test_the_optimum_is_reached_when_the_noise_is_off(named, loss, sparse, monkeypatch):
     """The noise is switched off in the mechanism; no clip binds, so nothing else stands between w and the optimum."""
+    solver, options, slack = SOLVERS[named]
     switch_off_gaussians(monkeypatch)
     X, score = table(0, 400, 12, density=0.4)
     y, alpha = labels(loss, score), 1e-2
@@ -48,10 +50,10 @@ def test_a_huge_epsilon_comes_near_the_optimum(loss, solver):
     assert ours <= reference(loss, X, y, alpha) * (1.1 if loss == "squared" else 1.05)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("batch_size", [1, 20])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize(
+    ("loss", "batch_size", "sparse", "dtype"),
+    by_pairs(["squared", "logistic", "hinge"], [1, 20], [False, True], [np.float64, np.float32]),
+)
 def test_plain_sgd_comes_near_the_optimum(loss, batch_size, sparse, dtype):
     X, score = table(1, 400, 12, density=0.4)
     y, alpha = labels(loss, score), 1e-2

@@ -10,6 +10,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.central.solvers.descent import log_odds
 from sottovoce.privacy.calibration import gaussian_mu
+from support.pairs import by_pairs
 
 SEEDS, TESTED = 6, 1500
 
@@ -26,12 +27,12 @@ def loss(y, z):
     return float(np.logaddexp(0.0, -y * z).mean())
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 0.1, 0.3])
-@pytest.mark.parametrize("odds", [0.0, -1.5, -3.5])
-@pytest.mark.parametrize("signal", [0.0, 1.0])
-@pytest.mark.parametrize(("n", "d"), [(200, 3), (700, 20), (700, 300)])
-def test_hardly_worse_than_a_constant(n, d, signal, odds, epsilon):
-    delta, found = 1e-6, []
+@pytest.mark.parametrize(
+    ("size", "signal", "odds", "epsilon"),
+    by_pairs([(200, 3), (700, 20), (700, 300)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.02, 0.1, 0.3]),
+)
+def test_hardly_worse_than_a_constant(size, signal, odds, epsilon):
+    (n, d), delta, found = size, 1e-6, []
     noise = 1.0 / (gaussian_mu(epsilon, delta) * n * 0.05**0.5)
     for seed in range(SEEDS):
         X, y = made_up(n, d, signal, odds, seed)

@@ -139,8 +139,15 @@ def test_the_number_of_threads_changes_nothing(solver, options, monkeypatch):
     np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 100.0, 1e6])
-@pytest.mark.parametrize("solver", SMALL)
+@pytest.mark.parametrize(
+    ("solver", "epsilon"),
+    [
+        # six seconds of calibration
+        pytest.param(solver, epsilon, marks=[pytest.mark.slow] * ((solver, epsilon) == ("sgd", 1e6)))
+        for solver in SMALL
+        for epsilon in (1e-6, 100.0, 1e6)
+    ],
+)
 def test_tiny_and_huge_budgets_train(solver, epsilon):
     model = make(solver, epsilon=epsilon).fit(X, SIGN)
     assert np.isfinite(model.coef_).all()
