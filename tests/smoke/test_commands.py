@@ -10,6 +10,8 @@ import pytest
 from sottovoce.local import Protocol
 from support.collector import running_collector, write_people
 
+pytestmark = pytest.mark.slow  # end_to_end/test_start_pages.py runs the same commands among the fast tests
+
 N = 200
 BUDGET = ("--model", "logistic", "--epsilon", 1, "--delta", 1e-5)
 
