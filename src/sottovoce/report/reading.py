@@ -101,8 +101,8 @@ def _opened(raw: bytes) -> ReceiptFile:
         kind = "evaluation" if data["format"] == _EVALUATION else "model"
         if not isinstance(data.get("guarantee"), dict):
             raise ModelFormatError(f"the {kind} file holds no receipt: it is damaged.")
-        content: dict[str, Any] = {kind: data}
-        return ReceiptFile(kind, _limited(data["guarantee"]), **content)
+        whole: dict[str, Any] = {kind: data}
+        return ReceiptFile(kind, _limited(data["guarantee"]), **whole)
     if not isinstance(data, dict) or data.get("format") != "sottovoce-receipt":
         raise ModelFormatError("this is neither a receipt, a model, an evaluation, nor the page of one.")
     if len(raw) > _LARGEST_RECEIPT:
