@@ -55,6 +55,6 @@ def table_of(X: Any) -> LocalHolder:
     return LocalHolder(Part(X, Team(1, None)))
 
 
-def trained(plan: Plan, rows: Rows, targets: Any, streams: Streams, team: Team, **given: Any) -> Driven[Solution]:
-    """Train one model for each target on scaled rows in memory; ``given`` are those of `hold`."""
-    return drive(plan.train, hold(rows, targets, team, **given), streams)
+def trained(plan: Plan, rows: Rows, targets: Any, streams: Streams, team: Team) -> Driven[Solution]:
+    """Train one model for each target on scaled rows in memory."""
+    return drive(plan.train, hold(rows, targets, team), streams)

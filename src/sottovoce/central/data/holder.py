@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Operation
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE, WEIGHT
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
@@ -83,28 +82,17 @@ class Held(Holder):
         return operation.on(self.rows)
 
 
-def hold(
-    rows: Rows,
-    targets: Sequence[Vector],
-    team: Team,
-    *,
-    row_weights: Vector | None = None,
-    persons: NDArray[np.int64] | None = None,
-) -> LocalHolder:
+def hold(rows: Rows, targets: Sequence[Vector], team: Team) -> LocalHolder:
     """Return a holder of scaled rows in this process, whose labels are the targets themselves (`targets.Given`).
 
     ``rows``: their scales are copied, since operations change them.
     ``targets``: of shape (n,); one for each model.
-    ``row_weights``: of shape (n,); weights over their public bound, within [0, 1]; None where rows have none.
-    ``persons``: where the rows of each person begin, and their number; None where the unit is a row.
     """
-    part = Part(rows.raw, team, persons=persons)
+    part = Part(rows.raw, team)
     part.targets = Given(len(targets))
     part.constant = rows.constant
     part.memory.set(SCALE, rows.scale.copy())
     part.memory.set(DIVISOR, rows.divisor.copy())
     if targets:
         part.memory.set(LABEL, targets[0] if len(targets) == 1 else np.stack(targets, axis=1))
-    if row_weights is not None:
-        part.memory.set(WEIGHT, row_weights)
     return LocalHolder(part)
