@@ -63,16 +63,17 @@ class Gathered:
 
 @dataclass(frozen=True, kw_only=True)
 class PartySource:
-    """What turns files into parties, by public facts alone: who they are, in order, and how their files are written.
-
-    A classifier has the public list of its classes, a regression the public bounds of its labels.
-    """
+    """What turns files into parties, by public facts alone: who they are, in order, and how their files are written."""
 
     facts: tuple[PartyFacts, ...]
+    encoders: Mapping[str, Encoder]
     label_holder: str
     reading: Reading
-    classes: tuple[Any, ...] | None
-    label_bounds: tuple[float, float] | None
+
+    @property
+    def labels(self) -> Schema:
+        """Return the schema that tells of the labels: a classifier's classes, a regression's bounds."""
+        return self.encoders[self.label_holder].schema
 
     def read(self, paths: Sequence[Path]) -> Gathered:
         raise NotImplementedError
@@ -83,7 +84,6 @@ class SplitTable(PartySource):
     """One CSV or Parquet table; each party has some of its columns, described by one schema."""
 
     schema: Schema
-    encoders: Mapping[str, Encoder]
 
     def read(self, paths: Sequence[Path]) -> Gathered:
         (path,) = paths
@@ -101,7 +101,6 @@ class SplitTable(PartySource):
 class SeveralTables(PartySource):
     """One CSV or Parquet table a party, each with a schema of its own, aligned by identifiers."""
 
-    encoders: Mapping[str, Encoder]
     id_columns: Mapping[str, str]
     duplicates: str
 
@@ -160,7 +159,11 @@ def split_schema(
     """
     features = [column.name for column in schema.feature_columns]
     columns = _by_name(features, given) if sizes is None else _by_size(features, sizes)
-    _at_least_two(columns, "--party NAME=column,column")
+    if len(columns) < 2:
+        raise ParameterError(
+            f"vertical training needs two parties or more; got {len(columns)}. Give more with --party "
+            "NAME=column,column, or use sottovoce fit for one table of one organisation."
+        )
     target = schema[str(schema.target)]
     encoders = {
         name: Encoder(replace(schema, columns=(*(schema[column] for column in held), target)))
@@ -168,8 +171,7 @@ def split_schema(
     }
     return SplitTable(
         facts=_facts_of(encoders, data_norm, data_bound), reading=reading,
-        label_holder=_label_holder(label_holder, list(columns)),
-        classes=schema.classes, label_bounds=schema.label_bounds, schema=schema, encoders=encoders,
+        label_holder=_label_holder(label_holder, list(columns)), schema=schema, encoders=encoders,
     )  # fmt: skip
 
 
@@ -268,11 +270,9 @@ def several_tables(
                 '"ignore" for it, or leave it out of the schema.'
             )
         encoders[name] = Encoder(labelled, labelled=name == holder)
-    labelled = encoders[holder].schema
     return SeveralTables(
         facts=_facts_of(encoders, data_norm, data_bound), label_holder=holder, reading=reading,
-        classes=labelled.classes, label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns,
-        duplicates=duplicates,
+        encoders=encoders, id_columns=id_columns, duplicates=duplicates,
     )  # fmt: skip
 
 
@@ -282,11 +282,8 @@ def _holder_of_labels(schemas: Mapping[str, Schema], target: str | None, given: 
         found = [name for name, schema in schemas.items() if schema.target is not None]
         what, remedy = "names a target", 'write target = "COLUMN" in one of them, or give --target COLUMN'
     else:
-        found = [
-            name
-            for name, schema in schemas.items()
-            if target in schema.column_names and not isinstance(schema[target], IgnoredColumn)
-        ]
+        told = {name: schema for name, schema in schemas.items() if target in schema.column_names}
+        found = [name for name, schema in told.items() if not isinstance(schema[target], IgnoredColumn)]
         what, remedy = f"describes the column {target!r}", "correct --target, or add the column to one of them"
     if not found:
         raise ParameterError(f"--target: no schema of {', '.join(schemas)} {what}; {remedy}.")
@@ -331,11 +328,3 @@ def _facts_of(
         PartyFacts(name, each.feature_names, norms.get(name, each.data_norm), largest.get(name, 1.0), each.nonnegative)
         for name, each in encoders.items()
     )
-
-
-def _at_least_two(names: Collection[str], example: str) -> None:
-    if len(names) < 2:
-        raise ParameterError(
-            f"vertical training needs two parties or more; got {len(names)}. Give more with {example}, or use "
-            "sottovoce fit for one table of one organisation."
-        )

@@ -61,11 +61,9 @@ class _Given:
         default=[],
     )  # fmt: skip
     sizes: str | None = cli.option(
-        "--sizes",
-        "Instead: how many columns each party has, in order; they are named party1, party2, ...",
-        _SPLIT,
+        "--sizes", "Instead: how many columns each party has, in order; they are named party1, party2, ...", _SPLIT,
         metavar="N,N,...",
-    )
+    )  # fmt: skip
     id: list[str] = cli.option(
         "--id", "Column that identifies people; NAME=COL where it differs.", _SEVERAL, metavar="COL", default=[]
     )
@@ -75,37 +73,27 @@ class _Given:
     schema: list[str] = cli.option(
         "--schema",
         "Public facts about the columns (TOML), NAME=FILE for several. Default: beside each table, ending in .toml.",
-        _FACTS,
-        metavar="FILE",
-        default=[],
-    )
+        _FACTS, metavar="FILE", default=[],
+    )  # fmt: skip
     label_holder: str | None = cli.option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
     helper: list[str] = cli.option(
         "--helper", "--mechanism secure: a party without a table, which only computes with the others.", _FACTS,
         metavar="NAME", default=[],
     )  # fmt: skip
     data_norm: list[str] = cli.option(
-        "--data-norm",
-        "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
-        _FACTS,
-        metavar="NAME=NUMBER",
-        default=[],
-    )
+        "--data-norm", "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.", _FACTS,
+        metavar="NAME=NUMBER", default=[],
+    )  # fmt: skip
     data_bound: list[str] = cli.option(
         "--data-bound",
         "lasso, sparse-logistic: bound on a party's entries; NUMBER alone is for all. A schema gives its own, 1.",
-        _FACTS,
-        metavar="NAME=NUMBER",
-        default=[],
-    )
+        _FACTS, metavar="NAME=NUMBER", default=[],
+    )  # fmt: skip
     training: HowToTrain
     test: list[str] = cli.option(
-        "--test",
-        "Other people, in tables like those of the training; NAME=FILE for several.",
-        _HELD_OUT,
-        metavar="TABLE",
-        default=[],
-    )
+        "--test", "Other people, in tables like those of the training; NAME=FILE for several.", _HELD_OUT,
+        metavar="TABLE", default=[],
+    )  # fmt: skip
     reading: cli.Reading
 
 
@@ -237,7 +225,7 @@ def _make_estimator(kind: cli.ModelKind, source: PartySource, given: _Given, *, 
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
     chosen = estimator_parameters(kind, epsilon, given.training)
     own = {name: value for name, value in chosen.items() if value is not None}
-    labels = label_facts(kind, source.classes, source.label_bounds, two=True)
+    labels = label_facts(kind, source.labels.classes, source.labels.label_bounds, two=True)
     if not given.training.may_be_joint:
         cli.refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)

@@ -46,7 +46,8 @@ def _print(facts: dict[str, Any]) -> None:
         charged = ("day", "coordinator", "session", "steps", "private", "what")
         print_columns("Charges", charged, _charges(facts["charges"]), ends_in_words=True)
     if facts["refusals"]:
-        print_columns("Refused", ("last", "times", "why"), map(_refusal, facts["refusals"]), ends_in_words=True)
+        refusals = ((_at(each["last"]), f"{each['times']:,}", each["reason"]) for each in facts["refusals"])
+        print_columns("Refused", ("last", "times", "why"), refusals, ends_in_words=True)
 
 
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -81,10 +82,6 @@ def _charges(charges: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         yield (
             day, coordinator or "", (session or "")[:8], span, "NO: seeded" if seeded else "yes", f"{times}{what}{away}"
         )  # fmt: skip
-
-
-def _refusal(refused: dict[str, Any]) -> tuple[str, ...]:
-    return _at(refused["last"]), f"{refused['times']:,}", refused["reason"]
 
 
 def _at(seconds: float) -> str:
@@ -133,11 +130,11 @@ def _rows_of_coordinator(kit: Kit, facts: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _print_runs(kit: Kit, states: Sequence[Mapping[str, Any]]) -> None:
-    print_columns(
-        f"Runs of {kit.name}", ("run", "to", "begun", "where it is"), map(_row_of_run, states), ends_in_words=True
-    )
-
-
-def _row_of_run(state: Mapping[str, Any]) -> tuple[str, ...]:
-    said = progress_text(state) + (f"\n{state['error']}" if state.get("error") else "")
-    return str(state["run"]), f"{state['purpose']} {state['model']}", state["begun"], said
+    rows = (
+        (
+            str(state["run"]), f"{state['purpose']} {state['model']}", state["begun"],
+            progress_text(state) + (f"\n{state['error']}" if state.get("error") else ""),
+        )
+        for state in states
+    )  # fmt: skip
+    print_columns(f"Runs of {kit.name}", ("run", "to", "begun", "where it is"), rows, ends_in_words=True)

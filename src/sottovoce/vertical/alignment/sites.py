@@ -1,7 +1,6 @@
 """Alignment of parties in different places: private set intersection over the messages of `protocols.alignment`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
@@ -65,7 +64,8 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
         return _again(parties, home, others, digest)
     assert home.people is not None
     held = home.people.identifiers
-    with _lines(parties, others) as lines:
+    with parties.session() as talk:
+        lines = [_Line(talk, name, rows) for name, rows in others.items()]
         common, asked = _held_by_all(held.texts.to_pylist(), lines, home.least_people)
         if len(common) < home.least_people:
             raise _too_few(home, len(common), asked)
@@ -99,7 +99,8 @@ def _again(parties: Parties, home: Party, others: Mapping[str, int], digest: str
     people = home.people.kept(digest)
     if people is None:
         raise ParameterError(f"digest: party {home.name!r} keeps no alignment {digest!r}. Leave it out to align anew.")
-    with _lines(parties, others) as lines:
+    with parties.session() as talk:
+        lines = [_Line(talk, name, rows) for name, rows in others.items()]
         for line in lines:
             line.ask(AlignAgain(bytes.fromhex(digest)), Done)
         return _aligned(home, lines, "kept", people)
@@ -118,12 +119,6 @@ class _Line:
         self.down += self._talk.downlink_bytes - down
         self.up += self._talk.uplink_bytes - up
         return reply
-
-
-@contextmanager
-def _lines(parties: Parties, others: Mapping[str, int]) -> Iterator[list[_Line]]:
-    with parties.session() as talk:
-        yield [_Line(talk, name, rows) for name, rows in others.items()]
 
 
 def _aligned(

@@ -21,9 +21,9 @@ import numpy as np
 
 from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
-from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
+from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.randomness import StoredKey, Streams
-from sottovoce.vertical.wire import SESSION_BYTES, Frame, Refused, decode
+from sottovoce.vertical.wire import SESSION_BYTES, Frame, Refused, code_of
 
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
@@ -164,7 +164,7 @@ class Checkpoint:
             fresh = carry(own) if own else {}
             return {name: kept[name] if name in kept else fresh[name] for name in requests}
         answers = carry(requests)
-        if all(isinstance(answers.get(name), bytes) and not _is_refusal(answers[name]) for name in requests):
+        if all(isinstance(each := answers.get(name), bytes) and code_of(each) != Refused.code for name in requests):
             with self._lock:
                 self._latest[session] = (
                     {name: _place(frame) for name, frame in frames.items()},
@@ -248,14 +248,6 @@ def _place(frame: Frame) -> _Place:
 
 def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
     return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
-
-
-def _is_refusal(answer: bytes) -> bool:
-    try:
-        decode(answer, (Refused,))
-    except MessageError:
-        return False
-    return True
 
 
 def _digest_of_labels(labels: Any) -> bytes:

@@ -190,9 +190,6 @@ class MpycEngine(Engine):
             found[self.rank] = shares[self.rank]
         return combine([found[rank] for rank in range(n_splitting)], range(1, n_splitting + 1))
 
-    def _product(self, left: Share, right: Share) -> Share:
-        return self._once(_Shared(mul(left, right), twice=True))
-
     def _add_slopes(self, program: AddSlopes, found: Sequence[_Shared]) -> tuple[_Shared, ...]:
         rows, sums, all_, margins, shared = program.parts(found)
         labels, z = self._once(rows[0]), self._once(self._sum(margins))
@@ -200,7 +197,7 @@ class MpycEngine(Engine):
         free, linear, quadratic, cubic = (coefficient % MODULUS for coefficient in program.coefficients)
         slope = mul(z, linear)
         if cubic or quadratic:
-            square = self._product(z, z)
+            square = self._once(_Shared(mul(z, z), twice=True))
             if cubic:
                 slope = add(slope, mul(mul(square, z), cubic))
             by_label = add(mul(square, quadratic), np.full_like(z, free))

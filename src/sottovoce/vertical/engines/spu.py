@@ -136,10 +136,11 @@ class SpuEngine(Engine):
 
         shapes = tuple(self._shapes[name] for name in inputs)
         if (key, shapes) not in self._compiled:
+            array: Any = self._jax.ShapeDtypeStruct
             executable, _ = frontend.compile(
                 frontend.Kind.JAX,
                 function,
-                [self._array(shape) for shape in shapes],
+                [array(shape, np.int64) for shape in shapes],
                 {},
                 [f"in{k}" for k in range(len(inputs))],
                 [self._lib.Visibility.VIS_SECRET] * len(inputs),
@@ -156,10 +157,6 @@ class SpuEngine(Engine):
         )
         if isinstance(key, str):
             self._shapes.update(dict.fromkeys(outputs, shapes[0]))
-
-    def _array(self, shape: tuple[int, ...]) -> Any:
-        made: Any = self._jax.ShapeDtypeStruct
-        return made(shape, np.int64)
 
     def _function(self, program: Program) -> Callable[..., Any]:
         """Return what jax compiles: whole numbers in, whole numbers out."""

@@ -358,25 +358,20 @@ class VerticalEstimator(Predicting, Budgeted):
     def _assumptions(self) -> tuple[str, ...]:
         return ()
 
-    @staticmethod
-    def _computing(plan: VerticalPlan) -> dict[str, Any]:
-        """Return who helps, and what each party said that it can compute with, where anybody asked."""
-        facts = plan.facts
-        if not (facts.helpers or facts.engines):
-            return {}
-        engines = {name: dict(each) for name, each in facts.engines.items()}
-        return {"computing": {"helpers": list(facts.helpers), "engines": engines}}
-
     def _public_facts(self, plan: VerticalPlan) -> dict[str, Any]:
         """Return what the plan can be made from again."""
+        facts, computing = plan.facts, dict[str, Any]()
+        if facts.helpers or facts.engines:  # where anybody asked
+            engines = {name: dict(each) for name, each in facts.engines.items()}
+            computing = {"computing": {"helpers": list(facts.helpers), "engines": engines}}
         described = {
-            name: {field: encode(getattr(facts, field)) for field in _DESCRIBED}
-            for name, facts in plan.facts.descriptions.items()
+            name: {field: encode(getattr(each, field)) for field in _DESCRIBED}
+            for name, each in facts.descriptions.items()
         }
         classes = getattr(self, "classes_", None)
         return {
             "described": described,
-            **self._computing(plan),
+            **computing,
             **({} if classes is None else {"classes": [str(name) for name in classes]}),
             "arguments": {
                 name: encode(plan.name if isinstance(value, type) else value)  # a mechanism that has no name in a list

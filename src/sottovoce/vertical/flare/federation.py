@@ -77,8 +77,13 @@ def _federation(entries: Mapping[str, Any]) -> Federation:
                 "name of its own, whatever the case of its letters: folders have these names."
             )
         folded[name.lower()] = name
-        organisations[name] = section.take("organisation", _is_words, "printable text of 1 to 100 characters", name)
-        if section.take("helper", _is_truth, "true (a party without a table) or false", False):
+        organisations[name] = section.take(
+            "organisation",
+            lambda value: isinstance(value, str) and value.isprintable() and 1 <= len(value) <= 100,
+            "printable text of 1 to 100 characters", name,
+        )  # fmt: skip
+        truth = "true (a party without a table) or false"
+        if section.take("helper", lambda value: isinstance(value, bool), truth, False):
             helpers.append(name)
     if len(helpers) == len(parties):
         raise ParameterError("[[party]]: all parties are helpers. At least one must have a table: leave out helper.")
@@ -86,7 +91,8 @@ def _federation(entries: Mapping[str, Any]) -> Federation:
     host = home.host("host", "the parties reach the coordinator", most=64)  # as long as a certificate's name may be
     if host in names[1:]:
         raise ParameterError(f"[coordinator] host = {host!r}: a party has this name. Rename the party.")
-    port = home.take("port", _is_port, "a whole number from 1 to 65535, such as 8002")
+    wanted = "a whole number from 1 to 65535, such as 8002"
+    port = home.take("port", lambda value: type(value) is int and 1 <= value <= 65535, wanted)
     return Federation(
         name=_name(top), coordinator=names[0], host=host, port=port, parties=names[1:], organisations=organisations,
         helpers=tuple(helpers),
@@ -102,15 +108,3 @@ def _name(section: Section) -> str:
     if name.lower() in _RESERVED:
         raise ParameterError(f"{section.place} name = {name!r}: this name is reserved. Choose another.")
     return name
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable() and 1 <= len(value) <= 100
-
-
-def _is_truth(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_port(value: object) -> bool:
-    return type(value) is int and 1 <= value <= 65535

@@ -134,11 +134,11 @@ class Office:
                 )
             time.sleep(0.5)
 
-    def state(self, job: str) -> tuple[str, Mapping[str, Any]]:
+    def state(self, job: str) -> tuple[str, dict[str, Any]]:
         """Return what FLARE says of a job: its status, and all that is known."""
         with _silent():
             meta = self._session.get_job_meta(job)
-        return str(meta.get("status", "")), meta
+        return str(meta.get("status", "")), dict(meta)
 
     def abort(self, job: str) -> None:
         with suppress(Exception), _silent():
@@ -194,11 +194,13 @@ def follow(
     while True:
         state = read_progress(folder) or {"phase": "waiting"}
         tell(state)
-        if state["phase"] in _ENDED:
-            return _named(kit, spec, state, job)
+        if state["phase"] in _ENDED:  # where FLARE stopped it because a process died, the program was not told whose
+            gone = _gone(kit.federation.parties, _log_of(kit, job)) if state["phase"] == "stopped" else ""
+            return _failed(kit, spec, state, gone) if gone else state
         if time.monotonic() - asked >= 2 * _EVERY:
-            asked = time.monotonic()
-            status, meta = _asked_state(office, job)
+            asked, status, meta = time.monotonic(), "", dict[str, Any]()
+            with suppress(Exception):  # the coordinator's process is gone, or for the moment
+                status, meta = office.state(job)
             if status:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _SILENCE_SECONDS:
@@ -208,29 +210,11 @@ def follow(
                 ))  # fmt: skip
             if status.startswith(_OVER):
                 state = read_progress(folder) or {"phase": "waiting"}  # it may have ended between the two looks
-                return state if state["phase"] in _ENDED else _cut_off(kit, spec, state, job, status, meta)
+                if state["phase"] in _ENDED:
+                    return state
+                error = why_ended(kit.federation.parties, status, meta, _log_of(kit, job))
+                return _failed(kit, spec, state, error, "stopped" if "ABORTED" in status else "failed")
         time.sleep(_EVERY / 2)
-
-
-def _named(kit: Kit, spec: RunSpec, state: dict[str, Any], job: str) -> dict[str, Any]:
-    """Say whose process died where FLARE stopped the run for that; its program was not told why."""
-    gone = _gone(kit.federation.parties, _log_of(kit, job)) if state["phase"] == "stopped" else ""
-    return _failed(kit, spec, state, gone) if gone else state
-
-
-def _asked_state(office: Office, job: str) -> tuple[str, Mapping[str, Any]]:
-    try:
-        return office.state(job)
-    except Exception:  # the coordinator's process is gone, or for the moment
-        return "", {}
-
-
-def _cut_off(
-    kit: Kit, spec: RunSpec, state: dict[str, Any], job: str, status: str, meta: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Say why a run ended that did not say so itself, and write it down."""
-    error = why_ended(kit.federation.parties, status, meta, _log_of(kit, job))
-    return _failed(kit, spec, state, error, "stopped" if "ABORTED" in status else "failed")
 
 
 def _failed(kit: Kit, spec: RunSpec, state: dict[str, Any], error: str, phase: str = "failed") -> dict[str, Any]:
@@ -279,15 +263,12 @@ _LOG_NAME: Final = "state/log.txt"
 
 def _log_of(kit: Kit, job: str) -> str:
     """Return the last part of the coordinator's log that speaks of a job."""
-    try:
-        with (kit.folder / _LOG_NAME).open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 2_000_000))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
-    at = text.find(job)
-    return text[at:] if at >= 0 else ""
+    text = b""
+    with suppress(OSError), (kit.folder / _LOG_NAME).open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - 2_000_000))
+        text = file.read()
+    return "".join(text.decode(errors="replace").partition(job)[1:])
 
 
 def _first_line(error: BaseException) -> str:

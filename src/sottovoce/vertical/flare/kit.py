@@ -6,7 +6,7 @@ import datetime
 import json
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -56,10 +56,6 @@ class Kit:
         federation = Federation.read(path / "federation.toml")
         name = federation.coordinator if kind == "coordinator" else _party_name(path, federation)
         return cls(folder=path, kind=kind, name=name, federation=federation)
-
-    @property
-    def org(self) -> str:
-        return org_of(self.name)
 
     @property
     def site_file(self) -> Path:
@@ -120,12 +116,8 @@ class Kit:
 
     def settle(self) -> None:
         """Take the folder where the kit is now as its home: FLARE wants absolute paths of the coordinator's stores."""
-        for folder in (
-            self.state,
-            self.state / "transfer",
-            temporary(self.state),
-            *([self.runs] if self.kind == "coordinator" else []),
-        ):
+        runs = [self.runs] if self.kind == "coordinator" else []
+        for folder in (self.state, self.state / "transfer", temporary(self.state), *runs):
             folder.mkdir(mode=0o700, exist_ok=True)
         if self.kind == "coordinator" and self._stores() != self.state:
             _write_private(self.folder / "local" / "resources.json", resources(self.kind, self.state))
@@ -153,7 +145,9 @@ class Kit:
                 raise ParameterError(
                     f"{self.folder / place / name}: missing. Take it from the kit that you were given."
                 )
-        for path in (self.folder, self.state, *_below(self.folder, [*allowed, "identity"])):
+        tops = [self.folder / place for place in (*allowed, "identity")]
+        below = (path for top in tops for path in top.rglob("*") if not path.is_symlink())
+        for path in (self.folder, self.state, *tops, *below):
             if path.exists() and path.stat().st_mode & 0o077:
                 raise ParameterError(
                     f"{path}: others on this machine can get at it (mode {path.stat().st_mode & 0o777:o}). Run: "
@@ -292,12 +286,6 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _write_private(path: Path, content: Mapping[str, Any]) -> None:
     write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
-
-
-def _below(folder: Path, places: list[str]) -> Iterator[Path]:
-    for place in places:
-        yield folder / place
-        yield from (path for path in (folder / place).rglob("*") if not path.is_symlink())
 
 
 def _check_same(path: Path, expected: object) -> None:

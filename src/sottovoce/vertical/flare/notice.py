@@ -57,11 +57,12 @@ def site_facts(site: Site) -> dict[str, Any]:
 
 def site_history(site: Site) -> dict[str, Any]:
     """Return what a site was asked, what that cost, and what is left; no table is read."""
+    budget = site.budget
     return {
         **_who(site),
         **_asked(site),
         "budget": budget_of(site),
-        "charges": [] if site.budget is None else [_charge(charge) for charge in _history(site)],
+        "charges": [] if budget is None else [_charge(one) for one in Ledger(budget.ledger).history(budget.dataset)],
         "models": sorted(site.parts()),
     }
 
@@ -116,11 +117,6 @@ def _computing(computing: ComputeSite) -> dict[str, Any]:
 
 def _answers(names: Any) -> dict[str, str]:
     return {name: ANSWERS[name].about for name in sorted(names)}
-
-
-def _history(site: Site) -> list[ChargeRecord]:
-    assert site.budget is not None
-    return Ledger(site.budget.ledger).history(site.budget.dataset)
 
 
 def budget_of(site: Site) -> dict[str, Any] | None:

@@ -108,7 +108,7 @@ class FlareParties(Parties):
         while pending:
             done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
             if self._stopped() or any(isinstance(future.exception(), RunStopped) for future in done):
-                raise self._stop(requests, [name for name in futures if not _has_answer(futures[name])])
+                raise self._stop(requests, [name for name, one in futures.items() if not one.done() or one.exception()])
             for future in futures.values():
                 if future in done:
                     future.result()
@@ -183,10 +183,6 @@ class FlareParties(Parties):
             f"the run was stopped when {' and '.join(map(repr, silent))} had not answered "
             f"{_asked(requests[silent[0]])}: by hand, or because a process there has ended."
         )
-
-
-def _has_answer(future: Future[bytes]) -> bool:
-    return future.done() and future.exception() is None
 
 
 def _asked(raw: bytes) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.closed import require_engine
 from sottovoce.vertical.flare.guard import TWICE
-from sottovoce.vertical.flare.kit import Kit, temporary
+from sottovoce.vertical.flare.kit import Kit, org_of, temporary
 
 _MAIN: Final = {
     "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
@@ -193,7 +193,7 @@ def _command(kit: Kit) -> list[str]:
     name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
     return [
         sys.executable, "-u", "-m", "sottovoce.vertical.flare.guard", module, "-m", str(kit.folder), "-s", startup,
-        "--set", "secure_train=true", *name, f"org={kit.org}", "config_folder=config",
+        "--set", "secure_train=true", *name, f"org={org_of(kit.name)}", "config_folder=config",
     ]  # fmt: skip
 
 

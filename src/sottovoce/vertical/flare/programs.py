@@ -83,16 +83,16 @@ def execute(
     except RunStopped as reason:
         progress.phase("stopped", error=str(reason))
         return "stopped"
-    except MessageError as error:  # of a message that could not be made: those that come are checked where they come
-        progress.phase("failed", error=f"the training diverged, and there is nothing to send ({error}).")
-        return "failed"
-    except SottovoceError as error:
-        _LOG.error("run %s failed: %s", run, error)
-        progress.phase("failed", error=str(error))
-        return "failed"
     except Exception as error:
-        _LOG.error("run %s failed:\n%s", run, "".join(traceback.format_exception(error)))
-        progress.phase("failed", error=f"the coordinator failed ({type(error).__name__}); its log says more.")
+        if isinstance(error, MessageError):  # it could not be made: those that come are checked where they come
+            why = f"the training diverged, and there is nothing to send ({error})."
+        elif isinstance(error, SottovoceError):
+            why = str(error)
+            _LOG.error("run %s failed: %s", run, error)
+        else:
+            why = f"the coordinator failed ({type(error).__name__}); its log says more."
+            _LOG.error("run %s failed:\n%s", run, "".join(traceback.format_exception(error)))
+        progress.phase("failed", error=why)
         return "failed"
     finally:
         for parties in made:

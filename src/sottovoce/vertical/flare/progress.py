@@ -17,7 +17,6 @@ from typing import Any, Final
 from sottovoce._files import write_whole
 from sottovoce._kept import sync_folder
 
-PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 _REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"

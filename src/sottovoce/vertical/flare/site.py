@@ -133,7 +133,8 @@ class Site:
         """
         more: dict[str, Any] = {} if journal is None else {"journal": journal}
         if self.is_helper:
-            return self._open_helper(**more)
+            helper = Helper(self.kit.name, computing=self.computing, **more)
+            return helper if self.random_state is None else helper.seed(self.random_state)
         X, ids, y, _ = self._read(purpose, labels)
         encoder = self.encoder
         if purpose == "train" and self.computing is not None:
@@ -156,10 +157,6 @@ class Site:
                 if part.feature_names in (None, party.feature_names) and len(part.coef) == party.n_features:
                     party.adopt(model, part)  # one of an older schema is of no use for these columns
         return party
-
-    def _open_helper(self, **more: Any) -> Helper:
-        helper = Helper(self.kit.name, computing=self.computing, **more)
-        return helper if self.random_state is None else helper.seed(self.random_state)
 
     def account(self) -> LedgerBudget:
         """Return the account in the ledger, capped for this coordinator; a ledger that is not there is an error."""

@@ -486,7 +486,7 @@ class Party:
                 event = next(answering)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
-        seed = self._seed(session)
+        seed = self._session_seeds.get(session.name, self._random_state)
         place, streams = self._drawing(session, seed, again=again, kept=not request.ends_with_process)
         if event is not None:
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
@@ -572,9 +572,6 @@ class Party:
             has_ids=self.people is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
         )  # fmt: skip
-
-    def _seed(self, session: Session) -> object:
-        return self._session_seeds.get(session.name, self._random_state)
 
 
 class _OverError(SessionError):

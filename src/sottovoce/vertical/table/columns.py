@@ -65,7 +65,9 @@ class Columns:
             out[:d, :d] = (table.T @ heavy).toarray()
         else:
             root = None if weights is None else np.sqrt(weights)
-            for place, piece in self._pieces():
+            for lo in range(0, self.n_rows, PIECE):
+                place = slice(lo, min(lo + PIECE, self.n_rows))
+                piece = np.asarray(self.table[place], dtype=np.float64)
                 scaled = piece if root is None else piece * root[place, None]
                 out[:d, :d] += scaled.T @ scaled
         if self.intercept:
@@ -84,11 +86,6 @@ class Columns:
     def _double(self) -> Any:
         """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
         return self.table.astype(np.float64, copy=False)
-
-    def _pieces(self) -> Iterator[tuple[slice, Vector]]:
-        for lo in range(0, self.n_rows, PIECE):
-            place = slice(lo, min(lo + PIECE, self.n_rows))
-            yield place, np.asarray(self.table[place], dtype=np.float64)
 
 
 def bounded_pieces(table: Any, data_norm: float) -> Iterator[tuple[slice, NDArray[np.float64]]]:

@@ -48,18 +48,15 @@ class Subproblem:
         if self._factor is None or not same:
             self._factor = None  # so that only one is in memory
             if self.wide:
-                self._factor = _Woodbury(self.columns, self._row_gram(), self._penalty, rho)
+                if self._gram is None:
+                    self._gram = self.columns.features_gram()
+                self._factor = _Woodbury(self.columns, self._gram, self._penalty, rho)
             elif isinstance(rho, float):
                 self._factor = _Cholesky(rho * self.gram, self.l2)
             else:
                 self._factor = _Cholesky(self.columns.gram(rho), self.l2)
             self._rho = rho
         return self._factor.solve(v)
-
-    def _row_gram(self) -> Vector:
-        if self._gram is None:
-            self._gram = self.columns.features_gram()
-        return self._gram
 
 
 class _Cholesky:

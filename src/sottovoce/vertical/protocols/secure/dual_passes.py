@@ -59,7 +59,10 @@ class DualPasses(ClippedPasses):
         )
         if isinstance(loss, SmoothedHinge):
             schedule = replace(schedule, smallest_step=_SMALLEST_STEP_OF_HINGE)
-        self.schedule = replace(schedule, n_passes=_passes_for(schedule) if n_passes is None else n_passes)
+        if n_passes is None:
+            more = _MORE_PASSES * math.log(max(1.0, schedule.information / _SOME)) ** 2
+            n_passes = round(min(_PASSES + more, _MOST_PASSES))
+        self.schedule = replace(schedule, n_passes=n_passes)
         self.n_passes = len(self.schedule.clips)
         self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
         self.shares = self.schedule.clips
@@ -92,12 +95,6 @@ class _Steps(Estimate):
         unit = ROW * _DUAL
         self._steps.take(sums / unit, next(self._noise).total_std() / unit)
         self.point = self._steps.point
-
-
-def _passes_for(schedule: NewtonSchedule) -> int:
-    """Return how many passes there are, from what there is to learn a weight from."""
-    more = _MORE_PASSES * math.log(max(1.0, schedule.information / _SOME)) ** 2
-    return round(min(_PASSES + more, _MOST_PASSES))
 
 
 def _link(loss: Loss) -> MoveDuals:

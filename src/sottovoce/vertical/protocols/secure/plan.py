@@ -78,16 +78,41 @@ class TrainedTogether(ABC):
         return self.joint.event
 
     def meet(self, parties: Parties) -> None:
-        meet(parties, self.joint, self.patience)
+        """Invite all parties, and let their engines meet and test the session; no data are shared."""
+        plan = self.joint
+        _tell(parties, "sites are invited")
+        try:
+            cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
+            listed = json.dumps([cards[name].card for name in plan.ranks])
+            _tell(parties, "the sites' engines meet")
+            parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
+            _wait(parties, plan, self.patience)
+        finally:
+            parties.tell("")
 
     def trained(self, parties: Parties, y: Vector, model: str, scorer: SumOfScores) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met."""
-        fitting = conduct(parties, self.joint, y, model, self.patience)
+        plan = self.joint
+        starts = {name: messages.Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
+        try:
+            _tell(parties, plan.first_step)
+            parties.exchange(starts, Done)
+            fitting = _concluded(plan, _wait(parties, plan, self.patience))
+            _tell(parties, "the model is kept")
+            parties.exchange({block.name: messages.KeepJoint(model) for block in plan.blocks}, Done)
+        except PartyError as error:
+            raise PartyError(
+                f"{str(error).rstrip('.')}. The joint training had begun by then: epsilon = {plan.epsilon:g} of every "
+                "person's rows at all parties is spent and stays charged, whatever was opened. It cannot be resumed; a "
+                "new fit is charged again."
+            ) from error
+        finally:
+            parties.tell("")
         return VerticalSolution(
             scorer=scorer,
             event=self.event,
             party_events=dict.fromkeys(self.facts.names, self.event),
-            n_rounds=1 + self.joint.n_steps,
+            n_rounds=1 + plan.n_steps,
             chosen=dict(fitting.chosen),
             weights=fitting.weights,
         )
@@ -137,52 +162,6 @@ class TrainedTogether(ABC):
 
     def details(self) -> dict[str, object]:
         return {**self.joint.details(), "digest of the joint plan": self.joint.digest}
-
-
-def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
-    """Invite all parties, and let their engines meet and test the session; no data are shared."""
-    _tell(parties, "sites are invited")
-    try:
-        cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
-        listed = json.dumps([cards[name].card for name in plan.ranks])
-        _tell(parties, "the sites' engines meet")
-        parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
-        _wait(parties, plan, patience)
-    finally:
-        parties.tell("")
-
-
-def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Conclusion:
-    """Begin, take what was opened, and let the parties, who have met, keep their parts under the name ``model``.
-
-    ``y``, of shape (n_samples,): the label holder's.
-    ``patience``: seconds that one step may take at all parties together.
-
-    Returns
-    -------
-    Conclusion
-        The model.
-    """
-    try:
-        return _train(parties, plan, y, model, patience)
-    except PartyError as error:
-        raise PartyError(
-            f"{str(error).rstrip('.')}. The joint training had begun by then: epsilon = {plan.epsilon:g} of every "
-            "person's rows at all parties is spent and stays charged, whatever was opened. It cannot be resumed; a "
-            "new fit is charged again."
-        ) from error
-    finally:
-        parties.tell("")
-
-
-def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Conclusion:
-    starts = {name: messages.Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
-    _tell(parties, plan.first_step)
-    parties.exchange(starts, Done)
-    fitting = _concluded(plan, _wait(parties, plan, patience))
-    _tell(parties, "the model is kept")
-    parties.exchange({block.name: messages.KeepJoint(model) for block in plan.blocks}, Done)
-    return fitting
 
 
 def _concluded(plan: AgreedPlan, replies: Mapping[str, messages.Opened]) -> Conclusion:

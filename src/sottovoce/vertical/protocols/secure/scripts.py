@@ -131,7 +131,9 @@ class Script(PlannedSteps):
         plan, engine, moments = self.plan, self.engine, self.plan.moments
         for m in self.data_parties:
             opening = moments.openings[m]
-            own = self._own(rows, labels) if self.rank == m else None
+            own: Whole | None = None
+            if self.rank == m:  # added up over pieces: no second copy of the table is made
+                own = np.sum([moments.own(self._columns(rows, labels, place)) for place in self.places()], axis=0)
             engine.put(opening.name, m, opening.scales.shape, own)
         pairs = list(zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True))
         for _, opening in pairs:
@@ -160,12 +162,6 @@ class Script(PlannedSteps):
         if labels is None or not self.plan.training.with_labels:
             return piece
         return np.column_stack([piece, self.piece(labels, place)])
-
-    def _own(self, rows: Whole | None, labels: Whole | None) -> Whole:
-        """Return this party's own products, added up over pieces: no second copy of the table is made."""
-        pieces = (self.plan.moments.own(self._columns(rows, labels, place)) for place in self.places())
-        total: Whole = np.sum(list(pieces), axis=0, dtype=np.int64)
-        return total
 
     def _wide(self, m: int, p: int) -> str:
         """Return the name of a party's columns, the label's among them where it is one."""
