@@ -25,6 +25,10 @@ class RowsDigest:
     def add(self, piece: NDArray[Any]) -> None:
         self._hash.update(np.ascontiguousarray(piece).view(np.uint8).data)
 
+    def add_rows(self, rows: Any) -> None:
+        for piece in (rows.data, rows.indices, rows.indptr) if hasattr(rows, "indptr") else (rows,):
+            self.add(piece)
+
     def add_labels(self, labels: NDArray[Any] | None) -> None:
         if labels is not None:
             self._hash.update(str(labels.dtype).encode())
@@ -37,8 +41,7 @@ class RowsDigest:
 
 def digest_of(raw: Any, labels: NDArray[Any] | None, names: tuple[str, ...]) -> str:
     digest = RowsDigest(names, raw.shape, raw.dtype)
-    for piece in [raw.data, raw.indices, raw.indptr] if hasattr(raw, "indptr") else [raw]:
-        digest.add(piece)
+    digest.add_rows(raw)
     digest.add_labels(labels)
     return digest.value
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._optional import pa
-from sottovoce._validation import choice, whole_number
 from sottovoce.cluster.dask_pool import DaskPool
-from sottovoce.cluster.digest import RowsDigest
-from sottovoce.cluster.parquet import A_WORKER, RowsOnScratch, refuse_unreached, storage_for
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.parquet import ParquetSource, cut_sources
 from sottovoce.cluster.table import DaskTable
 from sottovoce.tables import Encoder, Table
 from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.row_groups import RowGroups, batches, cut, row_groups, written
+from sottovoce.tables.parquet_rows import row_of
+from sottovoce.tables.row_groups import CutTable, batches, row_groups
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,66 +25,43 @@ if TYPE_CHECKING:
 __all__ = ["EncodedRows", "EncodedTable", "encoded_sources"]
 
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once
-_DTYPE: Final = np.dtype(np.float64)  # as one machine encodes
 
 
-class EncodedRows(Source):
+class EncodedRows(CutTable):
     """Rows of Parquet files, through a schema.
 
     Each row is encoded by itself with public facts, so how rows are cut into partitions and batches changes nothing.
 
-    ``pieces``: in order.
     ``encoder``: of a schema with a target.
-    ``storage``, {"memory", "scratch"}: where the worker keeps the rows.
     """
 
-    def __init__(self, pieces: tuple[RowGroups, ...], encoder: Encoder, storage: str, first_row: int) -> None:
-        self.pieces, self.encoder, self.storage = pieces, encoder, storage
-        self.size = sum(piece.n_rows for piece in pieces)
-        self.n_rows, self.first_row = self.size, first_row
+    dtype = np.dtype(np.float64)  # as one machine encodes
+    feature_names = ()
 
-    def __repr__(self) -> str:
-        files = list(dict.fromkeys(piece.file.shown for piece in self.pieces))
-        more = f" to {files[-1]}" if len(files) > 1 else ""
-        return f"{self.n_rows} rows from row {self.first_row} on, of {files[0]}{more}"
+    def __init__(self, path: str | Path, encoder: Encoder) -> None:
+        self.encoder, self.has_sparse_rows = encoder, encoder.sparse
+        self._of(row_groups(found_files(path, ".parquet"), partial(_check_columns, encoder)))
 
     @property
-    def stamps(self) -> tuple[tuple[str, int], ...]:
-        return written(self.pieces)
+    def shape(self) -> tuple[int, int]:
+        return self._n_rows, self.encoder.n_features
 
-    def load(self, scratch: Path | None) -> LoadedRows:
-        """Read and encode the rows; a file that is not what it was when the table was opened is refused."""
-        refuse_unreached(piece.file.path for piece in self.pieces if piece.file.is_local)
-        encoder, labels = self.encoder, list[NDArray[Any]]()
-        shape = (self.size, encoder.n_features)
-        digest = RowsDigest((*encoder.feature_names, str(encoder.schema.target)), shape, _DTYPE)
+    def labels(self) -> NDArray[Any]:
+        return np.concatenate([self.encoder.labels(cells) for cells in self._tables([str(self.encoder.schema.target)])])
 
-        def blocks() -> Iterator[Any]:
-            for rows, some in self._batches():
-                for part in (rows.data, rows.indices, rows.indptr) if encoder.sparse else (rows,):
-                    digest.add(part)
-                labels.append(some)
-                yield rows
+    def groups(self) -> NDArray[Any]:
+        """Return whose row each is."""
+        return np.concatenate([self.encoder.groups(cells) for cells in self._tables([str(self.encoder.schema.unit)])])
 
-        raw: Any
-        if self.storage == "scratch":
-            raw = RowsOnScratch.write(((block, None) for block in blocks()), encoder.n_features, _DTYPE, scratch)
-        elif encoder.sparse:
-            raw = sp.csr_array(sp.vstack(list(blocks()), format="csr"))
-        else:
-            raw = np.concatenate(list(blocks()))
-        y = np.concatenate(labels)
-        digest.add_labels(y)
-        return LoadedRows(raw, y, digest.value, self.size)
+    def _read(self, n_threads: int) -> Generator[Any]:
+        for cells in self._tables([column.name for column in self.encoder.schema.feature_columns]):
+            yield self.encoder.features(cells)
 
-    def _batches(self) -> Iterator[tuple[Any, NDArray[Any]]]:
-        encoder = self.encoder
-        names = _names(encoder)
-        for piece in self.pieces:
+    def _tables(self, names: Sequence[str]) -> Iterator[Table]:
+        for piece in self._pieces:
             first = piece.first_row
             for batch in batches(piece, names, _BATCH_ROWS):
-                cells = Table(pa.Table.from_batches([batch]), piece.file.shown, partial(_line, first))
-                yield encoder.features(cells), encoder.labels(cells)
+                yield Table(pa.Table.from_batches([batch]), piece.file.shown, partial(row_of, first))
                 first += batch.num_rows
 
 
@@ -98,9 +72,8 @@ class EncodedTable(DaskTable):
     error about a cell is an answer that was paid for.
     """
 
-    encoder: Encoder
-    sources: Sequence[EncodedRows]
-    dtype: np.dtype[Any] = _DTYPE
+    rows: EncodedRows
+    dtype: np.dtype[Any] = EncodedRows.dtype
     has_labels: bool = True
     feature_names: tuple[str, ...] = ()
 
@@ -127,71 +100,41 @@ class EncodedTable(DaskTable):
         Raises TableError if a file cannot be read, lacks a column of the schema, or there is no row.
         """
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
-        if partitions is not None:
-            partitions = whole_number("partitions", partitions, at_least=1)
-        sources = encoded_sources(path, encoder, partitions=partitions, storage=storage, memory_limits=limits)
+        rows = EncodedRows(path, encoder)
+        sources = encoded_sources(rows, memory_limits=limits, partitions=partitions, storage=storage)
         table = cls(client, sources, encoder.feature_names, encoder.schema.target, read=False, **options)
-        table.encoder, table.sources = encoder, sources
+        table.rows = rows
         return table
 
     def _about(self) -> dict[str, object]:
-        return {**super()._about(), "schema": self.encoder.schema.to_toml()}
+        return {**super()._about(), "schema": self.rows.encoder.schema.to_toml()}
 
     @property
     def shape(self) -> tuple[int, int]:
-        return sum(source.n_rows or 0 for source in self.partitions.sources), self.encoder.n_features
+        return self.rows.shape
 
     @property
     def groups(self) -> Callable[[], Any] | None:
         """What the driver reads itself, when a fit has paid for it: whose row each is; None where the unit is a row."""
-        return None if self.encoder.schema.unit is None else self._persons
-
-    def _persons(self) -> NDArray[Any]:
-        encoder, pieces = self.encoder, [piece for source in self.sources for piece in source.pieces]
-        return np.concatenate([
-            encoder.groups(Table(pa.Table.from_batches([batch]), piece.file.shown, partial(_line, piece.first_row)))
-            for piece in pieces for batch in batches(piece, [str(encoder.schema.unit)], _BATCH_ROWS)
-        ])  # fmt: skip
+        return None if self.rows.encoder.schema.unit is None else self.rows.groups
 
 
 def encoded_sources(
-    path: str | Path,
-    encoder: Encoder,
-    *,
-    memory_limits: Sequence[int],
-    partitions: int | None = None,
-    storage: str | None = None,
-) -> list[EncodedRows]:
+    rows: EncodedRows, *, memory_limits: Sequence[int], partitions: int | None = None, storage: str | None = None
+) -> list[ParquetSource]:
     """Return the partitions of Parquet files, whose footers alone are read.
 
-    ``path``, ``encoder``, ``partitions``, ``storage``: see `EncodedTable.of`.
     ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
+    ``partitions``, ``storage``: see `EncodedTable.of`.
     """
-    if storage is not None:
-        storage = choice("storage", storage, ("memory", "scratch"))
-    pieces = row_groups(found_files(path, ".parquet"), partial(_check_columns, encoder))
     # an entry of CSR takes its number and its place
-    width = 2 * len(encoder.schema.feature_columns) if encoder.sparse else encoder.n_features
-    chosen = storage or storage_for(sum(piece.n_rows for piece in pieces), width, _DTYPE, memory_limits)
-    sources: list[EncodedRows] = []
-    first = 0
-    for some in cut(pieces, partitions or A_WORKER * max(1, len(memory_limits))):
-        sources.append(EncodedRows(some, encoder, chosen, first))
-        first += sources[-1].size
-    return sources
-
-
-def _names(encoder: Encoder) -> list[str]:
-    return [*(column.name for column in encoder.schema.feature_columns), str(encoder.schema.target)]
+    width = 2 * len(rows.encoder.schema.feature_columns) if rows.has_sparse_rows else rows.shape[1]
+    return cut_sources(rows, width, ("memory", "scratch"), memory_limits, partitions, storage)
 
 
 def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:
-    cells = Table(schema.empty_table(), file.shown, partial(_line, 0))
-    for name in _names(encoder):
+    cells = Table(schema.empty_table(), file.shown, partial(row_of, 0))
+    for name in (*(column.name for column in encoder.schema.feature_columns), str(encoder.schema.target)):
         cells.cells(name)  # says which columns there are
     if encoder.schema.unit is not None:
         cells.cells(encoder.schema.unit).refuse_as_names()
-
-
-def _line(first: int, row: int) -> str:
-    return f"row {first + row + 1}"

@@ -1,13 +1,13 @@
 """Partitions of Parquet files: row groups that a worker reads once, into memory or onto its scratch disk."""
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
 
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.data.scratch_table import ScratchTable
@@ -15,12 +15,13 @@ from sottovoce.cluster.digest import RowsDigest
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import TableError
 from sottovoce.tables.parquet import ParquetTable
+from sottovoce.tables.row_groups import CutTable
 
-__all__ = ["A_WORKER", "STORAGES", "ParquetSource", "bytes_a_row", "parquet_sources", "refuse_unreached", "storage_for"]
+__all__ = ["STORAGES", "ParquetSource", "bytes_a_row", "cut_sources", "parquet_sources", "storage_for"]
 
 STORAGES: Final = ("memory", "scratch", "file")
 
-A_WORKER: Final = 6  # partitions: when it dies, others share them
+_A_WORKER: Final = 6  # partitions: when it dies, others share them
 _REMEMBERED: Final = 56  # bytes of what a fit remembers of a row: its label, its scale, dual variables
 _SHARE: Final = 0.5  # of a worker's memory that rows may fill; the rest is for those of a worker that dies
 
@@ -33,7 +34,7 @@ class ParquetSource(Source):
       reads the files in each pass.
     """
 
-    def __init__(self, table: ParquetTable, storage: str) -> None:
+    def __init__(self, table: CutTable, storage: str) -> None:
         self.table, self.storage = table, storage
         self.n_rows, self.first_row = table.shape[0], table.first_row
 
@@ -46,49 +47,48 @@ class ParquetSource(Source):
         return self.table.written
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        table = self._reached()
-        labels = table.labels() if table.has_labels else None
+        """Read the rows; a file that is not what it was when the table was opened is refused."""
+        table, labels = self.table, self.opened(scratch).labels
         digest = RowsDigest(table.feature_names, table.shape, table.dtype)
-        raw: Any
-        if self.storage == "memory":
-            raw = np.empty(table.shape, table.dtype)
-            for place, block in self._blocks(table, digest):
-                raw[place] = block
-        elif self.storage == "scratch":
-            blocks = ((block, None) for _, block in self._blocks(table, digest))
-            raw = RowsOnScratch.write(blocks, table.shape[1], table.dtype, scratch)
-            raw.feature_names, raw.first_row = table.feature_names, table.first_row
-        else:
-            raw = table.with_rows_on_disk(scratch)
-            for _ in self._blocks(table, digest):
-                pass
+
+        def blocks() -> Iterator[tuple[Any, None]]:
+            with closing(table.blocks()) as read:
+                for _, block in read:
+                    digest.add_rows(block)
+                    yield block, None
+
+        raw = self._kept(blocks(), scratch)
         digest.add_labels(labels)
         return LoadedRows(raw, labels, digest.value, table.shape[0])
 
     def opened(self, scratch: Path | None) -> LoadedRows:
-        table = self._reached()
+        table = self.table
+        for file in table.files if table.is_local else ():
+            if not Path(file).exists():
+                raise TableError(
+                    f"{file}: a worker on {socket.gethostname()} finds no such file. A path must lead to the same file "
+                    "on all machines (a shared disk); else give an address (s3://...)."
+                )
         return LoadedRows(table, table.labels() if table.has_labels else None, "", table.shape[0])
 
-    def _blocks(self, table: ParquetTable, digest: RowsDigest) -> Iterator[tuple[slice, NDArray[Any]]]:
-        with closing(table.blocks()) as blocks:
-            for place, block in blocks:
-                digest.add(block)
-                yield place, block
-
-    def _reached(self) -> ParquetTable:
-        if self.table.is_local:
-            refuse_unreached(self.table.files)
-        return self.table
-
-
-def refuse_unreached(files: Iterable[str]) -> None:
-    """Refuse paths that do not lead to a file on this machine, where a worker runs."""
-    for file in files:
-        if not Path(file).exists():
-            raise TableError(
-                f"{file}: a worker on {socket.gethostname()} finds no such file. A path must lead to the same file on "
-                "all machines (a shared disk); else give an address (s3://...)."
-            )
+    def _kept(self, blocks: Iterator[tuple[Any, None]], scratch: Path | None) -> Any:
+        table = self.table
+        if self.storage == "scratch":
+            raw = RowsOnScratch.write(blocks, table.shape[1], table.dtype, scratch)
+            raw.feature_names, raw.first_row = table.feature_names, table.first_row
+            return raw
+        if self.storage == "file":
+            assert isinstance(table, ParquetTable)
+            for _ in blocks:
+                pass
+            return table.with_rows_on_disk(scratch)
+        if table.has_sparse_rows:
+            return sp.csr_array(sp.vstack([block for block, _ in blocks], format="csr"))
+        whole, start = np.empty(table.shape, table.dtype), 0
+        for block, _ in blocks:
+            whole[start : start + len(block)] = block
+            start += len(block)
+        return whole
 
 
 class RowsOnScratch(ScratchTable):
@@ -117,14 +117,29 @@ def parquet_sources(
     ``partitions``: how many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
     ``storage``, {"memory", "scratch", "file"} or None: None decides by public sizes, see `storage_for`.
     """
+    table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
+    return table, cut_sources(table, table.shape[1], STORAGES, memory_limits, partitions, storage)
+
+
+def cut_sources(
+    table: CutTable,
+    width: int,
+    storages: tuple[str, ...],
+    memory_limits: Sequence[int],
+    partitions: int | None,
+    storage: str | None,
+) -> list[ParquetSource]:
+    """Return the sources of a table.
+
+    ``width``: how many entries a row takes in memory at most.
+    ``storages``: that the table knows.
+    """
     if storage is not None:
-        storage = choice("storage", storage, STORAGES)
+        storage = choice("storage", storage, storages)
     if partitions is not None:
         partitions = whole_number("partitions", partitions, at_least=1)
-    table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
-    chosen = storage or storage_for(*table.shape, table.dtype, memory_limits)
-    parts = table.split(partitions or A_WORKER * max(1, len(memory_limits)))
-    return table, [ParquetSource(part, chosen) for part in parts]
+    chosen = storage or storage_for(table.shape[0], width, table.dtype, memory_limits)
+    return [ParquetSource(part, chosen) for part in table.split(partitions or _A_WORKER * max(1, len(memory_limits)))]
 
 
 def storage_for(n_rows: int, n_features: int, dtype: np.dtype[Any], memory_limits: Sequence[int]) -> str:

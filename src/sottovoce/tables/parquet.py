@@ -16,10 +16,9 @@ from sottovoce._optional import pa
 from sottovoce._validation import choice, nearest
 from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import check_room
-from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.row_groups import batches, cut, opened, refuse_changed, row_groups, written
+from sottovoce.tables.row_groups import CutTable, batches, opened, row_groups
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
@@ -30,7 +29,7 @@ _LABEL_ROWS = 1 << 16
 _NAMED = 8
 
 
-class ParquetTable(StreamedTable):
+class ParquetTable(CutTable):
     """Numeric columns of one or several Parquet files, for training and prediction from disk.
 
     The files are never held in memory: each pass reads them again in order, a few thousand rows at a time (large row
@@ -107,67 +106,18 @@ class ParquetTable(StreamedTable):
         self._features = tuple(features) if features is not None else _all_but(target, files[0])
         _check_names(self._features, target)
 
-        self._pieces = row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target))
-        self._n_rows = sum(piece.n_rows for piece in self._pieces)
+        self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))
 
     def __repr__(self) -> str:
         first, *others = dict.fromkeys(piece.file.shown for piece in self._pieces)
         more = f" and {len(others)} more" if others else ""
         return f"ParquetTable({first!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
 
-    @property
-    def is_local(self) -> bool:
-        """Whether all files are paths of this machine."""
-        return all(piece.file.is_local for piece in self._pieces)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Paths and addresses of the files, in order, as messages show them."""
-        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
-
-    @property
-    def written(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files, and when each was written, in nanoseconds since 1970; 0 where the store does not say."""
-        return written(self._pieces)
-
-    def split(self, parts: int) -> list[Self]:
-        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
-
-        Parameters
-        ----------
-        parts : int
-            How many are wanted, at least 1; there are fewer where there are fewer row groups.
-
-        Returns
-        -------
-        list of ParquetTable
-            None without rows. Their files are not opened again, and are refused where they have changed since. Each
-            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
-        """
-        tables, first = [], self.first_row
-        for pieces in cut(self._pieces, parts):
-            table = copy(self)
-            table._pieces, table.first_row = pieces, first
-            table._n_rows = sum(piece.n_rows for piece in pieces)
-            first += table._n_rows
-            tables.append(table)
-        return tables
-
     def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
         """Return the table with ``row_memory="disk"`` in another folder."""
         table = copy(self)
         table._on_disk, table.scratch = True, scratch
         return table
-
-    def refuse_changed(self) -> None:
-        """Refuse a file that is not what it was when the table was opened, by what its store says of it.
-
-        Raises
-        ------
-        TableError
-        """
-        for piece in self._pieces:
-            refuse_changed(piece)
 
     @property
     def shape(self) -> tuple[int, int]:

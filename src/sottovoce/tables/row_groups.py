@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sottovoce._optional import pa
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import DataFile, Stamp
 from sottovoce.tables.parquet_rows import opened_parquet
 
-__all__ = ["RowGroups", "batches", "cut", "opened", "refuse_changed", "row_groups", "written"]
+__all__ = ["CutTable", "RowGroups", "batches", "opened", "row_groups"]
 
 _AT_ONCE = 16  # footers that are read at the same time
 
@@ -48,6 +50,61 @@ class RowGroups:
             first += group[1]
 
 
+class CutTable(StreamedTable):
+    """A table that is read from row groups, and can be cut between them."""
+
+    def _of(self, pieces: tuple[RowGroups, ...]) -> None:
+        self._pieces, self._n_rows = pieces, sum(piece.n_rows for piece in pieces)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine."""
+        return all(piece.file.is_local for piece in self._pieces)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths and addresses of the files, in order, as messages show them."""
+        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
+
+    @property
+    def written(self) -> tuple[tuple[str, int], ...]:
+        """Names of the files, and when each was written, in nanoseconds since 1970; 0 where the store does not say."""
+        return tuple(dict.fromkeys((piece.file.shown, piece.written) for piece in self._pieces))
+
+    def split(self, parts: int) -> list[Self]:
+        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
+
+        Parameters
+        ----------
+        parts : int
+            How many are wanted, at least 1; there are fewer where there are fewer row groups.
+
+        Returns
+        -------
+        list of tables
+            None without rows. Their files are not opened again, and are refused where they have changed since. Each
+            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
+        """
+        tables, first = [], self.first_row
+        for pieces in _cut(self._pieces, parts):
+            table = copy(self)
+            table.first_row = first
+            table._of(pieces)
+            first += table._n_rows
+            tables.append(table)
+        return tables
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is not what it was when the table was opened, by what its store says of it.
+
+        Raises
+        ------
+        TableError
+        """
+        for piece in self._pieces:
+            refuse_changed(piece)
+
+
 def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> tuple[RowGroups, ...]:
     """Look at the footers of files, at no value.
 
@@ -71,12 +128,7 @@ def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]
     return found
 
 
-def written(pieces: Sequence[RowGroups]) -> tuple[tuple[str, int], ...]:
-    """Return the names of their files, and when each was written, in nanoseconds since 1970; 0 where unknown."""
-    return tuple(dict.fromkeys((piece.file.shown, piece.written) for piece in pieces))
-
-
-def cut(pieces: Sequence[RowGroups], parts: int) -> list[tuple[RowGroups, ...]]:
+def _cut(pieces: Sequence[RowGroups], parts: int) -> list[tuple[RowGroups, ...]]:
     """Cut row groups into consecutive parts of about as many rows each; fewer where there are fewer row groups."""
     total = sum(piece.n_rows for piece in pieces)
     by_part: dict[int, list[RowGroups]] = {}

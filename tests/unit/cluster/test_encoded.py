@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.cluster.encoded import encoded_sources
+from sottovoce.cluster.encoded import EncodedRows, encoded_sources
 from sottovoce.exceptions import TableError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, Schema, read_table
 
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 
 def opened(folder, encoder, partitions, **where):
-    return encoded_sources(folder, encoder, partitions=partitions, **{"memory_limits": [0], **where})
+    return encoded_sources(EncodedRows(folder, encoder), partitions=partitions, **{"memory_limits": [0], **where})
 
 
 def dense(matrix):
