@@ -42,9 +42,12 @@ def documentation(path: str) -> str:
 
 
 def where_to_read(proof: str) -> tuple[str, ...]:
-    """Return what a receipt says of its proof, then its address and the command that prints it, where it is a page."""
-    found = _PROOF.fullmatch(proof)
-    return (proof,) if found is None else (proof, documentation(proof), f"sottovoce proof {found[1]}")
+    """Return what a receipt says of its proof, then the command that prints it and its address, where there are any."""
+    if (found := _PROOF.fullmatch(proof)) is None:
+        return (proof,)
+    address = documentation(proof)
+    nowhere = address == proof or ".example/" in address  # a reserved name: nobody has it
+    return (proof, f"sottovoce proof {found[1]}", *(() if nowhere else (address,)))
 
 
 @cache

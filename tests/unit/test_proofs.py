@@ -100,13 +100,13 @@ def test_the_pages_of_an_installed_wheel_come_first(monkeypatch, tmp_path):
     _proofs._pages.cache_clear()
 
 
-def test_a_receipt_leads_to_its_proof(receipt):
-    path, address, command = dict(receipt.rows())["proof"].splitlines()
-    assert path == receipt.proof == "docs/privacy/dp_scd.md"
-    assert address == documentation(path)
-    assert command == "sottovoce proof dp_scd"
-    page = receipt_page(receipt)
-    assert f"{path}\n{address}\n{command}" in page  # text, no link: a receipt of strangers cannot make one
+@pytest.mark.parametrize("home", ["https://sottovoce.example/docs/", "https://docs.sottovoce.org/", None])
+def test_a_receipt_leads_to_its_proof_and_to_no_address_that_nobody_has(receipt, monkeypatch, home):
+    monkeypatch.setattr(_addresses, "_urls", lambda: {} if home is None else {"Documentation": home})
+    told = dict(receipt.rows())["proof"].splitlines()
+    assert told[:2] == [receipt.proof, "sottovoce proof dp_scd"]
+    assert told[2:] == (["https://docs.sottovoce.org/privacy/dp_scd.html"] if "org" in str(home) else [])
+    assert "\n".join(told) in receipt_page(receipt)  # text, no link: a receipt of strangers cannot make one
 
 
 def test_the_command_prints_what_the_receipt_names():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +17,9 @@ from sottovoce.cli._models import model_rows
 from sottovoce.cli._output import check_output, print_columns, print_json, print_rows, write_page
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.report import read_model_card, read_receipt, receipt_page
+from sottovoce.report.reading import open_receipt
 from sottovoce.tables import Schema
 
 __all__ = ["show"]
@@ -69,15 +69,11 @@ def show(
 
 
 def _is_model(path: Path) -> bool:
-    """Tell a model, and what is not of ours, which `load_model` reports in full, from receipts and their pages."""
+    """Tell a model, and what is not of ours, which `load_model` reports in full, from all else that holds a receipt."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if text[:15].lower() == "<!doctype html>":
-            return False
-        content = json.loads(text)
-    except (OSError, ValueError, RecursionError):
+        return open_receipt(path).kind == "model"
+    except ModelFormatError:
         return True
-    return not (isinstance(content, dict) and content.get("format") == "sottovoce-receipt")
 
 
 @dataclass(frozen=True)

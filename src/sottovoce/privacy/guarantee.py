@@ -382,9 +382,9 @@ class Guarantee:
 
     def __str__(self) -> str:
         told = dict(self.rows())
-        shown = [("statement", told.pop("statement"))]  # which names the unit
-        left_out = ("unit", "table", "schema (SHA-256)", "signature", "accounted event", "accountant", "made by")
-        shown += [(name, text) for name, text in told.items() if name not in (*left_out, "parameters")]
+        listed = ("neighbours", "taken as public or true", "not covered", "released", "mechanism", "proof")
+        named = (*listed, "model (SHA-256)", "ledger")
+        shown = [("statement", told["statement"]), *((name, told[name]) for name in named if name in told)]
         return ten_lines(shown, "all of it: .rows(); as a page: sottovoce.report.receipt_page(receipt)")
 
     def _repr_html_(self) -> str:

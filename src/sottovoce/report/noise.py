@@ -71,9 +71,11 @@ def _walk(event: Event, times: int, setting: str) -> Iterator[tuple[Event, int, 
 
 
 def _noise_of(event: Event) -> float | None:
-    """Return the noise multiplier of a Gaussian release, on a secret sample or not."""
+    """Return the noise multiplier of a Gaussian release, on a secret sample or not; None where nothing was released."""
     inner = event.event if isinstance(event, PoissonSampledEvent) else event
-    return inner.noise_multiplier if isinstance(inner, GaussianEvent) else None
+    return (
+        inner.noise_multiplier if isinstance(inner, GaussianEvent) and math.isfinite(inner.noise_multiplier) else None
+    )
 
 
 def _line(setting: str, events: Counter[Event], size: int | None, factor: float) -> NoiseLine:

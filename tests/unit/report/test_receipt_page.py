@@ -30,7 +30,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import CARD_FIELDS, difference_page, receipt_page
 from sottovoce.report.noise import noise_lines, public_size
 from sottovoce.report.pages._markup import data_block, element, text
-from sottovoce.report.pages.style import CONTRASTS, DARK, LIGHT, style_sheet
+from sottovoce.report.pages.style import DARK, LIGHT, style_sheet
 from sottovoce.report.verdict import verdict_of
 
 FIELDS = {
@@ -102,6 +102,20 @@ PAGES = {
     "difference": difference_page(receipt(), receipt(epsilon=2.0, assumptions=()), names=("a.json", "b.json")),
 }
 EVERY = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+# (foreground, background, least ratio): WCAG 2.2 asks 4.5 for text and 3 for graphics and borders of fields
+CONTRASTS = (
+    *((ink, back, 4.5) for ink in ("ink", "soft", "link") for back in ("paper", "sheet")),
+    ("ink", "shade", 4.5),
+    ("soft", "shade", 4.5),
+    *((kind, f"{kind}-back", 4.5) for kind in ("good", "warn", "bad")),
+    *(("ink", f"{kind}-back", 4.5) for kind in ("good", "warn", "bad")),
+    ("mark", "paper", 4.5),
+    ("mark", "shade", 4.5),
+    ("curve", "paper", 3.0),
+    ("curve", "shade", 3.0),
+    ("edge", "paper", 3.0),
+    ("edge", "shade", 3.0),
+)
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------

@@ -13,19 +13,12 @@ from sottovoce.report.pages._document import document, section, table
 from sottovoce.report.pages._markup import element
 from sottovoce.report.reading import fingerprint
 
-_COLOURS: Final = {
-    "the same": "good",
-    "stronger": "good",
-    "weaker": "bad",
-    "crossing": "warn",
-    "not comparable": "warn",
-}
-_HEADLINES: Final = {
-    "the same": "The same promise",
-    "stronger": "A stronger promise",
-    "weaker": "A weaker promise",
-    "crossing": "Stronger at some deltas, weaker at others",
-    "not comparable": "Not comparable",
+_VERDICTS: Final = {
+    "the same": ("good", "The same promise"),
+    "stronger": ("good", "A stronger promise"),
+    "weaker": ("bad", "A weaker promise"),
+    "crossing": ("warn", "Stronger at some deltas, weaker at others"),
+    "not comparable": ("warn", "Not comparable"),
 }
 
 
@@ -45,13 +38,14 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
         As `receipt_page`: without scripts and without anything from elsewhere.
     """
     found = diff_receipts(a, b)
+    colour, headline = _VERDICTS[found.promise]
     verdict = element(
         "section",
-        element("p", _HEADLINES[found.promise], class_="headline"),
+        element("p", headline, class_="headline"),
         element("p", found.summary()),
         *([element("ul", *(element("li", reason) for reason in found.reasons))] if found.reasons else []),
         # a stronger curve with a catch is no good news
-        class_=f"verdict {'warn' if found.reasons and _COLOURS[found.promise] == 'good' else _COLOURS[found.promise]}",
+        class_=f"verdict {'warn' if found.reasons and colour == 'good' else colour}",
         aria_label="Verdict",
     )
     curve = [(f"{row.delta:.4g}", rounded_up(row.before, 4), rounded_up(row.after, 4)) for row in found.curve]

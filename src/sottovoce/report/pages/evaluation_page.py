@@ -178,13 +178,11 @@ def _reading(found: Evaluation) -> Markup:
         "An interval holds, in 95 of 100 evaluations, the value in the population that the rows were drawn from.",
         "Rows that were held out of training tell how good the model is. On training rows the figures are optimistic.",
         "All figures on this page come from the same few noisy counts: looking at them more often costs nothing.",
-        *(
-            ["Probabilities within 0.0003 of 0 or 1 count as that for the log loss."]
-            if found.log_loss is not None
-            else []
-        ),
-        *([f"Residuals beyond {limits[0]:.4g} and {limits[1]:.4g} count as these ends."] if limits else []),
     ]
+    if found.log_loss is not None:
+        notes.append("Probabilities within 0.0003 of 0 or 1 count as that for the log loss.")
+    if limits is not None:
+        notes.append(f"Residuals beyond {limits[0]:.4g} and {limits[1]:.4g} count as these ends.")
     missing = [f"{name.replace('_', ' ')}: {why}" for name, why in found.why_not.items() if name in ("auc", "log_loss")]
     return section(
         "reading",
@@ -196,14 +194,12 @@ def _reading(found: Evaluation) -> Markup:
 
 def _privacy(found: Evaluation) -> Markup:
     receipt = found.guarantee_
+    noise = ", ".join(f"{one.noise_std:.3g} rows ({name})" for name, one in found.plan.mechanisms.items())
     rows = [
-        ("Statement", receipt.statement()),
         ("Unit of protection", receipt.unit),
+        ("Statement", receipt.statement()),
         ("Mechanism", receipt.mechanism),
-        (
-            "Noise in a count",
-            ", ".join(f"{one.noise_std:.3g} rows ({name})" for name, one in found.plan.mechanisms.items()),
-        ),
+        ("Noise in a count", noise),
         ("Released counts (SHA-256)", str(receipt.parameters[COUNTS])),
         *[(name[0].upper() + name[1:], text) for name, text in receipt.ties()],
         ("Proof", "\n".join(where_to_read(receipt.proof))),

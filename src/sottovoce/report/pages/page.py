@@ -10,7 +10,7 @@ from sottovoce._addresses import where_to_read
 from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import ComposedEvent, Event, RepeatAndSelectEvent, RepeatedEvent, describe
+from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report._words import digits, flat_parameters, one_in, percent, rounded_up
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
@@ -61,22 +61,14 @@ def receipt_page(
     verdict, curve = verdict_of(guarantee), privacy_curve(guarantee)
     heading = title or _title(guarantee, card)
     first = (
-        _promise(guarantee),
-        _not_covered(guarantee),
-        _meaning(guarantee, curve),
-        _released(guarantee),
-        _belongs(guarantee),
-        _card(card),
-        _decision(guarantee),
-    )
+        _promise(guarantee), _not_covered(guarantee), _meaning(guarantee, curve), _released(guarantee),
+        _belongs(guarantee), _card(card), _decision(guarantee),
+    )  # fmt: skip
+    schema = () if guarantee.schema is None else (_schema(guarantee.schema),)
     annex = (
-        _verification(guarantee),
-        _curves(guarantee, curve),
-        _noise(guarantee),
-        _accounting(guarantee),
-        *([] if guarantee.schema is None else [_schema(guarantee.schema)]),
+        _verification(guarantee), _curves(guarantee, curve), _noise(guarantee), _accounting(guarantee), *schema,
         _parameters(guarantee),
-    )
+    )  # fmt: skip
     return document(
         title=heading,
         lead=(element("p", "Privacy receipt", class_="kicker"), element("h1", heading), _verdict(guarantee, verdict)),
@@ -213,12 +205,6 @@ def _released(guarantee: Guarantee) -> Markup:
 
 
 def _belongs(guarantee: Guarantee) -> Markup:
-    if guarantee.format == 1:
-        words = (
-            "This receipt is of version 1 of its format. It does not say to which model, schema, day and ledger it "
-            "belongs: ask its author."
-        )
-        return section("belongs", "What this receipt belongs to", words)
     named = [(name[0].upper() + name[1:], text) for name, text in guarantee.ties()]
     rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *named]
     words = (
@@ -341,22 +327,14 @@ def _accounting(guarantee: Guarantee) -> Markup:
 
 
 def _event(event: Event) -> Markup:
-    inner: tuple[Event, ...]
-    match event:
-        case ComposedEvent():
-            head, inner = "all of", event.events
-        case RepeatedEvent():
-            head, inner = f"{event.count:,} times", (event.event,)
-        case RepeatAndSelectEvent():
-            law = "Poisson" if math.isinf(event.shape) else f"negative binomial of shape {digits(event.shape)}"
-            head = f"the best of a random, secret number of runs ({law}, never 0, mean {digits(event.mean)})"
-            inner = (event.event,)
-        case _:
-            _, *facts = event.to_dict().items()
-            exact = ", ".join(f"{key} = {value}" for key, value in facts)
-            code = element("code", f"{event.kind}: {exact}" if facts else event.kind)
-            return element("li", describe(event), element("br"), code)
-    return element("li", f"{head}:", element("ul", *map(_event, inner)))
+    """Return an event in words and with all its digits, and the events in it."""
+    one = getattr(event, "event", None)
+    inner = getattr(event, "events", () if one is None else (one,))
+    numbers = {name: value for name, value in event.to_dict().items() if name not in ("kind", "event", "events")}
+    facts = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    words = "all of:" if event.kind == "composed" else describe(event).partition("\n")[0]
+    exact = (element("br"), element("code", f"{event.kind}: {facts}")) if facts else ()
+    return element("li", words, *exact, *((element("ul", *map(_event, inner)),) if inner else ()))
 
 
 def _parameters(guarantee: Guarantee) -> Markup:
@@ -369,45 +347,24 @@ def _parameters(guarantee: Guarantee) -> Markup:
     )
 
 
-_PYTHON: Final = """\
-from sottovoce.report import read_receipt
-receipt = read_receipt("receipt.html")  # or the JSON file, or the model
-print(receipt.epsilon_at(receipt.delta), "is at most", receipt.epsilon)"""
+_COMMANDS: Final = """\
+pip install sottovoce
+sottovoce receipt verify receipt.html
+sottovoce receipt verify model.receipt.json --model model.json --public-key officer.key.pub
+sottovoce-receipt model.receipt.json"""
 
 
 def _verification(guarantee: Guarantee) -> Markup:
-    def step(*words: str) -> Markup:
-        """Return words and code by turns as one step."""
-        return element("li", *(element("code", word) if place % 2 else word for place, word in enumerate(words)))
-
-    steps = (
-        step(
-            "Install sottovoce (this receipt was made by version ",
-            guarantee.version,
-            "; later versions read it) and run ",
-            "sottovoce receipt verify receipt.html",
-            ". It reads the data in this page, accounts the event again, and makes the page again to compare.",
-        ),
-        element("li", "Or in Python:", element("pre", element("code", _PYTHON))),
-        step(
-            "Compare the fingerprint on paper with that of the file: ",
-            "sha256sum model.receipt.json",
-            " (of a signed file: the command above, which also prints it).",
-        ),
-        step(
-            "Compare with the model: ",
-            "sottovoce receipt verify model.receipt.json --model model.json",
-            ". Check a signature: ",
-            "--public-key officer.key.pub",
-            ".",
-        ),
-        step("Read the proof that is named above, and the code that it is about."),
-    )
     return section(
         "verify",
         "How to verify",
-        element("ol", *steps),
-        "The command plans the run again and compares event and words with its own. But a forger who rewrites all "
-        "of a file so that it holds together is caught by a signature alone. No file can show that the public "
-        "facts were public, that the noise was random, or what else was released about the same people.",
+        f"This receipt was made by sottovoce {guarantee.version}; later versions read it.",
+        element("pre", element("code", _COMMANDS)),
+        "The first verification reads the data in this page, accounts the event again, plans the run again and "
+        "compares event, words and page with its own. The second compares model and signature too. Both print the "
+        "fingerprint, to be compared with that on paper. The last command is one file that needs nothing but Python: "
+        "it looks at less, and says at what. Then read the proof that is named below, and the code that it is about.",
+        "A forger who rewrites all of a file so that it holds together is caught by a signature alone. No file can "
+        "show that the public facts were public, that the noise was random, or what else was released about the same "
+        "people.",
     )

@@ -44,20 +44,6 @@ DARK: Final = {
     "bad": "#ff9d97",
     "bad-back": "#351a1a",
 }
-# (foreground, background, least ratio): WCAG 2.2 asks 4.5 for text and 3 for graphics and borders of fields
-CONTRASTS: Final = (
-    *((ink, back, 4.5) for ink in ("ink", "soft", "link") for back in ("paper", "sheet")),
-    ("ink", "shade", 4.5),
-    ("soft", "shade", 4.5),
-    *((kind, f"{kind}-back", 4.5) for kind in ("good", "warn", "bad")),
-    *(("ink", f"{kind}-back", 4.5) for kind in ("good", "warn", "bad")),
-    ("mark", "paper", 4.5),
-    ("mark", "shade", 4.5),
-    ("curve", "paper", 3.0),
-    ("curve", "shade", 3.0),
-    ("edge", "paper", 3.0),
-    ("edge", "shade", 3.0),
-)
 
 
 def _variables(colours: dict[str, str]) -> str:
