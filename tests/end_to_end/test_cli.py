@@ -158,6 +158,8 @@ def test_fit_writes_a_model_and_its_receipt_and_prints_it(folder: Folder) -> Non
 def test_a_model_trained_without_privacy_predicts_well_and_says_so(folder: Folder) -> None:
     result = folder.fit(epsilon="inf", delta=None)
     assert "NOT PRIVATE" in result.stdout
+    assert len(result.stdout.strip().splitlines()) <= 10
+    assert "all of it: sottovoce show" in " ".join(result.stdout.split())
     scored = passes("predict", folder.model, folder.table, "--score", "--proba")
     rows = predictions(scored.stdout)
     assert list(rows[0]) == ["prediction", "probability of high", "probability of low"]
@@ -245,7 +247,7 @@ def test_boolean_labels_are_written_as_a_schema_writes_them(folder: Folder) -> N
 
 
 def test_ridge_predicts_a_numeric_target(folder: Folder) -> None:
-    result = folder.fit("--no-intercept", model="ridge", target="hours", epsilon="inf", delta=None)
+    result = folder.fit("--no-intercept", "--verbose", model="ridge", target="hours", epsilon="inf", delta=None)
     assert re.search(r"label bounds +0 to 100", result.stdout)
     model, _ = load_model(folder.model)
     assert (model.label_bounds, model.fit_intercept) == ([0.0, 100.0], False)
@@ -292,7 +294,7 @@ def test_the_bounds_of_the_labels_are_told_in_the_receipt(folder: Folder) -> Non
 
 
 def test_sparse_models_have_a_radius_in_place_of_a_penalty(folder: Folder) -> None:
-    shown = folder.fit(model="sparse-logistic", radius=6, n_steps=5, epsilon=20).stdout
+    shown = folder.fit("--verbose", model="sparse-logistic", radius=6, n_steps=5, epsilon=20).stdout
     assert re.search(r"coefficients that are not 0 +[1-3]\b", shown)
     assert "Frank-Wolfe on the l1 ball" in shown
     model, _ = load_model(folder.model)
@@ -304,8 +306,13 @@ def test_sparse_models_have_a_radius_in_place_of_a_penalty(folder: Folder) -> No
     assert {"probability of low", "probability of high"} < set(predictions(scored.stdout)[0])
 
 
+def test_how_much_is_printed_is_said_once(folder: Folder) -> None:
+    folder.refuses("--verbose", "--quiet", match="--quiet prints less, and --verbose more")
+
+
 def test_lasso_predicts_a_number(folder: Folder) -> None:
-    shown = folder.fit("--no-intercept", model="lasso", target="hours", radius=30, epsilon="inf", delta=None).stdout
+    common = {"model": "lasso", "target": "hours", "radius": 30, "epsilon": "inf", "delta": None}
+    shown = folder.fit("--no-intercept", "--verbose", **common).stdout
     assert "label bounds" in shown
     assert "mean squared error" in passes("predict", folder.model, folder.table, "--score").stderr
 

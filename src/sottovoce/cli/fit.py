@@ -136,7 +136,8 @@ def fit(
     model_card: Path | None = cli.MODEL_CARD,
     table_name: str | None = cli.option("--table-name", "What the receipt calls the table; public, and not checked."),
     force: cli.ForceOption = False,
-    quiet: bool = cli.flag("--quiet", "No progress on stderr, no receipt on stdout."),
+    quiet: bool = cli.flag("--quiet", "No progress on stderr, nothing on stdout."),
+    in_full: bool = cli.flag("--verbose", "Print all of the model's facts and its receipt, and not five lines."),
     as_json: bool = cli.JSON,
     holdout: _Holdout,
     cluster: Cluster,
@@ -156,6 +157,7 @@ def fit(
         inputs=(None if isinstance(table, str) else table, schema, model_card),
         overwrite=force,
     )
+    cli.refuse_options("prints less, and --verbose more: give one of them", {"--quiet": quiet and in_full})
     if report is None:
         cli.refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
@@ -206,8 +208,19 @@ def fit(
     if report is not None:
         output.write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet and not as_json:
-        output.print_rows(f"Model {out}", [*model_rows(estimator, described), *holdout.told(described)])
-        output.print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
+        guarantee = estimator.guarantee_
+        told = holdout.told(described)
+        if in_full:
+            output.print_rows(f"Model {out}", [*model_rows(estimator, described), *told])
+            output.print_rows(f"Receipt {receipt}", guarantee.rows())
+        else:
+            output.print_rows(f"Model {out}", [
+                ("model", f"{type(estimator).__name__}, predicts {described.target}"), *told,
+                ("promise", guarantee.statement()),
+                ("rests on", f"{len(guarantee.assumptions)} facts taken as public or true: confirm each"),
+                ("not covered", f"{len(guarantee.not_covered)} things"),
+                ("receipt", f"{receipt}; all of it: sottovoce show {out}"),
+            ])  # fmt: skip
     evaluation = holdout.evaluation(out)
     found = None
     if split is not None and evaluation is not None:
