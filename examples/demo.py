@@ -12,7 +12,6 @@ Where the environment variable SOTTOVOCE_DATA names a folder with ``adult.data``
 import math
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
 import sottovoce as sv
-from sottovoce.exceptions import PrivacyWarning
 from sottovoce.report import privacy_curve, read_receipt, receipt_page
 from sottovoce.tables import Schema
 
@@ -34,6 +32,8 @@ OUT = Path("demo")
 CONSOLE = Console(width=118)
 EPSILONS, DELTA, RUNS = (0.03, 0.1, 0.3, 1.0, 3.0), 1e-6, 10
 KEPT = 1.0  # the epsilon of the model that is kept
+LEDGER = f"sqlite:///{OUT}/budget.db"  # adds up what all fits on these rows cost
+BUDGET = {"epsilon": 20.0, "delta": 1e-4}  # of all of them; one is published
 
 # From the rules of the experiment's plans and common knowledge, not from the table. Amounts are logarithms of dollars.
 COLUMNS = {
@@ -52,7 +52,7 @@ CARD = {
     "data_description": "RAND health insurance experiment, as it comes with statsmodels (public domain).",
     "data_subjects": "A row is one year of one person; whose is not known.",
     "evaluation": "Accuracy on held-out rows: demo/accuracy.png. That figure was not private.",
-    "other_releases": "The demo trains 50 private models on the same rows, and shows how good they are.",
+    "other_releases": "The demo trains 50 private models on the same rows, adds them up, and shows how good they are.",
 }
 
 
@@ -98,6 +98,8 @@ def health_insurance() -> None:
     plain = LogisticRegression().fit(*train).score(*test)
     CONSOLE.print(f"{len(train[1]):,} rows to learn from, {len(test[1]):,} held out; a row is a year of a person.")
 
+    ledger = sv.Ledger(LEDGER)
+    ledger.create("RAND", **BUDGET)
     scores, curves = {}, {}
     for epsilon in EPSILONS:
         models = [private_model(epsilon, encoder).fit(*train) for _ in range(RUNS)]
@@ -116,6 +118,8 @@ def health_insurance() -> None:
     shown.add_row("none: scikit-learn", f"{plain:.3f}", "", "100 %")
     shown.add_row("none: always the larger class", f"{majority:.3f}", "", "50 %")
     CONSOLE.print(shown)
+    fits, (spent, delta) = RUNS * len(EPSILONS), ledger.spent("RAND")
+    CONSOLE.print(f"The ledger: all {fits} fits on these rows cost epsilon = {spent:.3g} together, at delta = {delta:g}.")
     draw(scores, plain, majority)
 
     sv.save_model(kept, OUT / "model.json", schema=encoder.schema)
@@ -126,7 +130,9 @@ def health_insurance() -> None:
 
 def private_model(epsilon: float, encoder: sv.SchemaEncoder) -> sv.DPLogisticRegression:
     """Return a model to fit."""
-    return sv.DPLogisticRegression(epsilon=epsilon, delta=DELTA, classes=["no", "yes"], data_norm=encoder.data_norm)
+    return sv.DPLogisticRegression(
+        epsilon=epsilon, delta=DELTA, classes=["no", "yes"], data_norm=encoder.data_norm, ledger=LEDGER, dataset="RAND"
+    )
 
 
 def draw(scores: dict[float, list[float]], plain: float, majority: float) -> None:
@@ -191,16 +197,16 @@ What to look at:
 2. demo/receipt.html   the receipt of one model (epsilon = 1): open it in a browser; it is made to be read and signed
 3. sottovoce show demo/model.json                 the same in the terminal, with the coefficients
 4. sottovoce receipt verify demo/receipt.html     accounts it again; `sottovoce proof newton` prints the proof
-5. The promise is for one row, a year of a person, and one model: years of one person add up, and so do fits.
-(`sottovoce` is .venv/bin/sottovoce here.)"""
+5. sottovoce ledger show --ledger sqlite:///demo/budget.db    what all fits on these rows cost together
+6. The promise is for one row, a year of a person, and one model: years of one person add up, and so do fits.
+(`sottovoce` is {} here.)"""
 
 
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
-    # the demo fits the same rows again and again on purpose, and keeps one model
-    warnings.filterwarnings("ignore", "this table was fitted privately before", PrivacyWarning)
+    (OUT / "budget.db").unlink(missing_ok=True)
     health_insurance()
     data = data_folder()
     if data is not None:
         adult(data)
-    CONSOLE.print(LOOK, highlight=False, markup=False)
+    CONSOLE.print(LOOK.format(Path(sys.executable).with_name("sottovoce")), highlight=False, markup=False)

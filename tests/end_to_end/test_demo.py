@@ -37,18 +37,20 @@ def test_the_table_shows_what_privacy_costs(demo):
     assert abs(found["3"] - found["none: scikit-learn"]) < 0.006
     assert "15,262 rows to learn from, 4,928 held out; a row is a year of a person." in shown
     assert "Adult" not in shown
+    assert "The ledger: all 50 fits on these rows cost epsilon = " in shown
     assert warned == ""
 
 
 def test_every_file_it_names_is_there_and_holds(demo):
     folder, shown, _ = demo
-    names = {"accuracy.png", "model.json", "receipt.json", "receipt.html"}
+    names = {"accuracy.png", "model.json", "receipt.json", "receipt.html", "budget.db"}
     assert {path.name for path in folder.iterdir()} == names
     assert {name for name in names if f"demo/{name}" in shown} == names - {"receipt.json"}
-    for name in names - {"accuracy.png"}:
+    for name in names - {"accuracy.png", "budget.db"}:
         found = verify_receipt(folder / name)
         assert found.passed, name
         assert found.guarantee.epsilon == 1.0
+        assert found.guarantee.charge["dataset"] == "RAND"
     assert folder.joinpath("accuracy.png").read_bytes().startswith(b"\x89PNG")
     model, schema = sv.load_model(folder / "model.json")
     assert schema.target == "twice_at_the_doctor"

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce import randomness
+from sottovoce.estimators import _repeats
 from sottovoce.estimators.search.scores import row_losses
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
@@ -106,10 +107,11 @@ def test_nothing_tells_the_number_of_trials(monkeypatch, capfd, caplog):
     seen = []
     for count in (1, 7):
         monkeypatch.setattr(TrialCount, "draw", lambda self, chance, count=count: count)
-        randomness._SEEDS_OF_NOISE.clear()  # the second search has the seed of the first
+        randomness._SEEDS_OF_NOISE.clear()  # the second search has the seed and the table of the first
+        _repeats.forget()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = search(space={"alpha": [1e-3]}).fit(X.copy(), Y)  # a second fit of X would warn
+            model = search(space={"alpha": [1e-3]}).fit(X.copy(), Y)
         content = model.guarantee_.to_dict()
         del content["model"], content["checksum"]  # the model is released anyway
         noisy = [name for name in content["parameters"] if "noisy" in name or name in ("passes",) or "pass" in name]
