@@ -119,7 +119,9 @@ def health_insurance() -> None:
     shown.add_row("none: always the larger class", f"{majority:.3f}", "", "50 %")
     CONSOLE.print(shown)
     fits, (spent, delta) = RUNS * len(EPSILONS), ledger.spent("RAND")
-    CONSOLE.print(f"The ledger: all {fits} fits on these rows cost epsilon = {spent:.3g} together, at delta = {delta:g}.")
+    CONSOLE.print(
+        f"The ledger: all {fits} fits on these rows cost epsilon = {spent:.3g} together, at delta = {delta:g}."
+    )
     draw(scores, plain, majority)
 
     sv.save_model(kept, OUT / "model.json", schema=encoder.schema)

@@ -148,8 +148,8 @@ def refuse_texts(X: Any, cause: Exception | None = None) -> None:
     if suspects:
         raise DataError(
             f"X has columns whose type is no number: {', '.join(suspects)}. sottovoce.SchemaEncoder makes numbers of "
-            "texts by public rules (categories that you give, not counted ones), a date is a number of days since a "
-            "public day; or leave the columns out."
+            "texts and dates by public rules (categories and bounds that you give, not counted ones); or leave the "
+            "columns out."
         ) from cause
 
 
