@@ -118,8 +118,9 @@ def plain(value: Any) -> Any:
     """Return what JSON can hold; a receipt without what changes from day to day."""
     if isinstance(value, sv.Guarantee):
         kept = {name: entry for name, entry in value.to_dict().items() if name not in NOT_KEPT}
-        charge = kept.get("ledger")
-        return plain(kept | ({"ledger": charge["dataset"]} if isinstance(charge, Mapping) else {}))
+        charge = kept.get("ledger")  # without one: which fit of the table it was in this process, which is not kept
+        ledger = charge["dataset"] if isinstance(charge, Mapping) else "no ledger was charged"
+        return plain(kept | ({"ledger": ledger} if "ledger" in kept else {}))
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if is_dataclass(value):
@@ -343,7 +344,7 @@ def pages(first: Any, second: Any) -> Found:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         a, b = (
-            replace(model.fit(X, labels).guarantee_, day="2026-01-01", version="0")
+            replace(model.fit(X, labels).guarantee_, day="2026-01-01", version="0", fits=None)
             for model, labels in ((first, NUMBERS), (second, Y))
         )
     curve = report.privacy_curve(b)
