@@ -556,8 +556,9 @@ def test_a_process_that_forks_uses_its_own_connection(lite):
     assert len(lite.history("people")) == 2 and lite.verify().ok
 
 
-def charged(ledger, event=EVENT):
-    return charging(ledger, "people", event, delta=1e-6, adjacency=Adjacency.ZERO_OUT, seeded=False, plan={})
+def charged(ledger, event=EVENT, run=None):
+    given = {"delta": 1e-6, "adjacency": Adjacency.ZERO_OUT, "seeded": False, "plan": {"n": 9}}
+    return charging(ledger, "people", event, run=run, **given)
 
 
 def states(ledger):
@@ -586,6 +587,32 @@ def test_a_run_that_was_committed_is_never_given_back(lite):
         held.commit(EVENT)
         raise KeyError("after it")
     assert "counts as spent" in caught.value.__notes__[0] and states(lite) == ["committed"]
+
+
+def test_a_run_that_is_executed_again_goes_on_with_its_charge(lite):
+    """Its process may have ended anywhere, so its charge is never given back; a run of another name has its own."""
+    with charged(lite, run="one") as first:
+        first.looking()
+    for _ in range(2):
+        with pytest.raises(KeyError) as caught, charged(lite, run="one") as again:
+            assert again.looked and again.charge.charge == first.charge.charge
+            raise KeyError("ends again, before it looks")
+        assert "counts as spent" in caught.value.__notes__[0]
+    with pytest.raises(AccountingError, match="changed after it was charged"), charged(lite, GaussianEvent(9.0), "one"):
+        pytest.fail("went on with a plan that was not charged")
+    with charged(lite, run="one") as again, pytest.raises(AccountingError, match="changed after it was charged"):
+        again.check_plan(GaussianEvent(9.0))
+    for _ in range(2):  # what is committed is not committed again
+        with charged(lite, run="one") as again:
+            again.commit(EVENT)
+    with charged(lite, GaussianEvent(9.0), run="two"), charged(lite):
+        pass
+    assert states(lite) == ["committed", "reserved", "reserved"]
+    assert [record.plan for record in lite.history("people")] == [
+        {"n": 9, "run": "one"},
+        {"n": 9, "run": "two"},
+        {"n": 9},
+    ]
 
 
 def test_a_fit_that_is_paid_for_survives_a_ledger_that_is_gone(lite, tmp_path):
