@@ -61,7 +61,7 @@ def test_there_are_two_commands_to_set_up_with():
     targets = [line.split()[1] for line in block.splitlines()]
     assert targets == ["demo", "test"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert all(re.search(rf"^{target}: \$\(READY\)$", makefile, re.MULTILINE) for target in targets)
+    assert all(re.search(rf"^{target}: \$\((READY|DEMO)\)(/\.ready)?$", makefile, re.MULTILINE) for target in targets)
     assert "docs/figures/demo.png" in README
 
 

@@ -122,7 +122,7 @@ def test_what_is_no_trained_model_of_ours_is_not_stored() -> None:
     class Mine(DPRidge):
         pass
 
-    with pytest.raises(ParameterError, match=r"only DPRidge, .* can be stored as a model; got Mine"):
+    with pytest.raises(ParameterError, match=r"only DPRidge, .* can be stored as a model, or a DPPipeline; got Mine"):
         model_to_json(Mine())
     with pytest.raises(NotFittedError, match=r"not fitted yet"):
         model_to_json(DPRidge())
