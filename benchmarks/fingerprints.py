@@ -118,9 +118,9 @@ def plain(value: Any) -> Any:
     """Return what JSON can hold; a receipt without what changes from day to day."""
     if isinstance(value, sv.Guarantee):
         kept = {name: entry for name, entry in value.to_dict().items() if name not in NOT_KEPT}
-        charge = kept.get("ledger")  # without one: which fit of the table it was in this process, which is not kept
-        ledger = charge["dataset"] if isinstance(charge, Mapping) else "no ledger was charged"
-        return plain(kept | ({"ledger": ledger} if "ledger" in kept else {}))
+        said = kept.get("ledger", "")  # a text may go on with which fit of its table it was
+        ledger = said["dataset"] if isinstance(said, Mapping) else said.partition(";")[0]
+        return plain(kept | ({"ledger": ledger} if said else {}))
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if is_dataclass(value):

@@ -185,7 +185,9 @@ def test_a_step_before_the_scaler():
     steps = [("log", FunctionTransformer(np.arcsinh)), *pipeline(model=sv.DPLinearSVC(**CLASSES)).steps]
     fitted = sv.DPPipeline(steps, **BUDGET).fit(pd.DataFrame(X, columns=["year", "share", "balance"]), Y)
     assert list(fitted.feature_names_in_) == ["year", "share", "balance"]
-    with pytest.raises(ParameterError, match="only a SchemaEncoder at the start, a scaler and a model become one model"):
+    with pytest.raises(
+        ParameterError, match="only a SchemaEncoder at the start, a scaler and a model become one model"
+    ):
         fitted.folded()
 
 
