@@ -4,28 +4,26 @@ Each receipt is about one fit. Whoever fits thirteen times in a grid search spen
 the best model says that it is that of fit 13. The table is the one that was given, or the ``X`` of the outermost call
 of scikit-learn that is running, as folds of a cross-validation are parts of it. It is known again
 
-* by its identity: the object, or the array that it is a view of, where views overlap. Weak references are kept;
-* as a copy, or some of its columns, by a digest of a few hundred entries of each column.
+* by its identity: the object, or the array that it is a view of, where views overlap. Weak references are kept. What a
+  receipt counts follows from this alone: which objects a program hands over says nothing about rows;
+* as a copy, or some of its columns, by a digest of a few hundred entries of each column. Whether two tables are equal
+  is private, so only a warning follows from it, told to whoever holds both. Digests are keyed by a secret of the
+  process and stay in its memory.
 
-Digests are keyed by the secret that a process of Python shares with its workers alone (``authkey``), and tell nothing
-without it. They stay in memory: where there are workers, one number a fit is appended to a file of shared memory
-(Linux), which the first process removes. Nothing is known of rows that were drawn by hand, of tables that were changed,
-and of other runs: that is what a ledger is for.
+Nothing is known of rows that were drawn by hand, of tables that were changed, and of other runs and workers: that is
+what a ledger is for.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
-import multiprocessing
-import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -35,21 +33,17 @@ from sottovoce._warnings import warn_of_privacy
 from sottovoce.estimators._pipelines import frames_of
 from sottovoce.randomness import UNCOUNTED
 
-__all__ = ["fit_without_ledger", "forget"]
-
 _LOCK: Final = threading.Lock()
 _SAMPLE: Final = 256  # rows that are looked at, at most
 _FEWEST: Final = 32  # columns of fewer rows are equal by chance
 _MOST: Final = 1_000_000  # digests that are kept
-_MEMORY: Final = Path("/dev/shm")
-_RECORD: Final = np.dtype([("digest", "<u8"), ("process", "<u8")])
+_KEY: Final = secrets.token_bytes(64)
 
 
 @dataclass(eq=False)
 class _Table:
-    """A table that was fitted."""
+    """A table that was fitted, by its identity."""
 
-    digest: int = 0
     fits: int = 0
     told: bool = False  # whether there was a warning
 
@@ -63,7 +57,7 @@ class _Owner:
 
 
 _OWNERS: Final[dict[int, _Owner]] = {}
-_COLUMNS: Final[dict[int, _Table]] = {}
+_COLUMNS: Final[dict[int, bool]] = {}  # digests, and whether there was a warning of their table
 
 
 @contextmanager
@@ -72,15 +66,18 @@ def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[int]:
     if UNCOUNTED.get():
         yield 1
         return
-    table = _outermost_table(X)
+    table, before = _outermost_call(X)
     columns = _digests(table)
     with _LOCK:
-        known = _known(table, columns)
-        number = 1 + max((one.fits for one in known), default=0) + _fits_of_others(columns)
-        told = any(one.told for one in known)
-        for one in known if number > 1 else ():
-            one.told = True
-    if number > 1 and not told:
+        held = _held(table)
+        number = 1 + max((before, *(one.fits for one in held)))
+        is_known = number > 1 or any(column in _COLUMNS for column in columns)
+        told = any(one.told for one in held) or any(_COLUMNS.get(column) for column in columns)
+        if is_known:  # before the warning: of many threads one tells
+            for one in held:
+                one.told = True
+            _COLUMNS.update((column, True) for column in columns if column in _COLUMNS)
+    if is_known and not told:
         warn_of_privacy(
             "this table was fitted privately before in this process, and no ledger adds the fits up: each receipt is "
             "about one fit, and their epsilons add up. Give ledger= and dataset=, or add the receipts up with "
@@ -91,7 +88,7 @@ def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[int]:
     finally:
         if has_drawn():
             with _LOCK:
-                _remember(table, columns, told=number > 1)
+                _remember(table, columns, told=is_known)
 
 
 def forget() -> None:
@@ -99,14 +96,16 @@ def forget() -> None:
     with _LOCK:
         _OWNERS.clear()
         _COLUMNS.clear()
-        _file().unlink(missing_ok=True)
 
 
-def _outermost_table(X: Any) -> Any:
+def _outermost_call(X: Any) -> tuple[Any, int]:
+    """Return the ``X`` of the outermost call of scikit-learn, and how often a search has fitted it, in workers too."""
+    before = 0
     for frame in frames_of("sklearn"):
-        given = frame.f_locals.get("X")
-        X = X if given is None else given
-    return X
+        told = frame.f_locals
+        X = X if told.get("X") is None else told["X"]
+        before += len(told.get("all_out") or ())  # of `BaseSearchCV.fit`: one entry a fit
+    return X, before
 
 
 def _owner(table: Any) -> tuple[Any, tuple[int, int]]:
@@ -119,36 +118,33 @@ def _owner(table: Any) -> tuple[Any, tuple[int, int]]:
     return table, span
 
 
-def _known(table: Any, columns: list[int]) -> list[_Table]:
-    """Return what is remembered of these rows."""
+def _held(table: Any) -> list[_Table]:
+    """Return what is remembered of this object, and of views that overlap with it."""
     owner, (low, high) = _owner(table)
     known = _OWNERS.get(id(owner))
-    held = [] if known is None or known.reference() is not owner else known.tables
-    found = [one for (begin, end), one in held if low < end and begin < high]
-    found += [_COLUMNS[column] for column in columns if column in _COLUMNS]
-    return list(dict.fromkeys(found))
+    if known is None or known.reference() is not owner:
+        return []
+    return list(dict.fromkeys(one for (begin, end), one in known.tables if low < end and begin < high))
 
 
 def _remember(table: Any, columns: list[int], *, told: bool) -> None:
-    known = _known(table, columns) or [_Table(_whole(columns), told=told)]
-    for one in known:
-        one.fits += 1
+    held = _held(table) or [_Table()]
+    for one in held:
+        one.fits, one.told = one.fits + 1, one.told or told
     owner, span = _owner(table)
     key = id(owner)
     with contextlib.suppress(TypeError):  # nothing refers weakly to a list
         # no lock in the call-back: it may run anywhere, also while this thread holds the lock
         reference = weakref.ref(owner, lambda _: _OWNERS.pop(key, None))
-        held = _OWNERS.get(key)
-        if held is None or held.reference() is not owner:
-            held = _OWNERS[key] = _Owner(reference)
-        if not any(place == span for place, _ in held.tables):
-            held.tables += [(span, one) for one in known]
+        known = _OWNERS.get(key)
+        if known is None or known.reference() is not owner:
+            known = _OWNERS[key] = _Owner(reference)
+        if not any(place == span for place, _ in known.tables):
+            known.tables += [(span, one) for one in held]
     for column in columns:
-        _COLUMNS.setdefault(column, known[0])
+        _COLUMNS[column] = _COLUMNS.get(column, False) or told
     while len(_COLUMNS) > _MOST:
         del _COLUMNS[next(iter(_COLUMNS))]
-    if multiprocessing.parent_process() is not None:
-        _tell_others(_whole(columns))
 
 
 # --- digests
@@ -186,7 +182,7 @@ def _of_numbers(cells: Any, n_rows: int) -> list[int]:
         steps = np.diff(cells, axis=0)
         kept = np.any(steps != steps[:1], axis=0)
     bits = np.ascontiguousarray(cells.T + 0.0).view(np.uint64)
-    seed = hashlib.shake_256(_key() + n_rows.to_bytes(8, "little")).digest(8 * bits.shape[1])
+    seed = hashlib.shake_256(_KEY + n_rows.to_bytes(8, "little")).digest(8 * bits.shape[1])
     bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     bits ^= bits >> np.uint64(32)
     digests = (bits * (np.frombuffer(seed, np.uint64) | np.uint64(1))).sum(axis=1, dtype=np.uint64)
@@ -202,39 +198,4 @@ def _of_objects(column: Any, n_rows: int) -> list[int]:
 
 
 def _number(data: bytes, *sizes: int) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(sizes).encode() + data, key=_key()[:64], digest_size=8).digest())
-
-
-def _whole(columns: list[int]) -> int:
-    return _number(np.array(sorted(columns), np.uint64).tobytes())
-
-
-def _key() -> bytes:
-    return bytes(multiprocessing.current_process().authkey)
-
-
-# --- workers
-
-
-def _file() -> Path:
-    return _MEMORY / f"sottovoce-{hashlib.sha256(b'fits' + _key()).hexdigest()[:32]}"
-
-
-def _tell_others(digest: int) -> None:
-    with contextlib.suppress(OSError):  # no shared memory here: each process counts for itself
-        file = os.open(_file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        os.write(file, np.array([(digest, os.getpid())], _RECORD).tobytes())
-        os.close(file)
-
-
-def _fits_of_others(columns: list[int]) -> int:
-    """Return how often workers of this run, or others of them, fitted the table."""
-    try:
-        records = np.frombuffer(_file().read_bytes(), _RECORD)
-    except (OSError, ValueError):
-        return 0
-    return int(np.sum((records["digest"] == _whole(columns)) & (records["process"] != os.getpid()))) if columns else 0
-
-
-if multiprocessing.parent_process() is None:
-    atexit.register(_file().unlink, missing_ok=True)
+    return int.from_bytes(hashlib.blake2b(repr(sizes).encode() + data, key=_KEY, digest_size=8).digest())
