@@ -27,7 +27,7 @@ from sottovoce.privacy.events import (
     RepeatedEvent,
 )
 from sottovoce.report import verify_receipt
-from support.receipts import agree, fitted
+from support.receipts import agree, fitted, together
 
 ROOT = Path(__file__).parents[3]
 FILE = Path(receipt_reader.__file__)
@@ -132,6 +132,18 @@ def test_what_has_no_closed_form_lies_between_the_bounds(event, delta):
     assert least <= wanted * (1.0 + 1e-9) + 1e-12
     # the library rounds up what it adds up in numbers
     assert most >= wanted * (1.0 - 1e-2) - 1e-3
+
+
+@pytest.mark.parametrize("name", ["seeded", "vertical local-models", "local"])
+def test_a_promise_of_less_than_the_event_costs_is_wrong(name, tmp_path):
+    data = json.loads(fitted(name).guarantee_.to_json())
+    for factor, passed in [(1.0, True), (1.001, True), (0.999, False)]:
+        (tmp_path / "receipt.json").write_text(together(data | {"epsilon": factor * data["epsilon"]}))
+        said = agree(tmp_path / "receipt.json", verify_receipt(tmp_path / "receipt.json"))
+        assert said["promise against event"] is passed
+        assert said["checksum"]
+    data["event"] = {"kind": "non-private"}
+    assert dict(finding[:2] for finding in receipt_reader.findings(data))["promise against event"] is False
 
 
 # --- the structure ----------------------------------------------------------------------------------------------------
