@@ -78,6 +78,7 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
 def _changes(caption: str, changes: Sequence[Difference], names: tuple[str, str]) -> str:
     if not changes:
         return "No difference."
-    shown = (["(none)" if value is None else value for value in (one.before, one.after)] for one in changes)
-    rows = [(change.entry, *values) for change, values in zip(changes, shown, strict=True)]
+    rows = [
+        (one.entry, *("(none)" if value is None else value for value in (one.before, one.after))) for one in changes
+    ]
     return table(caption, ("entry", *names), rows)

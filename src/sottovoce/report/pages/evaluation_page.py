@@ -65,7 +65,6 @@ def _verdict(found: Evaluation) -> Markup:
     if found.plan.task != "regression":
         name, words = "accuracy", "of rows are predicted rightly"
     low, high = found.intervals[name]
-    value = getattr(found, name)
     again = "" if found.auc is None else (
         f" Two rows of different classes are put in the right order in {_percent(found.auc)} of cases "
         f"({_percent(found.intervals['auc'][0])} to {_percent(found.intervals['auc'][1])})."
@@ -73,7 +72,7 @@ def _verdict(found: Evaluation) -> Markup:
     private = found.guarantee_.is_private
     return element(
         "section",
-        element("p", f"{text(value)} {words}", class_="headline"),
+        element("p", f"{text(getattr(found, name))} {words}", class_="headline"),
         element("p", f"With 95 % confidence {text(low)} to {text(high)}, noise and sampling counted.{again}"),
         element("p", element("strong", "Privacy: "), found.guarantee_.statement()),
         class_=f"verdict {'good' if private and verdict_of(found.guarantee_).kind == 'private' else 'warn'}",
@@ -92,8 +91,7 @@ def _measures(found: Evaluation) -> Markup:
         what = join((name.replace("_", " "), element("br"), element("span", _MEANINGS[name], class_="soft")))
         rows.append((what, f"{value:.4g}", f"{low:.4g} to {high:.4g}"))
     heads = ("measure", "value", "95 % interval")
-    several = found.classes is not None and len(found.classes) > 2
-    note = " Precision and recall are means over the classes." if several else ""
+    note = " Precision and recall are means over the classes." if len(found.classes or ()) > 2 else ""
     return section(
         "measures",
         "Measures",

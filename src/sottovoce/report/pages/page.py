@@ -130,12 +130,13 @@ def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
             words = "At the delta of this receipt there is no bound. The annex shows those at other values of delta."
         return section("meaning", "What this means", words)
     whose, that, found = _questions(guarantee.adjacency)
+    times = math.exp(guarantee.epsilon) if guarantee.epsilon < 700.0 else math.inf
     promise = element(
         "p",
         "Imagine two tables that are equal but for one thing, the unit of protection: ",
         element("em", guarantee.unit),
         f". Everything released is almost as likely from the one as from the other: nothing becomes more than "
-        f"{rounded_up(_power(guarantee.epsilon))} times as likely (that is epsilon = "
+        f"{rounded_up(times)} times as likely (that is epsilon = "
         f"{rounded_up(guarantee.epsilon, 6)}), ",
         "without exception."
         if guarantee.delta == 0.0
@@ -179,10 +180,6 @@ def _questions(adjacency: str) -> tuple[str, str, str]:
             "false records finds the true one",
         )
     return "whether the row is in the table", "that the row is in the table", "absent rows finds a present one"
-
-
-def _power(epsilon: float) -> float:
-    return math.exp(epsilon) if epsilon < 700.0 else math.inf
 
 
 def _not_covered(guarantee: Guarantee) -> Markup:
@@ -248,7 +245,6 @@ def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         return section("curve", "The privacy curve", "There is none: no finite epsilon holds.")
     if curve.points[-1] == (0.0, 0.0):
         return section("curve", "The privacy curve", "Epsilon is 0 at every delta: nothing depends on the data.")
-    spent = guarantee.epsilon_at(guarantee.delta)
     promised = (guarantee.epsilon, guarantee.delta) if math.isfinite(guarantee.epsilon) else None
     deltas = sorted({*_DELTAS, guarantee.delta} - {0.0}, reverse=True)
     rows = [(f"{delta:.4g}", rounded_up(guarantee.epsilon_at(delta), 4)) for delta in deltas]
@@ -258,8 +254,8 @@ def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         "The privacy curve",
         "An event keeps to many pairs (epsilon, delta) at once; the receipt promises one of them. The curve is "
         "accounted anew from the event of this receipt, and so are all figures on this page. At delta = "
-        f"{guarantee.delta:.6g} the event costs epsilon = {rounded_up(spent, 6)}; promised is "
-        f"{rounded_up(guarantee.epsilon, 6)}.",
+        f"{guarantee.delta:.6g} the event costs epsilon = {rounded_up(guarantee.epsilon_at(guarantee.delta), 6)}; "
+        f"promised is {rounded_up(guarantee.epsilon, 6)}.",
         figure(
             privacy_figure(curve, promised),
             "Delta against epsilon, on a logarithmic axis. Lower and further left is more private.",
