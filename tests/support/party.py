@@ -54,11 +54,6 @@ def worker_of(party):
     return party._sessions.last.training.worker
 
 
-def training_of(party):
-    """Return the training that was last asked about."""
-    return party._sessions.last.training
-
-
 def asked(raw):
     """Return the request in a frame."""
     return decode(Frame.read(raw).body)
