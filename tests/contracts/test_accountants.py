@@ -84,11 +84,7 @@ SAMPLED_RUNS = {
 RESPONSE_RUNS = {
     "a response and a release": lambda noise: ComposedEvent((response(1.0 / noise), GaussianEvent(1.5 * noise))),
     "responses and releases": lambda noise: ComposedEvent(
-        (
-            RepeatedEvent(response(0.4 / noise), 3),
-            response(0.2 / noise),
-            RepeatedEvent(GaussianEvent(3 * noise), 4),
-        )
+        (RepeatedEvent(response(0.4 / noise), 3), response(0.2 / noise), RepeatedEvent(GaussianEvent(3 * noise), 4))
     ),
 }
 SAMPLED_RESPONSES = {
@@ -186,10 +182,7 @@ def test_order_and_nesting_do_not_matter(accountant):
         RepeatedEvent(RandomizedResponseEvent(0.2), 2),
     ]
     if accountant is not EXACT:
-        parts[2:3] = [
-            sampled(0.02, 0.7, 30),
-            PoissonSampledEvent(0.5, GaussianEvent(4.0)),
-        ]
+        parts[2:3] = [sampled(0.02, 0.7, 30), PoissonSampledEvent(0.5, GaussianEvent(4.0))]
     step = math.factorial(len(parts)) // 30 - 1  # about thirty of all orders
     orders = [ComposedEvent(order) for order in itertools.islice(itertools.permutations(parts), 0, None, step)]
     orders.append(ComposedEvent((ComposedEvent(tuple(parts[:2])), ComposedEvent((ComposedEvent(tuple(parts[2:])),)))))
@@ -383,13 +376,7 @@ GAUSSIAN_EVENTS = st.builds(GaussianEvent, st.floats(0.2, 1e3))
 RESPONSE_EVENTS = st.builds(RandomizedResponseEvent, st.floats(1e-6, 20.0))
 SAMPLED_EVENTS = st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), GAUSSIAN_EVENTS)
 EVENTS = st.recursive(
-    st.one_of(
-        GAUSSIAN_EVENTS,
-        SAMPLED_EVENTS,
-        RESPONSE_EVENTS,
-        st.just(NothingReleased()),
-        st.just(NonPrivateEvent()),
-    ),
+    st.one_of(GAUSSIAN_EVENTS, SAMPLED_EVENTS, RESPONSE_EVENTS, st.just(NothingReleased()), st.just(NonPrivateEvent())),
     lambda inner: st.one_of(
         st.builds(RepeatedEvent, inner, st.integers(0, 50)),
         st.builds(ComposedEvent, st.lists(inner, max_size=4).map(tuple)),

@@ -103,12 +103,7 @@ def test_gaussian_mu_beside_keeps_its_target_and_wastes_nothing(epsilon, delta, 
 
 @pytest.mark.parametrize(
     ("epsilon", "known"),
-    [
-        (0.5, 0.0416509570376055),
-        (1.0, 0.0774817215576616),
-        (2.0, 0.144150822799645),
-        (4.0, 0.268838639589530),
-    ],
+    [(0.5, 0.0416509570376055), (1.0, 0.0774817215576616), (2.0, 0.144150822799645), (4.0, 0.268838639589530)],
 )
 def test_gaussian_mu_beside_a_response_of_three_quarters(epsilon, known):
     """Roots of (1 - p) delta_mu(epsilon - e) + p delta_mu(epsilon + e) = 1e-5 in 50 digits, e = 0.75 epsilon."""

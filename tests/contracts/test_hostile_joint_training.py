@@ -13,15 +13,7 @@ from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLogisticRegre
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.messages import (
-    Card,
-    Connect,
-    Invite,
-    Join,
-    KeepJoint,
-    Opened,
-    Poll,
-)
+from sottovoce.vertical.protocols.secure.messages import Card, Connect, Invite, Join, KeepJoint, Opened, Poll
 from sottovoce.vertical.wire import Done
 from support.joint_table import NOTHING, Table, block, refused, share_nothing_uncovered
 from support.party import Line, worker_of

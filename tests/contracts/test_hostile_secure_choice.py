@@ -12,14 +12,7 @@ from sottovoce.vertical import Helper, Party, VerticalLasso
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.column_plan import Columns
-from sottovoce.vertical.protocols.secure.messages import (
-    Connect,
-    Invite,
-    Join,
-    KeepJoint,
-    Opened,
-    Poll,
-)
+from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, KeepJoint, Opened, Poll
 from sottovoce.vertical.wire import Done
 from support.joint_table import NOTHING, Table, block, refused, share_nothing_uncovered
 from support.party import Line

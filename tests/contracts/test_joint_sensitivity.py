@@ -18,12 +18,7 @@ ROWS = (
 )  # fmt: skip
 KINDS = {
     "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 4},
-    "ridge without intercept": {
-        "loss": "squared",
-        "label_bounds": (-1.0, 1.0),
-        "fit_intercept": False,
-        "n_passes": 4,
-    },
+    "ridge without intercept": {"loss": "squared", "label_bounds": (-1.0, 1.0), "fit_intercept": False, "n_passes": 4},
     "moments": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
     "logistic": {"loss": "logistic", "n_passes": 4},
     "hinge": {"loss": "smoothed hinge", "n_passes": 4, "fit_intercept": False},

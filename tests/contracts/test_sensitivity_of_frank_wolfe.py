@@ -62,11 +62,7 @@ def test_one_row_moves_the_scores_by_at_most_the_range(dtype, sparse, loss, labe
     others, other_labels = raw[[0, 2]], y[[0, 2]]  # row 1 replaced by row 2
     first, replaced, without = (
         signed_sums(sp.csr_array(X) if sparse else X, t, loss, moves, constant)
-        for X, t in (
-            (raw[:2], y[:2]),
-            (others, other_labels),
-            (raw[:1], y[:1]),
-        )
+        for X, t in ((raw[:2], y[:2]), (others, other_labels), (raw[:1], y[:1]))
     )
     for adjacency, other in ((Adjacency.ZERO_OUT, without), (Adjacency.REPLACE_ONE, replaced)):
         change = first - other

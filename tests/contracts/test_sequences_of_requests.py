@@ -23,20 +23,9 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
 from sottovoce.vertical.party.people import alignment_digest
-from sottovoce.vertical.protocols.alignment.messages import (
-    AlignAgain,
-    AlignRespond,
-    AlignSetup,
-    AlignTo,
-    AllRows,
-)
+from sottovoce.vertical.protocols.alignment.messages import AlignAgain, AlignRespond, AlignSetup, AlignTo, AllRows
 from sottovoce.vertical.protocols.alignment.psi import announce
-from sottovoce.vertical.protocols.exact.messages import (
-    LbfgsDirection,
-    LbfgsGradient,
-    LbfgsMove,
-    LbfgsStart,
-)
+from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient, LbfgsMove, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallSelect,
     BallStart,
@@ -50,13 +39,7 @@ from sottovoce.vertical.protocols.general.messages import Afford, Close, Describ
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.protocols.secure.messages import (
-    Connect,
-    Invite,
-    Join,
-    KeepJoint,
-    Poll,
-)
+from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, KeepJoint, Poll
 from support.coupled_parties import Common, Pair, Session, coupled_noise
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsWorker
 from support.site import make_ledger, make_site
@@ -146,11 +129,7 @@ dataset = "people"
 """
 
 
-OPEN, START, UPDATE, STEP = (
-    Prepare(1.0, 0),
-    RoundsStart(0.1),
-    *(RoundsStep(ONE, release) for release in (0, 1)),
-)
+OPEN, START, UPDATE, STEP = (Prepare(1.0, 0), RoundsStart(0.1), *(RoundsStep(ONE, release) for release in (0, 1)))
 # what a run of one kind asks, and what may come between: sequences of five go that far, those over all kinds three
 RUNS = {
     "rounds": [AllRows(), OPEN, START, UPDATE, STEP, Keep("m"), Close(),

@@ -18,25 +18,15 @@ from support.solvers import EVERY
 LAW = 1e-3
 # solver: {(loss, table): what was measured, some 1.5 times}
 BOUNDS = {
-    "auto": {
-        ("hinge", "unbalanced classes"): 0.0036,
-        ("hinge", "separable"): 0.0017,
-        ("hinge", "small alpha"): 0.25,
-    },
-    "scd": {
-        ("hinge", "unbalanced classes"): 0.0036,
-        ("hinge", "separable"): 0.0017,
-        ("hinge", "small alpha"): 0.25,
-    },
+    "auto": {("hinge", "unbalanced classes"): 0.0036, ("hinge", "separable"): 0.0017, ("hinge", "small alpha"): 0.25},
+    "scd": {("hinge", "unbalanced classes"): 0.0036, ("hinge", "separable"): 0.0017, ("hinge", "small alpha"): 0.25},
     "Minibatch": {
         ("squared", "small alpha, skewed labels"): 0.03,
         ("logistic", "small alpha"): 0.64,
         ("hinge", "separable"): 0.0026,
         ("hinge", "small alpha"): 0.25,
     },
-    "newton": {
-        (SMOOTHED, "separable"): 0.1,
-    },
+    "newton": {(SMOOTHED, "separable"): 0.1},
     "sgd": {
         ("squared", "skewed labels"): 0.01,
         ("squared", "short rows"): 0.0032,

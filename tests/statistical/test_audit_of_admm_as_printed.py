@@ -9,12 +9,7 @@ from scipy.linalg import orth
 from sklearn.datasets import load_svmlight_file
 
 from sottovoce.papers.admm.algorithm import half_inverse
-from sottovoce.papers.admm.attacks import (
-    distance_to_columns,
-    identify_rows,
-    recover_block,
-    rows_to_know,
-)
+from sottovoce.papers.admm.attacks import distance_to_columns, identify_rows, recover_block, rows_to_know
 
 STD = 100.0
 TRIES = 25

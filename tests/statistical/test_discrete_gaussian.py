@@ -102,12 +102,7 @@ def test_a_share_is_never_too_small_to_hide_the_others():
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        ((0, 1.0, 2), "square"),
-        ((1, 0.0, 2), "mu"),
-        ((1, 1.0, 2, 2), "colluding"),
-        ((2**60, 1e-9, 2), "2\\*\\*50"),
-    ],
+    [((0, 1.0, 2), "square"), ((1, 0.0, 2), "mu"), ((1, 1.0, 2, 2), "colluding"), ((2**60, 1e-9, 2), "2\\*\\*50")],
 )
 def test_refusals(arguments, words):
     with pytest.raises(ParameterError, match=words):
