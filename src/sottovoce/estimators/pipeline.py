@@ -342,6 +342,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 X = _after(step, X)
             elif not _is_nothing(step):
                 step = row_by_row(step)
+                if plan.scaler is not None and plan.scaler.centred and getattr(step, "sparse_output", None) == "auto":
+                    step.set_params(sparse_output=False)  # zeros are moved, and are no zeros any more
                 X = _after(step.fit(ones(X)), X) if isinstance(X, OutsideTable) else step.fit_transform(X)
             fitted.append((name, step))
         if plan.is_private:

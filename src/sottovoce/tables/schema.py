@@ -282,6 +282,8 @@ class Schema:
         SchemaError
             If the file cannot be read, is not TOML, or is not a schema; the message names the file and the entry.
         """
+        if "\n" in str(path):
+            raise SchemaError("path must be that of a schema file; got its text. Write the text to a file first.")
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:

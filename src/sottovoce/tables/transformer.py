@@ -35,7 +35,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         str or Path names a schema file; it is read by `fit`.
     sparse_output : bool or "auto", default="auto"
         Whether rows come as CSR. ``"auto"``: when there are more than 32 features, and less than a fifth of a row can
-        be filled. `set_output` needs False.
+        be filled; in a `DPPipeline` whose scaler moves columns, never. `set_output` needs False.
     dtype : float64 or float32, default=float64
         Type of the entries.
 

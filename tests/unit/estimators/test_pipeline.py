@@ -344,3 +344,25 @@ def test_without_noise():
     fitted = pipeline(epsilon=math.inf, delta=None).fit(X, Y)
     assert fitted.score(X, Y) > 0.97
     assert "NOT PRIVATE" in fitted.guarantee_.statement()
+
+
+@pytest.mark.parametrize("n_categories", [3, 40])
+def test_columns_of_many_categories_are_scaled(n_categories):
+    """Such rows are sparse by themselves; where a scaler moves columns they are not."""
+    rng = np.random.default_rng(0)
+    names = [f"c{k:02}" for k in range(n_categories)]
+    table = pd.DataFrame({"age": rng.integers(18, 90, 900), "place": rng.choice(names, 900)})
+    y = np.where(table["age"] > 50, "yes", "no")
+    facts = {"age": (18, 90), "place": names}
+
+    def fitted(encoder):
+        steps = [
+            ("encode", encoder),
+            ("scale", sv.DPScaler()),
+            ("model", sv.DPLogisticRegression(classes=["no", "yes"])),
+        ]
+        return sv.DPPipeline(steps, epsilon=1.0, delta=1e-6, random_state=0).fit(table, y)
+
+    by_itself, dense = fitted(sv.SchemaEncoder(facts)), fitted(sv.SchemaEncoder(facts, sparse_output=False))
+    np.testing.assert_array_equal(by_itself["model"].coef_, dense["model"].coef_)
+    np.testing.assert_array_equal(by_itself.predict(table), dense.predict(table))

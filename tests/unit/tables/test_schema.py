@@ -61,6 +61,11 @@ def read(tmp_path: Path, text: str) -> Schema:
     return Schema.from_toml(path)
 
 
+def test_the_text_of_a_schema_is_no_path():
+    with pytest.raises(SchemaError, match="path must be that of a schema file; got its text"):
+        Schema.from_toml('format = "sottovoce-schema"\nversion = 1\n')
+
+
 def test_every_entry_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, FULL) == Schema(
         (
