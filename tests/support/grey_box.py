@@ -263,7 +263,7 @@ def public_of(case: Case, adjacency: str, n: int, rng: np.random.Generator) -> d
 PERSON_CASES = tuple(
     case for case in CASES if case.name.split(",")[0] not in
     ("Minibatch", "Primal", "Sequential", "Published")
-    and case.name not in ("sgd, logistic", "multinomial-scd with trials")
+    and case.name not in ("sgd, logistic", "multinomial-scd with trials", "one-step")
 )  # fmt: skip
 MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a block of a kernel
 

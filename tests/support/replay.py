@@ -46,7 +46,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.coordinator.parties import InProcessParties, handled
 
 __all__ = ["Draw", "GreyBox", "Release", "Replay", "Sample", "Tape", "grey_box", "recording", "replaying"]
 
@@ -595,7 +595,7 @@ def _in_sequence(tap: _Tap, kernel: Callable[..., None], given: tuple[Any, ...])
 
 def _one_after_another(self: InProcessParties, requests: Mapping[str, bytes]) -> dict[str, bytes]:
     """Let the parties answer in order: a tape has one order."""
-    return {name: self._answer(name, raw) for name, raw in requests.items()}
+    return {name: handled(self.parties[name], raw) for name, raw in requests.items()}
 
 
 class _Watched(np.random.Generator):

@@ -14,7 +14,7 @@ from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivateEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
-from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.coordinator.parties import InProcessParties, handled
 from sottovoce.vertical.protocols.frank_wolfe.columns import (
     ColumnRelease,
     pack_places,
@@ -298,14 +298,13 @@ def test_the_scale_of_noise_is_the_least():
 def test_a_party_that_does_not_answer_ends_the_fit(aggregation, who, monkeypatch):
     """And so does the label holder's own."""
     ready, kind = parties(), TrainOnBall if aggregation == "local" else BallSelect
-    answer = ready._answer
 
-    def lost(name, raw):
-        if name == who and code_of(raw[FRAME_BYTES:]) == kind.code:
-            raise PartyError(f"party {name!r} could not be reached.")
-        return answer(name, raw)
+    def lost(party, raw):
+        if party.name == who and code_of(raw[FRAME_BYTES:]) == kind.code:
+            raise PartyError(f"party {party.name!r} could not be reached.")
+        return handled(party, raw)
 
-    monkeypatch.setattr(ready, "_answer", lost)
+    monkeypatch.setattr("sottovoce.vertical.coordinator.parties.handled", lost)
     with pytest.raises(PartyError, match=f"'{who}' could not be reached"):
         lasso(aggregation=aggregation, n_steps=3).fit(ready, Y)
 
