@@ -31,7 +31,7 @@ PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 .PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint docs bench bench-full
 .PHONY: dist sbom clean
 
-# what a user installs, and pandas, matplotlib and statsmodels for table and picture: some 800 MB, a minute on two cores
+# what a user installs, and pandas, matplotlib and statsmodels for table and picture: some 850 MB, half a minute on two cores
 DEMO := .venv-demo
 DEMO_NEEDS := '.[tables]' sqlalchemy pandas matplotlib
 DEMO_PIP := $(DEMO)/bin/python -m pip install --no-compile --disable-pip-version-check -c requirements-dev.lock
