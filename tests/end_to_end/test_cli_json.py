@@ -82,4 +82,10 @@ def test_a_collection(folder):
     assert reports == {"reports": 200, "epsilon": 4.0, "file": "r.reports"}
     model = told("local", "fit", "p.json", "r.reports", "--out", "m.json")
     assert model["guarantee"] == read(folder / "m.receipt.json")
-    assert (model["reports"], model["refused"]) == (200, 0)
+    assert (model["reports"], model["refused"], model["is_lost_in_noise"]) == (200, 0, False)
+    table = (folder / "t.csv").read_text().splitlines()
+    (folder / "one.csv").write_text("\n".join(table[:2]))
+    told("local", "randomize", "p.json", "one.csv", "--label", "y", "--out", "one.reports")
+    assert told("local", "fit", "p.json", "one.reports", "--out", "one.json")["is_lost_in_noise"]
+    words = ["local", "fit", "p.json", "one.reports", "--out", "two.json"]
+    assert "so few reports are mostly noise" in " ".join(CliRunner().invoke(app, words).output.split())

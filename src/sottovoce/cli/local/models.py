@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
@@ -16,6 +17,8 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.server.exports import refuse_repeated
 
 __all__ = ["fit", "predict"]
+
+_CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
 
 def fit(
@@ -56,11 +59,12 @@ def fit(
     )
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
+    least = math.ceil(_CLEAR * described.d * described.constants.v1)
     if as_json:
         print_json({
             "model": str(out), "receipt": str(receipt), "guarantee": model.guarantee_.to_dict(), "loss": model.loss,
             "degree": model.degree, "reports": health.n, "refused": sum(health.rejected.values()),
-            "is_plausible": health.is_plausible,
+            "is_plausible": health.is_plausible, "is_lost_in_noise": health.n < least,
             "squared_error": None if model.quality_ is None else model.quality_.squared_error,
         })  # fmt: skip
         return
@@ -73,6 +77,9 @@ def fit(
         rows.append(("held-out squared error", f"{error.value:.4f} +- {error.standard_error:.4f} (1: learnt nothing)"))
     if not health.is_plausible:
         rows.append(("WARNING", "these reports do not look like those of honest devices; see the guide"))
+    if health.n < least:
+        few = f"so few reports are mostly noise: {least:,} are needed at least; see sottovoce local plan"
+        rows.append(("WARNING", few))
     print_rows(f"Model {out}", rows)
     print_rows(f"Receipt {receipt}", model.guarantee_.rows())
 
