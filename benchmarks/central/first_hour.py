@@ -1,6 +1,6 @@
 """A first notebook on three raw tables, from a file to a signed receipt, with no number chosen by hand but epsilon.
 
-    python -m benchmarks.central.first_hour [--quick]
+    python -m benchmarks.central.first_hour [--quick] [--docs]
 
 Twenty-five cells, the same for each table, run one after the other as a notebook does: an error in one of them ends the
 script. Columns are encoded by the draft of a schema of the whole file, whose lines a person would confirm; a pipeline
@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from matplotlib import pyplot as plt
 
+import sottovoce as sv
 from benchmarks.common import data_folder
 from benchmarks.driver import benchmark
 from benchmarks.peers.libraries import at_hand, interpreter
@@ -109,8 +111,8 @@ def rival(told, folder):
     return float(np.mean((scores > 0) == y)), told["roc_auc_score"](y, scores)
 
 
-def notebook(name, seed, folder):
-    """Run the cells; return the row of a table."""
+def cells(name, seed, folder):
+    """Run the cells; return what they leave."""
     source, delimiter, target = TABLES[name]
     text = bz2.decompress((data_folder() / f"{source}.bz2").read_bytes()).decode().replace(", ", ",")
     file, key = folder / "raw.csv", folder / "key.pem"
@@ -120,6 +122,13 @@ def notebook(name, seed, folder):
     told = {"file": file, "delimiter": delimiter, "target": target, "folder": folder, "seed": seed, "key": key}
     for cell in CELLS:
         exec(cell, told)  # as a notebook does
+    return told
+
+
+def notebook(name, seed, folder):
+    """Return the row of a table."""
+    told = cells(name, seed, folder)
+    target = told["target"]
     assert told["verified"] and told["signed"].signature
     rows, labels = told["encoder"].transform(told["test"]), told["test"][target]
     plain = told["plain"].score(rows, labels), told["roc_auc_score"](labels, told["plain"].decision_function(rows))
@@ -128,7 +137,40 @@ def notebook(name, seed, folder):
     return name, len(told["train"]), rows.shape[1], larger, *(told["accuracy"], told["auc"]), *plain, *other
 
 
-@benchmark(seeds=(3, 1), only=("bank,credit,adult", "bank"))
+def census():
+    """Draw accuracy on held-out people against epsilon: UCI Adult, a row a person."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = cells("adult", 0, Path(folder))
+    train, test = (told["encoder"].transform(told[part]).toarray() for part in ("train", "test"))
+    y, seen = told["train"][told["target"]], told["test"][told["target"]]
+    scores = {}
+    for epsilon in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
+        steps = [("scale", sv.DPScaler()), ("model", sv.DPLogisticRegression(classes=list(told["schema"].classes)))]
+        fits = [sv.DPPipeline(steps, epsilon=epsilon, delta=1e-6).fit(train, y) for _ in range(10)]
+        scores[epsilon] = [one.score(test, seen) for one in fits]
+    figure, axes = plt.subplots(figsize=(7.5, 4.2), dpi=140, layout="constrained")
+    means = np.array([np.mean(one) for one in scores.values()])
+    spread = [means - [min(one) for one in scores.values()], [max(one) for one in scores.values()] - means]
+    axes.errorbar(list(scores), means, yerr=spread, fmt="o-", capsize=4, label="with privacy, nothing tuned")
+    for height, colour, text in (
+        (told["plain"].score(told["encoder"].transform(told["test"]), seen), "black", "without privacy (scikit-learn)"),
+        (seen.value_counts(normalize=True).max(), "grey", "always the larger class"),
+    ):
+        axes.axhline(height, color=colour, linestyle="--", linewidth=1)
+        axes.annotate(text, (0.3, height), (0, 4), ("axes fraction", "data"), "offset points", color=colour)
+    axes.set_xscale("log")
+    axes.set_xticks(list(scores), [f"{epsilon:g}" for epsilon in scores])
+    axes.minorticks_off()
+    axes.set_xlabel("epsilon (further left: more private)")
+    axes.set_ylabel("accuracy on held-out people")
+    axes.set_title("Who earns more than 50,000 dollars? Mean of 10 runs; bars: lowest and highest", fontsize=10)
+    axes.margins(y=0.12)
+    axes.legend(loc="center right", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+@benchmark(page="guide/pipelines.md", seeds=(3, 1), only=("bank,credit,adult", "bank"))
 def main(run) -> None:
     warnings.simplefilter("ignore")
     rows = []
@@ -142,3 +184,4 @@ def main(run) -> None:
     figures = ("larger class", "accuracy", "AUC", "scikit-learn", "its AUC", "diffprivlib", "AUC of it")
     head = ("table", "rows|,", "columns", *(f"{figure}|.3f" for figure in figures))
     run.table(f"{len(CELLS)} cells, epsilon = 1", head, rows)
+    run.picture(census, "census.png")

@@ -1,4 +1,4 @@
-"""The README runs as it is printed: its Python, its commands, its `make` targets; and it shows what the demo draws."""
+"""The README runs as it is printed: its Python, its commands, its `make` targets; and it shows a picture."""
 
 import re
 import shlex
@@ -62,7 +62,7 @@ def test_there_are_two_commands_to_set_up_with():
     assert targets == ["demo", "test"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{target}: \$\((READY|DEMO)\)(/\.ready)?$", makefile, re.MULTILINE) for target in targets)
-    assert "docs/figures/demo.png" in README
+    assert "docs/figures/census.png" in README
 
 
 def test_every_extra_it_names_exists():
