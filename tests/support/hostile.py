@@ -399,7 +399,7 @@ def _unlisted_kind(kit: Any, call: Any) -> dict[str, Any]:
 def _malformed(kit: Any, call: Any) -> dict[str, Any]:
     raws = {
         "empty": b"", "garbage": os.urandom(500), "other version": b"SVF1" + bytes(40), "cut": _describe_frame()[:20],
-        "lengths": _describe_frame()[:-8] + struct.pack("<Q", 2**62),
+        "flag": _describe_frame()[:-1] + b"\x40", "lengths": _describe_frame()[:34] + struct.pack("<Q", 2**62) + b"\0",
     }  # fmt: skip
     return {name: _said(kit, call, raw) for name, raw in raws.items()}
 

@@ -19,12 +19,12 @@ import sottovoce
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError
 from sottovoce.papers import frank_wolfe
-from sottovoce.vertical import wire
+from sottovoce.vertical import Party, wire
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen
-from sottovoce.vertical.protocols.general.messages import Description, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
-from sottovoce.vertical.wire import Count, Done, Message, Refused
+from sottovoce.vertical.wire import Count, Done, Frame, Message, Refused, new_session
 from support.party import decode, kinds
 
 PAGE = Path(__file__).parents[3] / "docs" / "messages.md"
@@ -332,3 +332,10 @@ def test_nothing_in_the_package_can_execute_what_it_receives():
             if isinstance(node, ast.Call):
                 assert getattr(node.func, "id", "") not in refused_calls, (path, node.lineno)
                 assert not any(word.arg == "allow_pickle" for word in node.keywords), (path, node.lineno)
+
+
+@pytest.mark.parametrize("engines", [2, 64, 2**62])
+def test_a_flag_is_one_or_nothing(engines):
+    party = Party(np.ones((3, 2)), name="clinic")
+    reply = decode(party.handle(Frame(new_session(), 1, Describe(engines).encode()).encode()))
+    assert isinstance(reply, Refused) and "engines is 0 or 1" in reply.reason

@@ -40,6 +40,8 @@ class Describe(Request, code=14):
     changes = False
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Description | Equipped]:
+        if self.engines > 1:
+            raise RefusalError(f"engines is 0 or 1; it is {self.engines}")
         yield None
         norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
         others = max(0, facts.whole_rows - facts.n_rows)
