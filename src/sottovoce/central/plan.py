@@ -16,7 +16,7 @@ from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.whole_numbers import MOST_ROWS
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
 from sottovoce.privacy.events import Event, outline
 
@@ -238,6 +238,14 @@ class Plan(_Shown, ShownPlan, ABC):
         for name in options:
             if getattr(self, name) is not None:
                 check(name, getattr(self, name), **limits)
+
+    def refuse_all_but_odds_of_two(self, other: str) -> None:
+        """Refuse a plan for anything but the logistic loss and two classes; ``other`` is a solver that takes more."""
+        if not (isinstance(self.loss, Logistic) and self.n_models == 1):
+            raise ParameterError(
+                f"solver={self.solver!r} is for the logistic loss and two classes; got the {self.loss.name} loss and "
+                f"{self.n_models} models. Use solver={other!r}, or solver='auto'."
+            )
 
     def refuse_many_weights(self) -> None:
         """Refuse a plan that releases the matrix of more weights than fit."""

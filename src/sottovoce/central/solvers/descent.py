@@ -30,7 +30,6 @@ from sottovoce.central.solvers.sgd import AVERAGED, Walk
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
-from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss
 
 _SHARE: Final = 0.05  # of mu^2, for the sum of the labels
@@ -57,11 +56,7 @@ class DescentPlan(Plan):
         return isinstance(loss, Logistic)
 
     def check(self) -> None:
-        if not (isinstance(self.loss, Logistic) and self.n_models == 1):
-            raise ParameterError(
-                f"solver='gd' is for the logistic loss and two classes; got the {self.loss.name} loss and "
-                f"{self.n_models} models. Use solver='sgd', or solver='auto'."
-            )
+        self.refuse_all_but_odds_of_two("sgd")
 
     @cached_property
     def split(self) -> Split:

@@ -42,7 +42,6 @@ from sottovoce.central.split import Split
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
-from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
@@ -70,11 +69,7 @@ class OneStepPlan(NewtonPlan):
         return isinstance(loss, Logistic)
 
     def check(self) -> None:
-        if not (isinstance(self.loss, Logistic) and self.n_models == 1):
-            raise ParameterError(
-                f"solver='one-step' is for the logistic loss and two classes; got the {self.loss.name} loss and "
-                f"{self.n_models} models. Use solver='newton', or solver='auto'."
-            )
+        self.refuse_all_but_odds_of_two("newton")
         super().check()
 
     @cached_property
