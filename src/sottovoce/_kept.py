@@ -1,25 +1,20 @@
-"""Private folders and the files of records in them: what a run leaves on disk so that it can be taken up again.
+"""Private folders and the databases in them: what a run leaves on disk so that it can be taken up again.
 
-A folder is for its owner's eyes (0700, its files 0600) and for one process at a time. A file of records is only added
-to. A process that is killed in the middle of it leaves whole records and at most one that is cut short: it is dropped.
+A folder is for its owner's eyes (0700, its files 0600) and for one process at a time.
 """
 
 import os
 import secrets
-import struct
+import sqlite3
 import weakref
-import zlib
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from sottovoce.exceptions import StorageError
 from sottovoce.randomness import StoredKey
 
-__all__ = ["PrivateFolder", "RecordFile", "sync_folder"]
+__all__ = ["PrivateFolder", "private_database", "sync_folder"]
 
-_HEAD: Final = struct.Struct("<4sBQI")  # magic, kind, length, CRC-32 of what follows
-_MAGIC: Final = b"SVK1"
 _KEY_BYTES: Final = 32
 
 
@@ -106,100 +101,20 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-class RecordFile:
-    """A file of records, each a kind and bytes, that is only added to.
+def private_database(path: Path, tables: str, *, sure: bool = False) -> sqlite3.Connection:
+    """Open a SQLite file for its owner alone, made where it is missing; each statement is a transaction of its own.
 
-    ``path``: made where it is missing, with the permissions 0600.
-    ``size``: bytes of whole records.
+    Raises sqlite3.Error if it is something else.
+
+    ``tables``: statements that make what is missing.
+    ``sure``: what was written survives a power cut, and not the end of the process alone.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
-        self.size = 0
-        for _ in self._heads():
-            pass
-        self._file.truncate(self.size)  # a record that was cut short
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Return all records, the oldest first.
-
-        Raises StorageError if one was changed.
-        """
-        at = 0
-        while at < self.size:
-            kind, body, at = self._read(at)
-            yield kind, body
-
-    def read(self, at: int) -> tuple[int, bytes]:
-        """Return the record at a place that `append` returned."""
-        kind, body, _ = self._read(at)
-        return kind, body
-
-    def places(self) -> list[tuple[int, int]]:
-        """Return the kind of each record, and where it begins."""
-        return [(kind, at) for kind, at, _ in self._heads()]
-
-    def append(self, kind: int, parts: Sequence[bytes]) -> int:
-        """Add a record and return its place; one that cannot be written whole is not there."""
-        length, check = 0, 0
-        for part in parts:
-            length, check = length + len(part), zlib.crc32(part, check)
-        at = self.size
-        self._file.seek(at)
-        try:
-            for part in (_HEAD.pack(_MAGIC, kind, length, check), *parts):
-                view = memoryview(part)
-                while view:
-                    view = view[self._file.write(view) :]
-        except BaseException:
-            self._file.truncate(at)
-            raise
-        self.size = at + _HEAD.size + length
-        return at
-
-    def empty(self) -> None:
-        self._file.truncate(0)
-        self.size = 0
-
-    def sync(self) -> None:
-        """Bring it to the disk: what is there now survives a power cut."""
-        os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._file.close()
-
-    def remove(self) -> None:
-        self.close()
-        self.path.unlink(missing_ok=True)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self.close()
-
-    def _heads(self) -> Iterator[tuple[int, int, int]]:
-        """Return kind, place and length of the whole records, and count their bytes."""
-        self._file.seek(0, os.SEEK_END)
-        end, at = self._file.tell(), 0
-        while at + _HEAD.size <= end:
-            self._file.seek(at)
-            magic, kind, length, _ = _HEAD.unpack(self._file.read(_HEAD.size))
-            if magic != _MAGIC or at + _HEAD.size + length > end:
-                break
-            yield kind, at, length
-            at += _HEAD.size + length
-        self.size = at
-
-    def _read(self, at: int) -> tuple[int, bytes, int]:
-        self._file.seek(at)
-        magic, kind, length, check = _HEAD.unpack(self._file.read(_HEAD.size))
-        body = bytearray(length)
-        view = memoryview(body)
-        while view and (n := self._file.readinto(view)):
-            view = view[n:]
-        if magic != _MAGIC or view or zlib.crc32(body) != check:
-            raise StorageError(f"{self.path} was damaged after byte {at}: what it is about cannot be taken up again.")
-        return kind, bytes(body), at + _HEAD.size + length
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    file = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
+    file.execute("PRAGMA journal_mode=WAL")
+    file.execute(f"PRAGMA synchronous={'FULL' if sure else 'NORMAL'}")
+    file.executescript(tables)
+    return file
 
 
 _LIVE: Final[weakref.WeakSet[PrivateFolder]] = weakref.WeakSet()

@@ -34,7 +34,7 @@ from randomgen import AESCounter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Purpose", "StoredKey", "Streams", "TurningStreams", "is_repeatable", "uncounted_fits", "UNCOUNTED"]
+__all__ = ["Purpose", "StoredKey", "Streams", "is_repeatable", "uncounted_fits", "UNCOUNTED"]
 
 _MAX_SEED: Final = 2**63
 _KEY_BITS: Final = 128
@@ -106,9 +106,9 @@ class _PrivateBits(AESCounter):  # type: ignore[misc]
         super().__init__(key=secrets.randbits(_KEY_BITS) if key is None else key)
         _LIVE.add(self)
 
-    def change_key(self, key: int | None = None) -> None:
-        """Start again under a key of the operating system, or the given one; whatever was buffered is dropped."""
-        fresh = AESCounter(key=secrets.randbits(_KEY_BITS) if key is None else key)
+    def change_key(self) -> None:
+        """Start again under a key of the operating system; whatever was buffered is dropped."""
+        fresh = AESCounter(key=secrets.randbits(_KEY_BITS))
         self.state = {**fresh.state, "bit_generator": type(self).__name__}
 
     def __reduce__(self) -> NoReturn:
@@ -173,45 +173,6 @@ def is_repeatable(stream: np.random.Generator) -> bool:
     return not isinstance(stream.bit_generator, _PrivateBits)
 
 
-class TurningStreams:
-    """The streams of a conversation that can be held again: all of them get a new key at each step of it.
-
-    What a step draws depends on the key of that step and on nothing that was drawn before.
-
-    ``key``: of the first step.
-    """
-
-    def __init__(self, key: StoredKey) -> None:
-        self._key = key
-        self._opened = 0
-        self._live: weakref.WeakValueDictionary[tuple[int, Purpose], _PrivateBits] = weakref.WeakValueDictionary()
-
-    def turn(self, key: StoredKey) -> None:
-        """Go on under the key of the next step."""
-        self._key = key
-        for (place, purpose), bits in self._live.items():
-            bits.change_key(_numbered(key, place).bits(purpose))
-
-    def open(self) -> Streams:
-        """Return streams that share nothing with those that were opened before, in this step or another."""
-        self._opened += 1
-        return _Turning(_numbered(self._key, self._opened), self._opened, self._live)
-
-
-class _Turning(Streams):
-    """Streams whose bits are known to the conversation."""
-
-    def __init__(
-        self, key: StoredKey, place: int, live: "weakref.WeakValueDictionary[tuple[int, Purpose], _PrivateBits]"
-    ) -> None:
-        super().__init__(key)
-        self._place, self._live = place, live
-
-    def _bits(self, purpose: Purpose) -> AESCounter:
-        self._live[self._place, purpose] = bits = super()._bits(purpose)
-        return bits
-
-
 def _warn_of_second_use(seed: int) -> None:
     if seed in _SEEDS_OF_NOISE:
         warn_of_privacy(
@@ -220,10 +181,6 @@ def _warn_of_second_use(seed: int) -> None:
             "run a seed of its own (clone and cross-validation copy it)."
         )
     _SEEDS_OF_NOISE.add(seed)
-
-
-def _numbered(key: StoredKey, place: int) -> StoredKey:
-    return key.within(b"stream", place.to_bytes(8, "little"))
 
 
 def _seed_of(random_state: object) -> int:

@@ -8,11 +8,13 @@ import numpy as np
 
 from sottovoce.exceptions import PartyError
 from sottovoce.ledger import Ledger
+from sottovoce.randomness import StoredKey, Streams
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
+from sottovoce.vertical.party.sessions import Session
 
 HOME, OTHERS = "insurer", ("bank", "north")
 BUDGET = {"epsilon": 50.0, "delta": 1e-5}
@@ -106,17 +108,17 @@ class Federation:
         for name in OTHERS:
             if name not in self.parties:
                 self.parties[name] = self.party(name, **options)
-        self.parties[HOME] = self.party(HOME, asked_again=True)
+        self.parties[HOME] = self.party(HOME)
         self.checkpoint = Checkpoint(self.folder / "run", {"rows": len(self.tables[HOME])})
         return Carrier(self.parties[HOME], [self.parties[name] for name in OTHERS], checkpoint=self.checkpoint, cut=cut)
 
-    def party(self, name, *, asked_again=False, **options):
+    def party(self, name, **options):
         """Start a party."""
         budget = None
         if self.limited and name != HOME:
             budget = LedgerBudget(self.ledger(name), "people", name=name, coordinator=HOME)
-        journal = Journal(self.folder / name, asked_again=asked_again, **options)
-        party = Party(self.tables[name], name=name, budget=budget, journal=journal, **self.options)
+        journal = Journal(self.folder / name)
+        party = Party(self.tables[name], name=name, budget=budget, journal=journal, **self.options, **options)
         for model, part in self.models.get(name, {}).items():
             party.adopt(model, part)
         return party
@@ -150,6 +152,16 @@ def tables(n=24, widths=(3, 2, 2), seed=5):
     ends = np.cumsum(widths)
     parts = np.split(X, ends[:-1], axis=1)
     return dict(zip((HOME, *OTHERS), parts, strict=True)), y
+
+
+def draws_by_place(monkeypatch):
+    """Let what is drawn follow from session and step, so that two executions can be compared bit by bit."""
+
+    def streams(self, seed):
+        place = self.name + self.step.to_bytes(8, "little")
+        return Streams(StoredKey(hashlib.sha256(place).digest()) if seed is None else seed)
+
+    monkeypatch.setattr(Session, "streams", streams)
 
 
 def die():

@@ -6,6 +6,7 @@ to [-1, 1], with Gaussian noise; the round without a message is the last one. Wh
 noise.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,15 @@ class RoundsWorker:
         """What one message costs."""
         return GaussianEvent(1.0 / self._mu)
 
+    def as_arrays(self) -> Mapping[str, Any]:
+        return {"x": self.x, "mu": self._mu, "done": self.done}
+
+    @classmethod
+    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> "RoundsWorker":
+        worker = cls(table, float(held["mu"]))
+        worker.x, worker.done = held["x"], bool(held["done"])
+        return worker
+
     def step(self, request: "RoundsStep", noise: np.random.Generator) -> RoundsScores:
         """Move, and answer where a message was asked for."""
         shift = np.clip(request.shift, -1e100, 1e100)
@@ -73,7 +83,6 @@ class RoundsStart(Request, code=244):
         facts.row_bound  # noqa: B018
         within("mu", self.mu, 1e-6, 1e6)
         desk = yield None
-        training.noise = desk.noise()
         training.worker = RoundsWorker(desk.table, self.mu)
         return Done()
 
@@ -89,12 +98,12 @@ class RoundsStep(Request, code=245):
         facts.one_a_row(self, "shift")
         if worker.done:
             raise RefusalError("the update that is not sent has been made, and it was the last one")
-        yield worker.event if self.release else None
-        assert training.noise is not None
-        return worker.step(self, training.noise)
+        desk = yield worker.event if self.release else None
+        return worker.step(self, desk.noise())
 
 
 ROUNDS = Protocol(
     Answer("noisy-rounds", "send noisy sums; what stays with it is exact", charged=True),
     requests=(Prepare, RoundsStart, RoundsStep, Keep),
+    workers=(RoundsWorker,),
 )

@@ -10,7 +10,7 @@ from randomgen import AESCounter
 from scipy.stats import chi2, kstest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.randomness import Purpose, StoredKey, Streams, TurningStreams
+from sottovoce.randomness import Purpose, StoredKey, Streams
 
 SIZE = 2000
 
@@ -232,25 +232,3 @@ def test_a_stored_key_does_not_travel():
         with pytest.raises(TypeError, match="cannot be copied or pickled"):
             pickle.dumps(holder)
     assert repr(StoredKey(SECRET)) == "StoredKey(...)"
-
-
-def test_streams_of_a_conversation_turn_with_its_steps():
-    """What a step draws is a function of its key, whatever was drawn before, and of what was opened before."""
-    one, two = StoredKey(SECRET).within(b"one"), StoredKey(SECRET).within(b"two")
-
-    def conversation(*drawn_before):
-        turning = TurningStreams(one)
-        streams = turning.open()
-        for count in drawn_before:
-            bits(streams, Purpose.NOISE, count)
-            streams.generator(Purpose.NOISE).integers(0, 2**32, size=1, dtype=np.uint32)  # half a word is left
-        first = bits(streams, Purpose.NOISE, 8)
-        turning.turn(two)
-        return first, bits(streams, Purpose.NOISE, 8), bits(turning.open(), Purpose.NOISE, 8)
-
-    plain, other = conversation(), conversation(3, 5)
-    assert not np.array_equal(plain[0], other[0])
-    assert np.array_equal(plain[1], other[1])
-    assert np.array_equal(plain[2], other[2])
-    drawn = np.concatenate([*plain, other[0]])
-    assert len(np.unique(drawn)) == len(drawn)

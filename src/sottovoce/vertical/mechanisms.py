@@ -9,10 +9,12 @@ from collections.abc import Set as AnySet
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.protocol import Answer, Protocol, Request
+from sottovoce.vertical.protocol import Answer, Coefficients, Protocol, Request, Worker
 from sottovoce.vertical.protocols.alignment import messages as alignment
 from sottovoce.vertical.protocols.exact import messages as exact
+from sottovoce.vertical.protocols.exact.worker import LbfgsWorker
 from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
+from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from sottovoce.vertical.protocols.general import messages as general
 from sottovoce.vertical.protocols.local_models import messages as local_models
 from sottovoce.vertical.protocols.scoring import messages as scoring
@@ -37,12 +39,14 @@ PROTOCOLS: Final = (
         (
             general.Prepare, exact.LbfgsStart, exact.LbfgsGradient, exact.LbfgsDirection, exact.LbfgsMove, general.Keep,
         ),
+        workers=(LbfgsWorker,),
     ),
     Protocol(
         Answer(
             "local-models", "train a private model of its columns on labels that it is sent, and keep it", private=True
         ),
         (local_models.TrainOnLabels, general.Keep),
+        workers=(Coefficients,),
     ),
     Protocol(
         Answer("frank-wolfe", "name columns by private selection, and share some with noise", private=True),
@@ -50,6 +54,7 @@ PROTOCOLS: Final = (
             frank_wolfe.TrainOnBall, frank_wolfe.BallStart, frank_wolfe.BallSelect, frank_wolfe.BallStep,
             frank_wolfe.ShareColumn, frank_wolfe.KeepWeights,
         ),
+        workers=(BallSteps,),
     ),
     Protocol(_EXACT, (frank_wolfe.BallVertex,)),
     Protocol(frank_wolfe.FOREIGN_WEIGHTS, (frank_wolfe.KeepWeights,)),
@@ -92,11 +97,13 @@ class Repertoire:
     ``answers``: what the owner of a table can allow, by name.
     ``answers_to``: for each request those answers of which one must be allowed; without any it is always answered. Any
     other message is refused.
+    ``workers``: what its sessions may hold that outlives the process, by name.
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
         self.answers: dict[str, Answer] = {}
         self.answers_to: dict[type[Request], tuple[Answer, ...]] = {}
+        self.workers: dict[str, type[Worker]] = {}
         codes: dict[int, type[Request]] = {}
         for each in protocols:
             if not isinstance(each, Protocol):
@@ -105,6 +112,7 @@ class Repertoire:
             for answer in leave:
                 if self.answers.setdefault(answer.name, answer) != answer:
                     raise ParameterError(f"two protocols have the name {answer.name!r} for what they give away.")
+            self.workers |= {kind.__name__: kind for kind in each.workers}
             for request in each.requests:
                 if codes.setdefault(request.code, request) is not request:
                     raise ParameterError(

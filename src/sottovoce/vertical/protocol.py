@@ -5,11 +5,13 @@
 refuse over what the data are.
 """
 
+import io
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Protocol as TypingProtocol
 
 import numpy as np
 
@@ -31,7 +33,7 @@ SMALLEST_MU: Final = 1e-6  # of one party's part: with less its noise says nothi
 LARGEST_MU: Final = 1e4  # a larger one protects nobody
 
 Reply = TypeVar("Reply", bound=Message)
-Worker = TypeVar("Worker")
+Kind = TypeVar("Kind")
 
 
 class RefusalError(Exception):
@@ -139,11 +141,11 @@ class Training:
     intercept: bool = False  # whether the last coefficient is that of a column of ones
     # the protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. They are
     # exact unless it says, by ``released = True``, that they follow from released values alone. One that has ``close``
-    # is closed when the session ends, or when another one takes its place.
+    # is closed when the session ends, or when another one takes its place. One that is a `Worker` outlives the process,
+    # where there is a journal.
     worker: Any = None
-    noise: np.random.Generator | None = None  # of a training that takes several requests
 
-    def open(self, kind: type[Worker], request: Message) -> Worker:
+    def open(self, kind: type[Kind], request: Message) -> Kind:
         """Return the worker, where it is of that kind; else ``request`` came without its start."""
         if not isinstance(self.worker, kind):
             raise RefusalError(f"{type(request).__name__} came without its start")
@@ -154,6 +156,50 @@ class Training:
         close = getattr(self.worker, "close", None)
         if close is not None:
             close()
+
+    def packed(self) -> bytes | None:
+        """Return it as bytes, or None where the worker ends with the process."""
+        held: dict[str, Any] = {"l2": self.l2, "intercept": self.intercept}
+        if self.worker is not None:
+            if not hasattr(self.worker, "as_arrays"):
+                return None
+            held |= {"worker": type(self.worker).__name__, **self.worker.as_arrays()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **held)
+        return buffer.getvalue()
+
+    @classmethod
+    def unpacked(cls, raw: bytes, kinds: Mapping[str, type["Worker"]], table: Any, facts: PartyFacts) -> "Training":
+        """Return what was packed, over the table that it was about."""
+        with np.load(io.BytesIO(raw), allow_pickle=False) as held:
+            training = cls(float(held["l2"]), bool(held["intercept"]))
+            if "worker" in held:
+                training.worker = kinds[str(held["worker"])].restored(held, training, table, facts)
+        return training
+
+
+class Worker(TypingProtocol):
+    """What a session holds, if a new process shall go on with it."""
+
+    def as_arrays(self) -> Mapping[str, Any]: ...
+
+    @classmethod
+    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> Any: ...
+
+
+@dataclass
+class Coefficients:
+    """A model that waits to be kept: it follows from released values alone."""
+
+    x: Vector
+    released: ClassVar[bool] = True
+
+    def as_arrays(self) -> Mapping[str, Any]:
+        return {"x": self.x}
+
+    @classmethod
+    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> "Coefficients":
+        return cls(held["x"])
 
 
 @dataclass
@@ -170,6 +216,7 @@ class Desk:
     people: Any  # who the rows are; only of a party with identifiers
     guarded: bool = True  # a budget protects the rows from who asks
     most_models: int | None = None  # models that the party keeps at most; None for any number
+    kept: Callable[[str, Part], object] | None = None  # is told of each, before the request is answered
     session: bytes = b""  # name of the session; the same at all parties of a training
     workers: Callable[[], list[Any]] = list  # returns the workers of all the party's open sessions
     ended: bool = False  # set it to forget the session
@@ -189,7 +236,10 @@ class Desk:
         """Keep a part of a model; ``released`` says that it follows from released values, and from requests, alone."""
         if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
             raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
-        self.models[model] = Part(coef, intercept, self.feature_names, exact=self.guarded and not released)
+        part = Part(coef, intercept, self.feature_names, exact=self.guarded and not released)
+        if self.kept is not None:
+            self.kept(model, part)
+        self.models[model] = part
 
 
 @dataclass(frozen=True)
@@ -216,12 +266,6 @@ released values alone: a `RefusalError`, and any error about parameters, is told
 class Request(Message):
     """A message that a party answers; ``answer`` says how."""
 
-    changes: ClassVar[bool] = True
-    """Whether answering may change what the session has reached; a question whose answer may differ tomorrow does not,
-    and is not asked again where a session is taken up after a restart."""
-    ends_with_process: ClassVar[bool] = False
-    """Whether what it begins lives in this process and at others: after a restart such a session is over."""
-
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Any]:
         raise NotImplementedError
 
@@ -232,3 +276,4 @@ class Protocol:
 
     answer: Answer | None  # None is always answered
     requests: tuple[type[Request], ...]  # several protocols may have the same one: any of their answers will do
+    workers: tuple[type[Worker], ...] = ()  # what a session may hold that outlives the process

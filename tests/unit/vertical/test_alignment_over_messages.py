@@ -338,8 +338,6 @@ def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
         )  # fmt: skip
         yield started
         journal.close()
-        for session in started._sessions._open.values():
-            session.log.close()
 
     with clinic() as party:
         assert isinstance(Line(party).ask(AlignTo(announce(["a", "b"]))), Done)

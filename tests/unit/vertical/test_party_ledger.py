@@ -55,7 +55,9 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert isinstance(request(party, SEND), Trained)
     (charge,) = seen
     assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
-    assert charge.plan == {"party": "clinic", "session": charge.plan["session"], "step": 1}
+    assert charge.plan == {
+        "party": "clinic", "session": charge.plan["session"], "step": 1, "run": charge.plan["run"]
+    }  # fmt: skip
     assert ledger.history("clinic columns")[0].state == "committed"
     assert party.spent == EVENT
     assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in request(party, SEND).reason
@@ -146,16 +148,24 @@ def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch):
     assert len(ledger.history("clinic columns")) == 1
 
 
-def test_an_end_that_cannot_be_recorded_costs_nothing_more(ledger, monkeypatch):
+def test_an_answer_waits_until_its_charge_is_closed(ledger, monkeypatch):
+    """Or the same request could be computed again, for a charge whose answer has left."""
     party = clinic(ledger)
+    raw = Line(party).frame(SEND)
 
     def broken(*given):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Ledger, "commit", broken)
-    assert isinstance(request(party, SEND), Trained)
-    assert ledger.history("clinic columns")[0].state == "reserved"
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", broken)
+        for _ in range(2):
+            assert "its ledger cannot be used now" in decode(party.handle(raw)).reason
+    assert [charge.state for charge in ledger.history("clinic columns")] == ["reserved"]
     assert party.spent == EVENT
+    answer = party.handle(raw)
+    assert isinstance(decode(answer), Trained)
+    assert party.handle(raw) == answer
+    assert [charge.state for charge in ledger.history("clinic columns")] == ["committed"]
 
 
 def test_a_training_goes_through_and_a_second_one_does_not_fit(ledger):

@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.privacy.accounting import Accountant
 from sottovoce.vertical import VerticalLasso, VerticalLinearSVC, VerticalLogisticRegression
-from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
+from support.interrupted import HOME, OTHERS, Federation, Killed, at, draws_by_place, tables
 
 # few rounds: what is resumed need not have arrived
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
@@ -69,6 +69,7 @@ def _remembered():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Accountant, "epsilon", epsilon)
+        draws_by_place(patch)
         yield
 
 

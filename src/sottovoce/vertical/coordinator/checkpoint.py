@@ -1,16 +1,17 @@
 """What a coordinator keeps of a run, so that a run that was cut off goes on and gives what it would have given.
 
 A run is executed again from its start. It draws what it drew before: names of sessions and models and the label
-holder's noise come from one secret key. What the other parties answered is taken from disk, and from where that ends
-they are asked again; they know which step they answered last, and a step that they answered they answer with the same
-bytes. The coordinator's own party is asked again for every step (see `sottovoce.vertical.party.journal`).
+holder's noise come from one secret key. What the parties answered is taken from disk, and from where that ends they are
+asked again; they know which step they answered last, and a step that they answered they answer with the same bytes.
 """
 
 import hashlib
 import json
 import secrets
+import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +21,23 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._files import write_whole
-from sottovoce._kept import PrivateFolder, RecordFile
+from sottovoce._kept import PrivateFolder, private_database
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.randomness import StoredKey, Streams
 from sottovoce.vertical.wire import SESSION_BYTES, Frame, Refused, code_of
 
-_ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
-_EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
 _SYNC_EVERY: Final = 1.0  # seconds
-
-_Place = tuple[str, int, str]
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS answers (
+    session BLOB NOT NULL,
+    step INTEGER NOT NULL,
+    party TEXT NOT NULL,
+    asked BLOB NOT NULL,
+    answer BLOB NOT NULL,
+    intact INTEGER NOT NULL,
+    PRIMARY KEY (session, step, party)
+);
+"""
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
 
 
@@ -71,20 +79,20 @@ class Checkpoint:
     Raises `ParameterError` if the run was begun with other facts; the message names them. Raises `StorageError` if the
     run has ended, another process has it, or the folder cannot be used.
 
-    ``folder``: of this run alone; made where it is missing. It holds the answers of the other parties: nobody else may
-    read it.
+    ``folder``: of this run alone; made where it is missing. It holds the answers of the parties: nobody else may read
+    it.
     ``facts``: what the run is: program, parameters, parties; plain JSON. Kept at the beginning, and compared ever
     after.
     ``begun``: whether the run was begun before, by `begin`: a folder without its key is then an error.
     ``is_resumed``: whether the run had been begun before.
-    ``n_taken``: exchanges that were taken from disk so far.
-    ``n_kept``: exchanges that are on disk.
+    ``n_taken``: answers that were taken from disk so far.
+    ``n_kept``: answers that are on disk.
     """
 
     def __init__(self, folder: str | Path, facts: Mapping[str, object] | None = None, *, begun: bool = False) -> None:
         self._folder = PrivateFolder(folder, "the checkpoint")
         try:
-            self.is_resumed = (self._folder.path / "exchanges").exists()
+            self.is_resumed = (self._folder.path / "answers.db").exists()
             known = begun or (self._folder.path / "facts.json").exists()
             if known and not (self._folder.path / "key").exists():  # a new one would train and charge anew
                 raise StorageError(
@@ -93,18 +101,15 @@ class Checkpoint:
                 )
             self._key = self._folder.key()
             self._check_facts(dict(facts or {}))
-            self._exchanges = RecordFile(self._folder.path / "exchanges")
+            self._file = private_database(self._folder.path / "answers.db", _TABLES)
             self._folder.sync()
-            self._places: dict[bytes, int] = {}  # of an exchange, by digest of what was asked
-            self._asked: dict[tuple[str, bytes, int], bytes] = {}  # digests, by party, session and step
-            for kind, at in self._exchanges.places():
-                if kind == _EXCHANGE:
-                    exchange = self._read(at)
-                    self._know(at, exchange["asked"])
+        except sqlite3.Error as error:
+            self._folder.close()
+            raise StorageError(f"{self._folder.path}: the checkpoint cannot be used: {error}.") from None
         except BaseException:
             self._folder.close()
             raise
-        self._latest: dict[bytes, tuple[dict[str, _Place], dict[str, bytes]]] = {}  # by session; not kept yet
+        self._latest: dict[bytes, tuple[dict[str, Frame], dict[str, bytes]]] = {}  # by session; not kept yet
         self.n_taken = 0
         self._n_sessions = self._n_runs = 0
         self._synced = 0.0
@@ -118,7 +123,7 @@ class Checkpoint:
 
     @property
     def n_kept(self) -> int:
-        return len(self._places)
+        return int(self._file.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
 
     def new_session(self) -> bytes:
         """Return the name of the next session: the same one in every execution."""
@@ -133,10 +138,7 @@ class Checkpoint:
             return Run(self._key.within(b"run", str(self._n_runs).encode()))
 
     def answered(
-        self,
-        requests: Mapping[str, bytes],
-        carry: Callable[[Mapping[str, bytes]], dict[str, bytes]],
-        here: Collection[str] = (),
+        self, requests: Mapping[str, bytes], carry: Callable[[Mapping[str, bytes]], dict[str, bytes]]
     ) -> dict[str, bytes]:
         """Return the answers to framed requests: those that are kept, or what ``carry`` returns, which is kept.
 
@@ -146,7 +148,6 @@ class Checkpoint:
 
         ``requests``: by party.
         ``carry``: sends the requests that it is given, and returns the answers.
-        ``here``: parties that live here: they are asked in every execution, and their answers are not kept.
         """
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
@@ -155,34 +156,29 @@ class Checkpoint:
         with self._lock:
             if session in self._latest:
                 self._keep(*self._latest.pop(session))
-            self._check_same(frames)
-            at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()]))
-            kept = None if at is None else self._kept(at)
-        if kept is not None:
-            self.n_taken += 1
-            own = {name: raw for name, raw in requests.items() if name not in kept}
-            fresh = carry(own) if own else {}
-            return {name: kept[name] if name in kept else fresh[name] for name in requests}
-        answers = carry(requests)
+            kept = {name: answer for name, frame in frames.items() if (answer := self._kept(name, frame)) is not None}
+            self.n_taken += len(kept)
+        missing = {name: raw for name, raw in requests.items() if name not in kept}
+        if not missing:
+            return kept
+        answers = {**kept, **carry(missing)}
         if all(isinstance(each := answers.get(name), bytes) and code_of(each) != Refused.code for name in requests):
             with self._lock:
-                self._latest[session] = (
-                    {name: _place(frame) for name, frame in frames.items()},
-                    {name: answers[name] for name in requests if name not in here},
-                )
+                self._latest[session] = frames, answers
         return answers
 
     def close(self) -> None:
         """Let another process go on with the run; what is kept stays."""
         if self._folder.is_held:
-            self._exchanges.close()
+            self._file.close()
             self._folder.close()
 
     def end(self) -> None:
         """Forget the key and what the parties answered, but not that there was a run: its results are on disk."""
         if self._folder.is_held:
             (self._folder.path / "key").unlink(missing_ok=True)
-            self._exchanges.remove()
+            self._file.close()
+            (self._folder.path / "answers.db").unlink(missing_ok=True)
             self._folder.close()
 
     # ------------------------------------------------------------------ on disk
@@ -203,51 +199,34 @@ class Checkpoint:
                     f"{before.get(name)!r}. {_REMEDY}"
                 )
 
-    def _check_same(self, frames: Mapping[str, Frame]) -> None:
-        for name, frame in frames.items():
-            before = self._asked.get((name, frame.session, frame.step))
-            if before is not None and before != frame.digest:
-                raise DataError(
-                    f"the run asks party {name!r} something else in step {frame.step} than before it was interrupted: "
-                    f"its parameters, its tables or labels, or the software's version are others now. {_REMEDY}"
-                )
+    def _kept(self, name: str, frame: Frame) -> bytes | None:
+        row = self._file.execute(
+            "SELECT asked, answer, intact FROM answers WHERE session = ? AND step = ? AND party = ?",
+            (frame.session, frame.step, name),
+        ).fetchone()
+        if row is None:
+            return None
+        asked, answer, intact = row
+        if asked != frame.digest:
+            raise DataError(
+                f"the run asks party {name!r} something else in step {frame.step} than before it was interrupted: its "
+                f"parameters, its tables or labels, or the software's version are others now. {_REMEDY}"
+            )
+        if zlib.crc32(answer) != intact:
+            raise StorageError(f"{self._folder.path}: the checkpoint was damaged: the run cannot be taken up again.")
+        return bytes(answer)
 
-    def _keep(self, asked: "Mapping[str, _Place]", answers: Mapping[str, bytes]) -> None:
-        exchange = {
-            "asked": asked,
-            "answers": {name: len(answer) for name, answer in answers.items()},
-            "at": self._exchanges.append(_ANSWERS, list(answers.values())),
-        }
-        at = self._exchanges.append(_EXCHANGE, [json.dumps(exchange).encode()])
-        self._know(at, asked)
+    def _keep(self, frames: Mapping[str, Frame], answers: Mapping[str, bytes]) -> None:
+        self._file.executemany(
+            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (frame.session, frame.step, name, frame.digest, answers[name], zlib.crc32(answers[name]))
+                for name, frame in frames.items()
+            ],
+        )
         if time.monotonic() - self._synced >= _SYNC_EVERY:  # a power cut costs a second of the run's memory
-            self._exchanges.sync()
+            self._file.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._synced = time.monotonic()
-
-    def _know(self, at: int, asked: Any) -> None:
-        self._places[_digest([(name, *place) for name, place in asked.items()])] = at
-        for name, (session, step, digest) in asked.items():
-            self._asked[name, bytes.fromhex(session), step] = bytes.fromhex(digest)
-
-    def _read(self, at: int) -> dict[str, Any]:
-        exchange: dict[str, Any] = json.loads(self._exchanges.read(at)[1])
-        return exchange
-
-    def _kept(self, at: int) -> dict[str, bytes]:
-        exchange = self._read(at)
-        every, answers, end = self._exchanges.read(exchange["at"])[1], {}, 0
-        for name, n_bytes in exchange["answers"].items():
-            answers[name] = every[end : end + n_bytes]
-            end += n_bytes
-        return answers
-
-
-def _place(frame: Frame) -> _Place:
-    return frame.session.hex(), frame.step, frame.digest.hex()
-
-
-def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
-    return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
 
 
 def _digest_of_labels(labels: Any) -> bytes:

@@ -165,7 +165,7 @@ class Parties(ABC):
             try:
                 if self.checkpoint is None:
                     return sent, self._send(sent)
-                return sent, self.checkpoint.answered(sent, self._send, self.here)
+                return sent, self.checkpoint.answered(sent, self._send)
             except BaseException:
                 self._lost()
                 raise

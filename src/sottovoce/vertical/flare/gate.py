@@ -8,7 +8,6 @@ import fcntl
 import json
 import logging
 import os
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -25,7 +24,6 @@ from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.wire import Frame, Refused, code_of, decode
 
 _LOG: Final = logging.getLogger(__name__)
@@ -57,11 +55,9 @@ class Gate:
         self._line: PartyEnd | None = None
         self._register: Register | None = None
         self._journal: Journal | None = None
-        self._stored: dict[str, Part] = {}
         self._run = self._coordinator = ""
         self._busy = -1
         self._logged = 0
-        self._lock = threading.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -114,7 +110,6 @@ class Gate:
             self._journal = Journal(state / "journal")
         self._party = site.open_party(self._purpose, journal=self._journal)
         self._site, self._closed = site, ""
-        self._stored = dict(self._party.parts)
         _LOG.info("open for run %s, to %s: %r", self._run, self._purpose, self._party)
 
     def _take_turn(self, state: Path, wait: float) -> None:
@@ -195,7 +190,6 @@ class Gate:
             return Refused(shortage).encode()
         try:
             answer = self._party.handle(raw)
-            self._keep_parts()
         except Exception as error:
             _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
             answer = Refused(_FAILED).encode()
@@ -204,15 +198,6 @@ class Gate:
         if reason:
             self._log(f"{kind}: {reason}")
         return answer
-
-    def _keep_parts(self) -> None:
-        """Write down the parts of models that are new or another one, before anybody is told that they are kept."""
-        assert self._party is not None and self._site is not None
-        with self._lock:
-            for model, part in self._party.parts.items():
-                if self._stored.get(model) is not part:
-                    self._site.keep(model, part)
-                    self._stored[model] = part
 
     # ------------------------------------------------------------------ refusals
 

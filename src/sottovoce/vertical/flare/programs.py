@@ -107,7 +107,7 @@ def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
     """Align and train at the coordinator's site, write the results into the run's folder, and return the estimator."""
     clear_leftovers(Path(site.kit.state))
     with (
-        closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal,
+        closing(Journal(Path(site.kit.state) / "journal")) as journal,
         closing(open_home(site, "train", journal=journal)) as home,
     ):
         return _train(spec, site, home, parties_of, folder, progress)
@@ -129,6 +129,9 @@ def _train(
             check_affordable(parties, dict.fromkeys(site.kit.federation.with_tables, NonPrivateEvent()))
         _align(spec, home, parties_of, folder, progress)
         progress.phase("training", resumed=checkpoint.is_resumed)
+        if checkpoint.is_resumed:  # it is not asked again to keep what it kept
+            site.hand_back(home)
+            home.most_models = None  # those of other runs are among them
         parties = parties_of(
             home, helpers=spec.with_helpers, timeout=spec.timeout, checkpoint=checkpoint, progress=progress
         )

@@ -4,13 +4,13 @@ Sizes, kinds of messages and reasons are written down, never what was in a messa
 runs is added up here, so that its caps hold whatever is restarted.
 """
 
-import os
 import sqlite3
 import threading
 import time
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce._kept import private_database
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.site_file import Caps
 
@@ -58,15 +58,12 @@ class Register:
         self._used: dict[str, list[int]] = {}  # requests and bytes in both directions, by coordinator
         self._at_the_door: dict[tuple[str, ...], int] = {}
         try:
-            if not read_only:
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            where = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
-            self._file = sqlite3.connect(where, uri=True, check_same_thread=False, isolation_level=None, timeout=10.0)
+            if read_only:
+                where = f"{self.path.absolute().as_uri()}?mode=ro"
+                self._file = sqlite3.connect(where, uri=True, timeout=10.0)
+            else:  # a power cut loses the last lines, a crash none
+                self._file = private_database(self.path, _TABLES)
             self._file.row_factory = sqlite3.Row
-            if not read_only:
-                self._file.execute("PRAGMA journal_mode=WAL")
-                self._file.execute("PRAGMA synchronous=NORMAL")  # a power cut loses the last lines, a crash none
-                self._file.executescript(_TABLES)
             self._file.execute("SELECT times FROM requests LIMIT 1").fetchone()
         except (OSError, sqlite3.Error) as error:
             raise ParameterError(f"{self.path}: the register cannot be used: {error}. Move the file away.") from None

@@ -153,10 +153,15 @@ class Site:
         if self.random_state is not None:
             party.seed(self.random_state)
         if purpose == "score":
-            for model, part in self.parts().items():
-                if part.feature_names in (None, party.feature_names) and len(part.coef) == party.n_features:
-                    party.adopt(model, part)  # one of an older schema is of no use for these columns
+            self.hand_back(party)
+        party.on_keeping = self.keep
         return party
+
+    def hand_back(self, party: Party) -> None:
+        """Give a party its parts of the models that were trained here; one of another schema is of no use to it."""
+        for model, part in self.parts().items():
+            if part.feature_names in (None, party.feature_names) and len(part.coef) == party.n_features:
+                party.adopt(model, part)
 
     def account(self) -> LedgerBudget:
         """Return the account in the ledger, capped for this coordinator; a ledger that is not there is an error."""

@@ -16,8 +16,9 @@ from typing import Any, Final, Self
 
 from sottovoce._validation import MAX_EPSILON, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
+from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.charging import is_charged
-from sottovoce.ledger.ledger import Ledger
+from sottovoce.ledger.ledger import Charge, Ledger
 from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
@@ -36,10 +37,7 @@ class Place:
 
     session: str
     step: int
-    # a name that no other release has: of another table, other requests or other noise. Empty where the noise could not
-    # be drawn again.
-    release: str = ""
-    again: bool = False  # the request is on record, so that its charge may have been made before the process ended
+    release: str  # a name that no release has which was computed for other requests
 
 
 class Account(ABC):
@@ -71,8 +69,16 @@ class Account(ABC):
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
         """Add ``event`` before anything is computed, or return why not; of two requests at once one is first.
 
-        ``seeded`` where the noise can be repeated. A release that is made again at its ``place`` is charged once. An
-        account that cannot be used now raises `MachineError`: nobody can tell whether it covers the event.
+        ``seeded`` where the noise can be repeated. A charge is open until `settle`: whatever was computed for it has
+        not left, so that computing it again for the same ``place`` costs nothing more. An account that cannot be used
+        now raises `MachineError`: nobody can tell whether it covers the event.
+        """
+
+    @abstractmethod
+    def settle(self, release: str) -> None:
+        """Close the charge of a release, if it has one, before its answer leaves for the first time.
+
+        Raises `MachineError` if that cannot be written down: the answer must not leave.
         """
 
 
@@ -96,7 +102,7 @@ class PartyBudget(Account):
             self.epsilon = number("budget[0]", epsilon, at_least=0.0)
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)
         self._events: list[Event] = []
-        self._releases: set[str] = set()
+        self._open: set[str] = set()
         self._process: int | None = os.getpid()
         self._lock = OwnLock()
 
@@ -123,22 +129,21 @@ class PartyBudget(Account):
 
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
         if not self.is_limited:
-            self._add(event, place)
+            self._events.append(event)
             return ""
         if not self._is_original:  # a fork may have left the lock held
             return self.shortage(event)
         with self._lock.lock:
-            if place is not None and place.again and place.release in self._releases:
+            if place is not None and place.release in self._open:
                 return ""
             shortage = self.shortage(event)
             if not shortage:
-                self._add(event, place)
+                self._events.append(event)
+                self._open |= set() if place is None else {place.release}
         return shortage
 
-    def _add(self, event: Event, place: Place | None) -> None:
-        self._events.append(event)
-        if place is not None and place.release:
-            self._releases.add(place.release)
+    def settle(self, release: str) -> None:
+        self._open.discard(release)
 
     def _cost(self, event: Event) -> float:
         """Return the epsilon that a budget would have to have to cover ``event`` on top of what was spent.
@@ -267,27 +272,37 @@ class LedgerBudget(Account):
         """Charge ``event`` on disk, or return why not; of two requests at once, anywhere, one is first."""
         if isinstance(event, NothingReleased):
             return ""
-        with self._usable():
-            if place is not None and place.again and self._has(place.release):
-                return ""
+        if place is not None:
+            with self._usable():
+                if self._opened(place.release) is not None:
+                    return ""
         shortage = self.shortage(event)
         if shortage:
             return shortage
-        book = self._book
         try:
             with self._usable():
-                charge = book.reserve(
+                charge = self._book.reserve(
                     self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
                     plan=self._record(place),
                 )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
-        try:
-            self.head = charge.hash
-            self.head = book.commit(charge, event).hash  # it is final whatever happens now
-        except SottovoceError:
-            _LOG.exception("the ledger of party %r: charge %s is made, its end is not recorded", self._name, charge)
+        self.head = charge.hash
+        if place is None:
+            with self._usable():
+                self.head = self._book.commit(charge, event).hash
         return ""
+
+    def settle(self, release: str) -> None:
+        with self._usable():
+            opened = self._opened(release)
+            if opened is not None:
+                charge, record = opened
+                self.head = self._book.commit(charge, record.event).hash
+
+    def _opened(self, release: str) -> tuple[Charge, ChargeRecord] | None:
+        found = self._book.find(self.dataset, release)
+        return None if found is None or found[1].state != "reserved" else found
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
@@ -305,15 +320,8 @@ class LedgerBudget(Account):
         if self._coordinator is not None:
             record["coordinator"] = self._coordinator
         if place is not None:
-            record |= {"session": place.session, "step": place.step}
-            if place.release:
-                record["release"] = place.release
+            record |= {"session": place.session, "step": place.step, "run": place.release}
         return record
-
-    def _has(self, release: str) -> bool:
-        return bool(release) and any(
-            charge.counts and charge.plan.get("release") == release for charge in self._book.history(self.dataset)
-        )
 
     @property
     def _delta(self) -> float:

@@ -11,6 +11,7 @@ wrong beyond that is told in one sentence, which is always the same.
 
 import hashlib
 import logging
+import sqlite3
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,11 @@ from sottovoce._entries import entries
 from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event
-from sottovoce.randomness import Streams
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.mechanisms import ANSWERS_TO, allowed_answers, repertoire, why_unanswered
+from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
-from sottovoce.vertical.party.journal import Journal, Kept
+from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
@@ -46,17 +46,16 @@ from sottovoce.vertical.protocol import (
     refuse,
 )
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import Frame, Message, Refused, code_of, decode
+from sottovoce.vertical.wire import Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 _FAILED: Final = "it failed there; the party's own log says more"
 _LOST: Final = "this session cannot be taken up again here; the party's own log says why. Begin again"
 _ENDED_WITH_PROCESS: Final = (
-    "this session was a joint computation, which ended with the party's process; what was charged for it stays "
+    "this session, a joint computation or an alignment, ended with the party's process; what was charged for it stays "
     "charged. Begin again"
 )
-_OF_ONE_PROCESS: Final = frozenset(kind.code for kind in ANSWERS_TO if kind.ends_with_process)
 
 
 class Party:
@@ -185,6 +184,7 @@ class Party:
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
         self.most_models: int | None = None
+        self.on_keeping: Callable[[str, Part], object] | None = None
         self.least_people = whole_number("least_people", least_people, at_least=1)
         if computing is not None and not isinstance(computing, ComputeSite):
             raise ParameterError(f"computing must be a ComputeSite or None; got {computing!r}.")
@@ -360,111 +360,63 @@ class Party:
         with self._lock.lock:
             try:
                 frame = Frame.read(raw)
-                session = self._find(frame)
-                before = session.repeated(frame)
-                if before is not None:
-                    return before
-                return self._next(session, frame)
+                journal = self._open_journal
+                session = self._taken_up(journal, frame.session) or self._sessions.find(frame)
+                answer = session.repeated(frame)
+                if answer is None:
+                    answer = self._next(journal, session, frame)
+                if session.is_owed:  # before it leaves
+                    self.budget.settle(session.release)
+                    session.is_owed = False
+                return answer
             except (MessageError, SessionError) as refusal:
                 return Refused(f"{refusal}.").encode()
             except MachineError as fault:
                 return Refused(str(fault)).encode()
-            except (OSError, StorageError):  # of the journal: what is not on record must not leave
+            except (OSError, sqlite3.Error, StorageError):  # of the journal: what is not on record must not leave
                 _LOG.exception("the journal of party %r", self.name)
                 return Refused(_FAILED).encode()
 
-    def _find(self, frame: Frame) -> Session:
-        """Return the session of a request: an open one, one that a process before this one left, or a new one."""
-        journal = self._open_journal
-        known = frame.session in self._sessions or self._sessions.has_ended(frame.session)
-        if journal is not None and not known and frame.session in journal.names:
-            self._take_up(journal, frame.session)
-            known = frame.session in self._sessions
-        session = self._sessions.find(frame)
-        if journal is not None and not known:
-            try:
-                session.log = journal.begin(session.name, self._digest)
-            except BaseException:
-                self._sessions.leave(session)
-                raise
-        return session
-
-    def _take_up(self, journal: Journal, name: bytes) -> None:
-        """Bring a session to where a process before this one left it: by answering its requests again, to nobody."""
-        session = Session(name)
+    def _taken_up(self, journal: Journal | None, name: bytes) -> Session | None:
+        """Return a session as a process before this one left it; None if it is here, or never was."""
+        if journal is None or name in self._sessions or self._sessions.has_ended(name):
+            return None
         try:
-            session.log = journal.find(name, self._digest)
-            if session.log is None:
-                return
-            if journal.asked_again:
-                session.due.extend(session.log.steps())
-            else:
-                for kept in session.log.steps():
-                    self._repeat(session, Frame(name, kept.step, kept.body), kept)
-        except (OSError, StorageError, SessionError, MachineError) as error:
+            reached = journal.find(name, self._digest)
+            if reached is None:
+                return None
+            if reached.state is None:
+                raise SessionError(_ENDED_WITH_PROCESS)
+            training = Training.unpacked(reached.state, self._knows.workers, self._table, self._facts)
+        except (OSError, StorageError, ValueError, KeyError):
             _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
-            if session.log is not None:
-                session.log.close()
-            if isinstance(error, MachineError):
-                raise
-            raise SessionError(_why_lost(error)) from None
-        self._sessions.add(session)
+            raise SessionError(_LOST) from None
+        return self._sessions.add(Session(name, reached, training))
 
-    def _next(self, session: Session, frame: Frame) -> bytes:
-        if session.due:
-            try:
-                answer = self._repeat(session, frame, session.due[0])
-            except SessionError as error:
-                _LOG.exception("session %s of party %r cannot be taken up again", session.name.hex(), self.name)
-                self._sessions.end(session.name)
-                raise SessionError(_why_lost(error)) from None
-            session.due.popleft()
-            return answer
-        log, again = session.log, False
-        if log is not None:
-            again = log.pending == session.after(frame)
-            log.asked(frame.step, session.after(frame), frame.body)
-            if self.budget.is_limited:
-                log.sync()  # before it is charged
+    def _next(self, journal: Journal | None, session: Session, frame: Frame) -> bytes:
+        """Answer the next step, and keep what the session has reached by it."""
         session.take(frame, Refused(_FAILED).encode())
         try:
-            answer = self._answer(session, frame, again=again)
-            if session.log is not None:  # it is still open
-                session.log.answered(answer, ran=session.ran)
-                if self.budget.is_limited:
-                    session.log.sync()
+            answer = self._answer(session, frame)
+            session.settle(answer)
+            if journal is not None and session.name in self._sessions:  # it is still open
+                journal.keep(session.name, self._digest, session.kept())
         except MachineError:
             raise
         except BaseException:
-            if session.log is not None:
+            if journal is not None:
                 self._sessions.leave(session)
             raise
-        session.settle(answer)
         return answer
 
-    def _repeat(self, session: Session, frame: Frame, kept: Kept) -> bytes:
-        if session.after(frame) != kept.history:
-            raise SessionError(f"step {kept.step} was another request")
-        if code_of(frame.body) in _OF_ONE_PROCESS:
-            raise _OverError
-        session.take(frame, Refused(_FAILED).encode())
-        if not kept.ran and kept.answer is not None:
-            answer = kept.answer
-        else:
-            answer = self._answer(session, frame, again=True)
-            if hashlib.sha256(answer).digest() != kept.digest:
-                raise SessionError(f"the answer to step {kept.step} is another one than before")
-        session.settle(answer)
-        return answer
-
-    def _answer(self, session: Session, frame: Frame, *, again: bool = False) -> bytes:
+    def _answer(self, session: Session, frame: Frame) -> bytes:
         """Decode, ask what it costs, charge, run, encode: the only place where a party does any of these."""
         try:
             request = decode(frame.body, self._knows.answers_to)
         except MessageError as error:
             return Refused(f"not a valid message: {error}").encode()
         try:
-            return self._run(session, request, again=again).encode()
+            return self._run(session, request).encode()
         except RefusalError as refusal:
             return Refused(str(refusal)[:_MOST_REASON]).encode()
         except MachineError:
@@ -475,7 +427,7 @@ class Party:
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
             return Refused(_FAILED).encode()
 
-    def _run(self, session: Session, request: Any, *, again: bool) -> Message:
+    def _run(self, session: Session, request: Any) -> Message:
         facts, training = self._facts, session.training
         answering = request.answer(facts, training)
         try:  # inside, nothing but public facts and the request is looked at
@@ -487,15 +439,16 @@ class Party:
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
         seed = self._session_seeds.get(session.name, self._random_state)
-        place, streams = self._drawing(session, seed, again=again, kept=not request.ends_with_process)
         if event is not None:
+            place = Place(session.name.hex(), session.step, session.release)
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
+            session.is_owed = True
         desk = Desk(
-            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
-            guarded=self.budget.is_limited, most_models=self.most_models, session=session.name,
-            workers=self._sessions.workers,
+            self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
+            self.budget.shortage, self.people, guarded=self.budget.is_limited, most_models=self.most_models,
+            kept=self.on_keeping, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
-        session.ran, before = request.changes, training.worker
+        before = training.worker
         try:
             reply = _sent(answering, desk)
         finally:
@@ -522,22 +475,6 @@ class Party:
         table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
         self._table, self.ids, self.y = table, ids, y
         self.people.digest = None if people is None else alignment_digest(people)
-
-    def _drawing(
-        self, session: Session, seed: object, *, again: bool, kept: bool
-    ) -> tuple[Place, Callable[[], Streams]]:
-        """Return where a release has its place, and what opens the streams that it is drawn from.
-
-        What ends with the process draws fresh noise: no key is good for it, and it is drawn while later requests come.
-        """
-        release = ""
-        if session.log is not None and self._journal is not None and (seed is None or isinstance(seed, int)):
-            key = self._journal.key.within(b"step", self._digest, session.history)
-            release = key.within(b"charge", repr(seed).encode()).name(16).hex()
-            if seed is None:
-                session.turn(key.within(b"noise"))
-        place = Place(session.name.hex(), session.step, release, again)
-        return place, (session.streams if kept else Streams) if seed is None else lambda: Streams(seed)
 
     @property
     def _open_journal(self) -> Journal | None:
@@ -572,14 +509,6 @@ class Party:
             has_ids=self.people is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
         )  # fmt: skip
-
-
-class _OverError(SessionError):
-    """A session was a joint computation of another process."""
-
-
-def _why_lost(error: Exception) -> str:
-    return _ENDED_WITH_PROCESS if isinstance(error, _OverError) else _LOST
 
 
 def _sent(answering: Answered[Message], desk: Desk) -> Message:

@@ -8,11 +8,12 @@ they outlive the process, see `sottovoce.vertical.party.journal`.
 
 import hashlib
 import os
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from dataclasses import replace
 from typing import Any, Final
 
-from sottovoce.randomness import StoredKey, Streams, TurningStreams
-from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Kept, SessionLog
+from sottovoce.randomness import Streams
+from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Reached
 from sottovoce.vertical.protocol import Training
 from sottovoce.vertical.wire import Frame
 
@@ -24,7 +25,7 @@ class SessionError(Exception):
 
 
 class MachineError(Exception):
-    """Why a request cannot be answered now, before anything of it was computed: its step is not used up.
+    """Why a request cannot be answered now: its step is not used up.
 
     A failure of the machine, and not of the request. The text may cross.
     """
@@ -33,25 +34,26 @@ class MachineError(Exception):
 class Session:
     """One conversation.
 
-    ``step``: the last one that was answered.
-    ``history``: digest of all requests so far.
-    ``log``: where it is kept.
-    ``due``: steps that were answered in a process before this one, and come again.
-    ``ran``: whether answering the last request could have changed the session.
+    ``reached``: the step that was answered last; without its state.
+    ``is_owed``: whether its charge may be open yet, which is closed before the answer leaves.
     """
 
-    def __init__(self, name: bytes) -> None:
+    def __init__(self, name: bytes, reached: Reached | None = None, training: Training | None = None) -> None:
         self.name = name
-        self.training = Training()
-        self.step = 0
-        self.history = hashlib.sha256(b"session" + name).digest()
-        self.log: SessionLog | None = None
-        self.due: deque[Kept] = deque()
-        self.ran = False
-        self._asked = b""
-        self._answer = b""
-        self._before = self._place
-        self._turning: TurningStreams | None = None
+        self.training = Training() if training is None else training
+        start = Reached(0, hashlib.sha256(b"session" + name).digest(), b"", b"", None)
+        self.reached = self._before = start if reached is None else reached
+        self.is_owed = reached is not None
+        self._seeded: tuple[object, Streams] | None = None
+
+    @property
+    def step(self) -> int:
+        return self.reached.step
+
+    @property
+    def release(self) -> str:
+        """What the last step is charged as: another name for every other line of requests that led to it."""
+        return hashlib.sha256(b"release" + self.reached.history).hexdigest()[:32]
 
     def repeated(self, frame: Frame) -> bytes | None:
         """Return the answer that was given to this very request, or None for the request that is next.
@@ -61,47 +63,37 @@ class Session:
         if frame.step == self.step + 1:
             return None
         if frame.step == self.step:
-            if frame.digest == self._asked:
-                return self._answer
+            if frame.digest == self.reached.asked:
+                return self.reached.answer
             raise SessionError(f"step {frame.step} of this session was another request, which has been answered")
         if frame.step < self.step:
             raise SessionError(f"step {frame.step} of this session has been answered; the last one was {self.step}")
         raise SessionError(f"step {frame.step} of this session came where step {self.step + 1} is next")
 
-    def after(self, frame: Frame) -> bytes:
-        return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
-
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
-        self._before = self._place
-        self._place = self.after(frame), frame.step, frame.digest, answer
-        self.ran = False
+        history = hashlib.sha256(self.reached.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
+        self._before, self.reached = self.reached, Reached(frame.step, history, frame.digest, answer, None)
+        self.is_owed = False
 
     def give_back(self) -> None:
         """Take the last step back, of which nothing was computed."""
-        self._place = self._before
-
-    @property
-    def _place(self) -> tuple[bytes, int, bytes, bytes]:
-        return self.history, self.step, self._asked, self._answer
-
-    @_place.setter
-    def _place(self, place: tuple[bytes, int, bytes, bytes]) -> None:
-        self.history, self.step, self._asked, self._answer = place
-
-    def turn(self, key: StoredKey) -> None:
-        """Draw from this key in this step: also what goes on with a stream that was opened before."""
-        if self._turning is None:
-            self._turning = TurningStreams(key)
-        else:
-            self._turning.turn(key)
-
-    def streams(self) -> Streams:
-        """Open streams under the key of this step, or fresh ones where there is none."""
-        return Streams() if self._turning is None else self._turning.open()
+        self.reached = self._before
 
     def settle(self, answer: bytes) -> None:
-        self._answer = answer
+        self.reached = replace(self.reached, answer=answer)
+
+    def kept(self) -> Reached:
+        """Return what a new process goes on from."""
+        return replace(self.reached, state=self.training.packed())
+
+    def streams(self, seed: object) -> Streams:
+        """Open streams: fresh ones, or those that go on from a seed of a trial."""
+        if seed is None:
+            return Streams()
+        if self._seeded is None or self._seeded[0] is not seed:
+            self._seeded = seed, Streams(seed)
+        return self._seeded[1]
 
 
 class Sessions:
@@ -116,8 +108,7 @@ class Sessions:
         self._open: OrderedDict[bytes, Session] = OrderedDict()  # the one that was idle for longest first
         self._ended: OrderedDict[bytes, None] = OrderedDict()
         self._process = os.getpid()
-        for name in () if journal is None else journal.ended()[-MOST_ENDED:]:
-            self._ended[name] = None
+        self._ended.update(dict.fromkeys(() if journal is None else journal.ended()))
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._open and self._process == os.getpid()
@@ -157,10 +148,11 @@ class Sessions:
             # one that holds no training goes first: it was a question or two
             idle = (name for name, session in self._open.items() if session.training.worker is None)
             self.end(next(idle, next(iter(self._open))))
-        if self._journal is not None and not self._journal.asked_again:
-            for name in [name for name in self._journal.names if name not in self._open]:
-                if len(self._journal.names) >= MOST_OPEN:
-                    self.end(name)
+        if self._journal is not None:
+            kept = self._journal.names
+            idle = [name for name in kept if name not in self._open]
+            for name in idle[: max(0, len(kept) - MOST_OPEN + 1)]:  # of runs that nobody took up again
+                self.end(name)
         return self.add(Session(frame.session))
 
     def add(self, session: Session) -> Session:
@@ -172,8 +164,6 @@ class Sessions:
         """Forget a session whose journal knows better than memory what it has reached; the next request takes it up."""
         self._open.pop(session.name, None)
         session.training.close()
-        if session.log is not None:
-            session.log.close()
 
     def workers(self) -> list[Any]:
         return [session.training.worker for session in self._open.values() if session.training.worker is not None]
@@ -186,10 +176,7 @@ class Sessions:
         session = self._open.pop(name, None)
         if session is not None:
             session.training.close()
-        if session is not None and session.log is not None:
-            session.log.close()
-            session.log = None
-        if self._journal is not None and name in self._journal.names:
+        if self._journal is not None:
             self._journal.end(name)
         self._ended[name] = None
         if len(self._ended) > MOST_ENDED:

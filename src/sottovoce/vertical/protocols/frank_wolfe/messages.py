@@ -140,7 +140,7 @@ class BallStart(Request, code=104):
             release.mechanism  # noqa: B018
             parts.append(RepeatedEvent(GaussianEvent(self.column_noise), self.n_columns))
         desk = yield compose(*parts)
-        training.worker = BallSteps(desk.table, bound, self, desk.noise())
+        training.worker = BallSteps(desk.table, bound, self)
         return Done()
 
 
@@ -153,8 +153,8 @@ class BallSelect(Request, code=63):
         worker = training.open(BallSteps, self)
         facts.one_a_row(self, "others")
         refuse(worker.why_not())
-        yield None
-        return BallChoice(*worker.select(self.others))
+        desk = yield None
+        return BallChoice(*worker.select(self.others, desk.noise()))
 
 
 class BallStep(Request, code=65):
@@ -178,8 +178,8 @@ class ShareColumn(Request, code=66):
     def answer(self, facts: PartyFacts, training: Training) -> Answered[SharedColumn]:
         worker = training.open(BallSteps, self)
         refuse(worker.why_not(column=self.column))
-        yield None
-        return SharedColumn(worker.share(self.column), worker.column_noise)
+        desk = yield None
+        return SharedColumn(worker.share(self.column, desk.noise()), worker.column_noise)
 
 
 class BallVertex(Request, code=68):

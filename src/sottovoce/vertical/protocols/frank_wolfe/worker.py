@@ -5,7 +5,8 @@ released columns of others predict. Sums of slopes are whole ticks, as in `sotto
 scores are used.
 """
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,9 @@ from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.vertical.protocol import PartyFacts, Training
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of, signed_column
+from sottovoce.vertical.wire import decode
 
 if TYPE_CHECKING:
     from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
@@ -85,6 +88,15 @@ class _JointScores(DenseScores):
         super().__init__(*arguments)
         self._heard = np.zeros_like(self._margins)
 
+    @property
+    def predicted(self) -> tuple[Vector, Vector]:
+        """What is predicted, and the part of it that others released."""
+        return self._margins, self._heard
+
+    @predicted.setter
+    def predicted(self, predicted: tuple[Vector, Vector]) -> None:
+        self._margins, self._heard = predicted
+
     def hear(self, others: Vector) -> None:
         """Take over what the columns of others predict."""
         others = cut(others)
@@ -95,8 +107,8 @@ class _JointScores(DenseScores):
 class BallSteps:
     """Steps that are taken together with other parties."""
 
-    def __init__(self, table: Any, data_bound: float, start: "BallStart", noise: np.random.Generator) -> None:
-        self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
+    def __init__(self, table: Any, data_bound: float, start: "BallStart") -> None:
+        self._table, self._data_bound, self._start = table, data_bound, start
         team = Team(1, None)  # the parties work at the same time; a party's training lasts longer than a pool should
         rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
         self._scores = _JointScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
@@ -105,6 +117,26 @@ class BallSteps:
         self._chosen: list[int] = []
         self._taken: list[int] = []
         self._shared: set[int] = set()
+
+    def as_arrays(self) -> Mapping[str, Any]:
+        """Return it as named arrays; the table is not among them."""
+        margins, heard = self._scores.predicted
+        return {
+            "start": np.frombuffer(self._start.encode(), np.uint8), "margins": margins, "heard": heard,
+            "chosen": np.array(self._chosen, np.int64), "taken": np.array(self._taken, np.int64),
+            "shared": np.array(sorted(self._shared), np.int64),
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> "BallSteps":
+        from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
+
+        start = decode(held["start"].tobytes(), (BallStart,))
+        steps = cls(table, facts.entry_bound, cast("BallStart", start))
+        steps._scores.predicted = held["margins"], held["heard"]
+        steps._chosen, steps._taken = held["chosen"].tolist(), held["taken"].tolist()
+        steps._shared = set(held["shared"].tolist())
+        return steps
 
     @property
     def column_noise(self) -> float:
@@ -124,16 +156,16 @@ class BallSteps:
             return f"column {column} has been shared"
         return "" if any(signed_column(at)[0] == column for at in self._chosen) else f"column {column} was never chosen"
 
-    def select(self, others: Vector) -> tuple[int, float]:
+    def select(self, others: Vector, noise: np.random.Generator) -> tuple[int, float]:
         """Return the place that the mechanism draws, and its noisy score: of slopes and entries in units of bounds."""
         self._scores.hear(others)
         sums = self._scores.sums()
-        place, _ = selection_mechanism(self._start.selection).select(np.concatenate([-sums, sums]), self._noise)
+        place, _ = selection_mechanism(self._start.selection).select(np.concatenate([-sums, sums]), noise)
         column, sign = place % len(sums), 1 if place < len(sums) else -1
         self._chosen.append(place_of(column, sign))
         mechanism = score_mechanism(self._start.score_noise)
         ticks = to_ticks(np.array([-sign * float(sums[column])]), mechanism.tick)
-        score = float(mechanism.release(ticks, self._noise)[0][0]) * self._start.clip / TICKS
+        score = float(mechanism.release(ticks, noise)[0][0]) * self._start.clip / TICKS
         return self._chosen[-1], score
 
     def step(self, place: int) -> None:
@@ -146,10 +178,10 @@ class BallSteps:
         """What the steps make, one number a column, for entries and labels of size 1."""
         return weights_of(self._taken, self._n_columns, self._start.vertex / self._start.n_steps)
 
-    def share(self, column: int) -> bytes:
+    def share(self, column: int, noise: np.random.Generator) -> bytes:
         assert self._release is not None
         self._shared.add(column)
-        return self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)
+        return self._release.release(bounded_column(self._table, column, self._data_bound), noise)
 
 
 class SoftLogistic(NamedTuple):

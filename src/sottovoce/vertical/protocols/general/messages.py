@@ -37,8 +37,6 @@ class Describe(Request, code=14):
 
     engines: Count = 0
 
-    changes = False
-
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Description | Equipped]:
         if self.engines > 1:
             raise RefusalError(f"engines is 0 or 1; it is {self.engines}")
@@ -53,8 +51,6 @@ class Afford(Request, code=39):
     """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet."""
 
     event: str
-
-    changes = False
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         desk = yield None

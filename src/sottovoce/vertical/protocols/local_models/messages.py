@@ -1,7 +1,5 @@
 """A private model of a party's own columns on labels that are not secret: one request, charged as a whole."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from sottovoce._numerics import Vector
@@ -11,6 +9,7 @@ from sottovoce.vertical.protocol import (
     LARGEST_MU,
     SMALLEST_MU,
     Answered,
+    Coefficients,
     PartyFacts,
     RefusalError,
     Request,
@@ -73,6 +72,5 @@ class TrainOnLabels(Request, code=40):
         (weights,) = driven.result.weights
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
         x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
-        # it took one request, and what it left follows from noisy sums
-        training.worker, training.intercept = SimpleNamespace(x=x, released=True), True
+        training.worker, training.intercept = Coefficients(x), True  # it took one request
         return Trained(event_text(driven.event))

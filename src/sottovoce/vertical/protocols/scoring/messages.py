@@ -27,8 +27,6 @@ class Score(Request, code=7):
 
     model: str
 
-    changes = False
-
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Scores]:
         desk = yield None
         part = desk.models.get(self.model)

@@ -59,8 +59,6 @@ class Invite(Request, code=92):
 
     plan: str
 
-    ends_with_process = True
-
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Card]:
         if isinstance(training.worker, JointWorker):
             raise RefusalError("this session has a joint training already; another one needs a session of its own")
@@ -123,8 +121,6 @@ class Connect(Request, code=97):
 
     cards: str
 
-    ends_with_process = True
-
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         _worker(training, self, "invited")
         try:
@@ -146,9 +142,6 @@ class Connect(Request, code=97):
 class Poll(Request, code=102):
     """Ask how far the party is with what it does in the background, the meeting or the training."""
 
-    changes = False
-    ends_with_process = True
-
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Opened]:
         worker = _worker(training, self, "connecting", "connected", "computing", "opened")
         yield None
@@ -167,8 +160,6 @@ class Join(Request, code=94):
     """
 
     labels: Vector
-
-    ends_with_process = True
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         worker = _worker(training, self, "connected")
@@ -189,8 +180,6 @@ class KeepJoint(Request, code=99):
     """End the joint training and keep this party's part of the model, which follows from what was opened."""
 
     model: str
-
-    ends_with_process = True
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         _worker(training, self, "opened")
