@@ -171,7 +171,7 @@ class Training:
     @classmethod
     def unpacked(cls, raw: bytes, kinds: Mapping[str, type["Worker"]], table: Any, facts: PartyFacts) -> "Training":
         """Return what was packed, over the table that it was about."""
-        with np.load(io.BytesIO(raw), allow_pickle=False) as held:
+        with np.load(io.BytesIO(raw)) as held:
             training = cls(float(held["l2"]), bool(held["intercept"]))
             if "worker" in held:
                 training.worker = kinds[str(held["worker"])].restored(held, training, table, facts)
@@ -216,7 +216,7 @@ class Desk:
     people: Any  # who the rows are; only of a party with identifiers
     guarded: bool = True  # a budget protects the rows from who asks
     most_models: int | None = None  # models that the party keeps at most; None for any number
-    kept: Callable[[str, Part], object] | None = None  # is told of each, before the request is answered
+    kept: Callable[[str, Part], object] = lambda model, part: None  # is told of each, before the request is answered
     session: bytes = b""  # name of the session; the same at all parties of a training
     workers: Callable[[], list[Any]] = list  # returns the workers of all the party's open sessions
     ended: bool = False  # set it to forget the session
@@ -237,8 +237,7 @@ class Desk:
         if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
             raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
         part = Part(coef, intercept, self.feature_names, exact=self.guarded and not released)
-        if self.kept is not None:
-            self.kept(model, part)
+        self.kept(model, part)
         self.models[model] = part
 
 

@@ -446,7 +446,7 @@ class Party:
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
             self.budget.shortage, self.people, guarded=self.budget.is_limited, most_models=self.most_models,
-            kept=self.on_keeping, session=session.name, workers=self._sessions.workers,
+            kept=self._written_down, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         before = training.worker
         try:
@@ -460,6 +460,15 @@ class Party:
         if desk.ended:
             self._sessions.end(session.name)
         return reply
+
+    def _written_down(self, model: str, part: Part) -> None:
+        """Let the site write down a part of a model; where it cannot, the step is not used up: nothing has left."""
+        try:
+            if self.on_keeping is not None:
+                self.on_keeping(model, part)
+        except OSError:
+            _LOG.exception("the models of party %r", self.name)
+            raise MachineError(_FAILED) from None
 
     def _become(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
         """Have these rows of the whole table from now on, None for all; trainings on others are over."""

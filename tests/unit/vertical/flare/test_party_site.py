@@ -11,9 +11,10 @@ import pytest
 from sottovoce.vertical.flare.envelope import _parts
 from sottovoce.vertical.flare.gate import Gate, fault_of_job
 from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.general.messages import Close, Describe, Description, Keep
+from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.party import Line, decode
@@ -326,23 +327,20 @@ def test_a_job_that_ships_files_is_refused(tmp_path):
 # ------------------------------------------------------------------ parts of models
 
 
+TRAIN = TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, 0.05)
+
+
 def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, monkeypatch):
     people(8).to_csv(tmp_path / "new.csv", index=False)
     site = Open(tmp_path, '[scoring]\ntable = "new.csv"\n')
-    kept = site.kit.state / "models" / "m1.json"
-
-    def handle(self, raw):
-        from sottovoce.vertical.protocol import Part
-
-        self.adopt("m1", Part(np.array([1.0, 2.0]), 0.5))
-        assert not kept.exists()
-        return Done().encode()
-
-    monkeypatch.setattr(Party, "handle", handle)
-    site.handle(Frame(new_session(), 1, Describe().encode()).encode())
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    path, keep, seen = site.kit.state / "models" / "m1.json", Journal.keep, []
+    monkeypatch.setattr(Journal, "keep", lambda self, *given: (seen.append(path.exists()), keep(self, *given)))
+    line = Line(site)
+    assert isinstance(line.ask(TRAIN), Trained)
+    assert isinstance(line.ask(Keep("m1")), Done)
+    assert seen == [False, True]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     site.gate.close()
-    monkeypatch.undo()
     scoring = Gate("score")
     scoring.open(site.kit, run="job2", wait=0.0)
     reply = Line(Coordinator(scoring, "job2")).ask(Score("m1"))
@@ -350,19 +348,20 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
     assert len(reply.scores) == 8
 
 
-def test_a_part_that_cannot_be_kept_is_not_said_to_be(site, monkeypatch):
-    from sottovoce.vertical.protocol import Part
-
-    def handle(self, raw):
-        self.adopt("m1", Part(np.array([1.0, 2.0]), 0.5))
-        return Done().encode()
+def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
+    """And the step is not used up: it is answered when there is room again."""
+    party, line = site.gate._party, Line(site)
+    line.ask(TRAIN)
+    raw, keep = line.frame(Keep("m1")), party.on_keeping
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Party, "handle", handle)
-    monkeypatch.setattr(Site, "keep", full)
-    assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")
+    party.on_keeping = full
+    assert site.reason(raw).startswith("it failed there")
+    party.on_keeping = keep
+    assert isinstance(decode(site.handle(raw)), Done)
+    assert (site.kit.state / "models" / "m1.json").exists()
 
 
 # ------------------------------------------------------------------ a run that is interrupted
@@ -373,7 +372,7 @@ def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
     site = Open(tmp_path, '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
     line = Line(site)
     line.ask(Describe())
-    raw = line.frame(TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, 0.05))
+    raw = line.frame(TRAIN)
     answer = site.handle(raw)
     site.gate.close()  # as the end of its process does
     again = Gate()
