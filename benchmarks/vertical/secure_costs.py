@@ -1,6 +1,6 @@
 """Joint training inside secure computation: seconds, CPU seconds, bytes and memory of a party, cell by cell.
 
-    python -m benchmarks.vertical.secure_costs [--quick] [--only spu,slow,two,mpyc,start] [--again] [--list]
+    python -m benchmarks.vertical.secure_costs [--quick] [--only spu,slow,two,shamir,start] [--again] [--list]
     python -m benchmarks.vertical.secure_costs --docs    # the tables of the appendix, from the figures kept
 
 A cell is an engine, a loss, n people, d columns in all, how many parties hold them, how many helpers there are, and the
@@ -8,11 +8,11 @@ link between parties; its parties are processes of their own with the product's 
 tables. Measured are the start of the engine, conversion and noise in clear, data shared with the second moments opened,
 each pass, and all together. Seconds and MiB are the largest of any party, CPU seconds and bytes too; CPU and memory are
 those of a party's process and its engine's together (memory: the sum of the two largest sizes). Bytes are what the
-engine's process writes to its sockets (Linux counts them); MPyC's, and those over a slow link, are counted by a
-forwarder. Parts: ``spu`` ABY3 over loopback, ``slow`` the same with 20 ms round trip and 100 Mbit/s in each direction
-between any two parties, ``two`` CHEETAH, ``mpyc``, ``start`` a connection without training. Each cell is kept in
-docs/figures/vertical_secure_costs.json as soon as it ends, and is not run again but with --again; with --quick none is
-kept. One cell takes at most 9 minutes.
+engine's process writes to its sockets (Linux counts them); those of Shamir's shares, and those over a slow link, are
+counted by a forwarder. Parts: ``spu`` ABY3 over loopback, ``slow`` the same with 20 ms round trip and 100 Mbit/s in
+each direction between any two parties, ``two`` CHEETAH, ``shamir``, ``start`` a connection without training. Each cell
+is kept in docs/figures/vertical_secure_costs.json as soon as it ends, and is not run again but with --again; with
+--quick none is kept. One cell takes at most 9 minutes.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ from benchmarks.driver import FIGURES, HIDDEN, ROOT, benchmark, option
 from support.slow_link import SlowLink
 
 FILE = FIGURES / "vertical_secure_costs.json"
-PARTS = ("start", "spu", "slow", "two", "mpyc")
+PARTS = ("start", "spu", "slow", "two", "shamir")
 LIMIT = 540.0
 LINKS = {"loopback": None, "counted": (0.0, 1e12), "20 ms, 100 Mbit/s": (0.01, 12.5e6)}
 DELTA, EPSILON = 1e-5, 1.0
-# ridge from the second moments alone, as by MPyC and for large tables, and with the passes that follow elsewhere
+# ridge from the second moments alone, as with Shamir's shares and for large tables, and with the passes elsewhere
 RIDGE = {"squared": "ridge, moments", "refined": "ridge, passes"}
 
 
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
     @property
     def protocol(self) -> str:
         """What the engine computes by."""
-        return "Shamir" if self.engine == "mpyc" else {2: "CHEETAH", 3: "ABY3"}[self.holders + self.helpers]
+        return "Shamir" if self.engine == "shamir" else {2: "CHEETAH", 3: "ABY3"}[self.holders + self.helpers]
 
 
 def cells(part: str, quick: bool) -> list[Cell]:
@@ -76,13 +76,13 @@ def cells(part: str, quick: bool) -> list[Cell]:
             "spu": [Cell("spu", "logistic", 600, 6, 2, 1), Cell("spu", "squared", 600, 6, 3, 0)],
             "slow": [Cell("spu", "squared", 600, 6, 2, 1, slow)],
             "two": [Cell("spu", "squared", 300, 6, 2, 0)],
-            "mpyc": [Cell("mpyc", "squared", 300, 6, 3, 0, "counted")],
+            "shamir": [Cell("shamir", "squared", 300, 6, 3, 0, "counted")],
         }
         return small[part]
     if part == "start":
         return [
-            Cell(engine, "start", 0, 0, 3 if engine == "mpyc" or link else holders, 0, link or "loopback")
-            for engine, holders in (("spu", 3), ("spu", 2), ("mpyc", 3))
+            Cell(engine, "start", 0, 0, 3 if engine == "shamir" or link else holders, 0, link or "loopback")
+            for engine, holders in (("spu", 3), ("spu", 2), ("shamir", 3))
             for link in ((None, slow) if holders == 3 else (None,))
         ]
     if part == "spu":
@@ -108,12 +108,12 @@ def cells(part: str, quick: bool) -> list[Cell]:
         return [*found, *(Cell("spu", loss, 10_000, 50, 2, 0, slow) for loss in ("squared", "logistic"))]
     return [
         *(
-            Cell("mpyc", loss, n, d, 3, 0, "counted")
+            Cell("shamir", loss, n, d, 3, 0, "counted")
             for n, d in ((10_000, 50), (10_000, 280), (100_000, 100), (100_000, 280))
             for loss in ("squared", "logistic")
         ),
-        Cell("mpyc", "squared", 1_000_000, 50, 3, 0, "counted"),
-        *(Cell("mpyc", loss, 10_000, 50, 3, 0, slow) for loss in ("squared", "logistic")),
+        Cell("shamir", "squared", 1_000_000, 50, 3, 0, "counted"),
+        *(Cell("shamir", loss, 10_000, 50, 3, 0, slow) for loss in ("squared", "logistic")),
     ]
 
 
@@ -387,7 +387,7 @@ def of(row: dict[str, Any], phase: str, what: str, each: bool = False) -> float:
 def cost(row: dict[str, Any], phase: str, each: bool = False) -> str:
     """Return seconds, CPU seconds and MB of a phase."""
     sizes = [of(row, phase, "s", each), of(row, phase, "CPU s", each), of(row, phase, "bytes", each) / 1e6]
-    if "bytes by forwarder" in row and row["engine"] == "mpyc":  # its bytes are known for all phases together
+    if "bytes by forwarder" in row and row["engine"] == "shamir":  # its bytes are known for all phases together
         sizes = sizes[:2] if phase != "all" else [*sizes[:2], max(row["bytes by forwarder"]) / 1e6]
     return " / ".join(f"{size:.2f}" if size < 9.995 else f"{size:,.0f}" for size in sizes)
 
@@ -421,13 +421,13 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
             )
             continue
         head = (
-            *(("link",) if part in ("two", "mpyc") else ()),
+            *(("link",) if part in ("two", "shamir") else ()),
             "model", "people x columns", "parties", "share, moments", "a pass", "passes", "all", "MiB",
         )  # fmt: skip
         made[part] = head, []
         for row in rows:
             first = (
-                *((row["link"].replace("counted", "loopback"),) if part in ("two", "mpyc") else ()),
+                *((row["link"].replace("counted", "loopback"),) if part in ("two", "shamir") else ()),
                 RIDGE.get(row["loss"], row["loss"]), f"{row['n']:,} x {row['d']}", who(row),
             )  # fmt: skip
             if not row["ended"]:

@@ -66,7 +66,7 @@ def test_a_party_without_a_bound_on_entries_is_never_asked_in():
 
 
 @pytest.mark.parametrize(
-    "text", [PLAN.text() + " ", PLAN.text().replace("2.0", "2.00"), PLAN.text().replace('"in-process"', '"mpyc"')]
+    "text", [PLAN.text() + " ", PLAN.text().replace("2.0", "2.00"), PLAN.text().replace('"in-process"', '"shamir"')]
 )
 def test_what_is_no_plan_is_refused(text):
     refused(Line(make()[1]).ask(Invite(text)))

@@ -22,8 +22,8 @@ KINDS = {
     "moments": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
     "logistic": {"loss": "logistic", "n_passes": 4},
     "hinge": {"loss": "smoothed hinge", "n_passes": 4, "fit_intercept": False},
-    "cubic": {"loss": "logistic", "engine": "mpyc"},
-    "cubic hinge": {"loss": "smoothed hinge", "engine": "mpyc"},
+    "cubic": {"loss": "logistic", "engine": "shamir"},
+    "cubic hinge": {"loss": "smoothed hinge", "engine": "shamir"},
 }
 
 

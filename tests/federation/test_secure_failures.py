@@ -146,7 +146,7 @@ def test_a_sites_ports_are_taken(federation):
 @pytest.mark.slow
 def test_a_site_without_the_engine(federation):
     before = charges(federation)
-    with changed(federation, "notary", "[secure]", '[secure]\nengines = ["mpyc"]'):
+    with changed(federation, "notary", "[secure]", '[secure]\nengines = ["shamir"]'):
         said = federation.train(*RUN, fails=True).stderr
     assert "'notary'" in said and "spu" in said
     assert charges(federation) == before

@@ -83,8 +83,7 @@ def test_three_parties():
 @pytest.mark.slow
 def test_four_parties():
     """By shares of Shamir, which are for any number of sites."""
-    pytest.importorskip("mpyc", reason="joint training needs the extra [secure]")
     with running_federation(joint_sites("lab", "north", "bank", "shop"), prepare=make_ledgers) as federation:
         said = federation.train("--model", "logistic", *PRIVATE, "--json", seconds=240)
         assert json.loads(said.stdout)["people"] == 200
-        check_receipt(federation, federation.runs()[-1], "mpyc", federation.names)
+        check_receipt(federation, federation.runs()[-1], "shamir", federation.names)

@@ -57,7 +57,7 @@ def test_a_budget(folder):
 def test_several_organisations(folder):
     options = ("--schema", "schema.toml", "--party", "a=age", "--party", "b")
     assert "accuracy" in run("vertical", "simulate", "people.csv", *options, *BUDGET)
-    joint = ("--mechanism", "secure", "--engine", "mpyc", "--helper", "notary")
+    joint = ("--mechanism", "secure", "--engine", "shamir", "--helper", "notary")
     assert "accuracy" in run("vertical", "simulate", "people.csv", *options, *BUDGET, *joint)
 
 

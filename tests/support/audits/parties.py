@@ -148,7 +148,7 @@ JOINT = {
     "hinge": {"loss": "smoothed hinge", "n_passes": 4},
     "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
     "refined ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 3},
-    "cubic": {"loss": "smoothed hinge", "engine": "mpyc"},
+    "cubic": {"loss": "smoothed hinge", "engine": "shamir"},
 }
 
 

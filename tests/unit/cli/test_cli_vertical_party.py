@@ -64,7 +64,7 @@ def test_what_the_owner_of_a_helper_is_told(tmp_path, monkeypatch):
     kit = make_site(tmp_path, name="notary", site=secure)
     shown = " ".join(run("party", kit.folder, "--check").output.split())
     for words in ("a helper has no table", "with insurer, north; they connect to notary.example, a port of 9100 to",
-                  "will (secure)", "engines", "mpyc"):  # fmt: skip
+                  "will (secure)", "engines", "shamir"):  # fmt: skip
         assert words in shown
     assert "budget" not in shown.partition("never")[0]
     assert run("status", kit.folder).exit_code == 0

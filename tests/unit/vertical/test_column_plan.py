@@ -58,7 +58,7 @@ def test_a_text_that_is_not_exactly_a_plan_is_refused(old, new):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"engine": "mpyc"}, "engine='mpyc' cannot compare"),
+        ({"engine": "shamir"}, "engine='shamir' cannot compare"),
         ({"engine": "semi2k"}, "engine"),
         ({"engine": "spu", "helpers": ("h", "g")}, "takes 2 to 3 parties"),
         ({"loss": "smoothed hinge"}, "loss"),

@@ -32,8 +32,8 @@ KINDS = [
     {"loss": "smoothed hinge", "smoothing": 0.25},
     {"loss": "squared", "label_bounds": (-1.0, 3.0)},
     {"loss": "squared", "label_bounds": (-1.0, 3.0), "n_passes": 0},
-    {"engine": "mpyc"},
-    {"engine": "mpyc", "loss": "smoothed hinge"},
+    {"engine": "shamir"},
+    {"engine": "shamir", "loss": "smoothed hinge"},
     {"engine": "spu", "n_passes": 4},
 ]
 
@@ -90,9 +90,9 @@ def test_a_text_that_is_no_plan_is_refused():
         ({"label_holder": "helper"}, "label_holder"),
         ({"helpers": ("bank",)}, "names of their own"),
         ({"engine": "spu", "helpers": ("a", "b")}, "2 to 3 parties"),
-        ({"engine": "mpyc", "helpers": ()}, "3 to 16 parties"),
+        ({"engine": "shamir", "helpers": ()}, "3 to 16 parties"),
         ({"engine": "spu", "colluding": 2}, "colluding"),
-        ({"engine": "mpyc", "colluding": 2}, "colluding"),
+        ({"engine": "shamir", "colluding": 2}, "colluding"),
         ({"colluding": 0}, "colluding"),
         ({"colluding": 3}, "colluding"),
         ({"loss": "squared"}, "label_bounds"),
@@ -100,7 +100,7 @@ def test_a_text_that_is_no_plan_is_refused():
         ({"loss": "smoothed hinge", "smoothing": 1e-3}, "smoothing"),
         ({"blocks": (dataclasses.replace(BLOCKS[0], n_features=4095), BLOCKS[1])}, "4096 weights"),
         ({"n_samples": 2**31}, "n_samples must be at most"),
-        ({"n_samples": 10**6, "engine": "mpyc"}, "n_samples must be at most"),
+        ({"n_samples": 10**6, "engine": "shamir"}, "n_samples must be at most"),
         ({"n_passes": 0}, "n_passes"),
         ({"epsilon": 1e-9, "delta": 1e-300}, "2\\*\\*50"),
     ],
@@ -155,10 +155,10 @@ def test_colluding_parties_make_the_noise_larger():
 def test_programs_follow_from_the_plan():
     programs = plan().programs
     assert sum(isinstance(each, MoveDuals) for each in programs) == plan().n_steps > 5
-    assert [type(each) for each in plan(engine="mpyc").programs[3:]] == [AddSlopes] * 3
+    assert [type(each) for each in plan(engine="shamir").programs[3:]] == [AddSlopes] * 3
     numbers = {"loss": "squared", "label_bounds": (0.0, 1.0)}
     assert plan(**numbers).n_steps == 8
-    assert plan(**numbers, n_passes=0).n_steps == plan(**numbers, engine="mpyc").n_steps == 0
+    assert plan(**numbers, n_passes=0).n_steps == plan(**numbers, engine="shamir").n_steps == 0
     assert plan(**numbers, n_samples=10**8).n_steps == 0  # so many rows are not kept inside
 
 

@@ -42,8 +42,8 @@ def plan(tables, **changed):
         {"loss": "squared", "label_bounds": (-2.0, 3.0)},
         {"loss": "squared", "label_bounds": (-2.0, 3.0), "n_passes": 0},
         {"loss": "squared", "label_bounds": (-2.0, 3.0), "fit_intercept": False},
-        {"engine": "mpyc"},
-        {"engine": "mpyc", "loss": "smoothed hinge", "fit_intercept": False},
+        {"engine": "shamir"},
+        {"engine": "shamir", "loss": "smoothed hinge", "fit_intercept": False},
     ],
     ids=str,
 )
@@ -141,7 +141,7 @@ def test_public_numbers_of_any_size_give_a_model_or_a_refusal(kind):
     ]
     finished = 0
     for change in changes:
-        facts = {"loss": "logistic", "engine": "mpyc"} if kind == "cubic" else {"loss": kind}
+        facts = {"loss": "logistic", "engine": "shamir"} if kind == "cubic" else {"loss": kind}
         if kind == "squared":
             facts["label_bounds"] = (-1.0, 1.0)
         elif "label_bounds" in change:

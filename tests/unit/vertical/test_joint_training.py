@@ -185,7 +185,7 @@ def test_helpers_are_left_out_of_alignments():
 
 # --- engines ----------------------------------------------------------------------------------------------------------
 
-SPU, MPYC, BOTH, HERE = {"spu"}, {"mpyc"}, {"spu", "mpyc"}, {"in-process"}
+SPU, SHAMIR, BOTH, HERE = {"spu"}, {"shamir"}, {"spu", "shamir"}, {"in-process"}
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ SPU, MPYC, BOTH, HERE = {"spu"}, {"mpyc"}, {"spu", "mpyc"}, {"in-process"}
     [
         ([BOTH, BOTH, BOTH], "spu"),
         ([SPU, SPU], "spu"),
-        ([BOTH, BOTH, MPYC], "mpyc"),
-        ([BOTH, MPYC], None),
-        ([BOTH] * 4, "mpyc"),
+        ([BOTH, BOTH, SHAMIR], "shamir"),
+        ([BOTH, SHAMIR], None),
+        ([BOTH] * 4, "shamir"),
         ([SPU] * 4, None),
         ([HERE, HERE], "in-process"),
         ([HERE, BOTH, BOTH], None),
@@ -212,11 +212,13 @@ def test_the_engine_is_one_that_all_have_for_so_many(engines, chosen):
 
 
 def test_an_engine_that_is_named_must_be_there():
-    by_name = {"bank": {"in-process"}, "clinic": {"mpyc", "spu"}}
-    with pytest.raises(ParameterError, match=r"engine='mpyc' is not to be had at 'bank': party 'bank' has in-process"):
-        engine_for("mpyc", by_name)
-    with pytest.raises(ParameterError, match="engine='mpyc' computes with three parties or more; there are 2"):
-        engine_for("mpyc", {"bank": MPYC, "clinic": MPYC})
+    by_name = {"bank": {"in-process"}, "clinic": {"shamir", "spu"}}
+    with pytest.raises(
+        ParameterError, match=r"engine='shamir' is not to be had at 'bank': party 'bank' has in-process"
+    ):
+        engine_for("shamir", by_name)
+    with pytest.raises(ParameterError, match="engine='shamir' computes with three parties or more; there are 2"):
+        engine_for("shamir", {"bank": SHAMIR, "clinic": SHAMIR})
     with pytest.raises(ParameterError, match="engine='in-process' is for mechanism='secure'"):
         logistic(mechanism="local-models", engine="in-process").plan(parties())
 
@@ -256,14 +258,14 @@ def test_auto_chooses_by_public_facts_and_says_why():
 @pytest.mark.parametrize(
     ("changed", "n_samples"),
     # people x mu / noise / (columns + 1) = 15 with mu = .268
-    [({}, 871), ({"colluding": 2, "engines": dict.fromkeys("abc", SPU)}, 1066), ({"engine": "mpyc"}, 3482)],
+    [({}, 871), ({"colluding": 2, "engines": dict.fromkeys("abc", SPU)}, 1066), ({"engine": "shamir"}, 3482)],
 )
 def test_auto_looks_at_people_noise_and_columns(changed, n_samples):
     facts = {"n_features": 10, "epsilon": 1.0, "delta": 1e-5, "engine": "spu", "engines": {"a": SPU, "b": SPU}}
     facts.update(changed)
     taken = [choose_mechanism(n_samples=round(n_samples * factor), **facts)[0] for factor in (0.98, 1.02)]
     assert taken == ["local-models", "secure"]
-    # numbers need fewer people: no cubic with MPyC, and refinement elsewhere
+    # numbers need fewer people: no cubic with Shamir's shares, and refinement elsewhere
     assert choose_mechanism(n_samples=round(0.4 * n_samples), is_classification=False, **facts)[0] == "secure"
     assert choose_mechanism(n_samples=round(0.2 * n_samples), is_classification=False, **facts)[0] == "local-models"
 
@@ -532,9 +534,8 @@ def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_pat
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("package", "engine"), [("spu", "spu"), ("mpyc", "mpyc")])
-def test_real_processes_open_what_the_same_numbers_are_in_clear(package, engine):
-    pytest.importorskip(package)
+@pytest.mark.parametrize("engine", ["spu", "shamir"])
+def test_real_processes_open_what_the_same_numbers_are_in_clear(engine):
     if engine not in available_engines():
         pytest.skip(f"{engine} is not to be had here")
     X, y = table()
@@ -544,7 +545,7 @@ def test_real_processes_open_what_the_same_numbers_are_in_clear(package, engine)
         Party(X[:, 3:], name="clinic", data_norm=2.0, computing=site),
         Helper("notary", computing=site),
     ]
-    once = {"n_passes": 0} if engine == "mpyc" else {}
+    once = {"n_passes": 0} if engine == "shamir" else {}
     ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, mechanism_options=once, **BUDGET)
     model, clear = copy.deepcopy(ridge).fit(apart), ridge.fit(parties())
     assert model.plan_.engine == engine

@@ -136,7 +136,7 @@ def test_engines_and_options_that_do_not_go_with_it():
     given = InProcessParties(parties())
     with given.recorded() as crossed:
         for changed, words in [
-            ({"engine": "mpyc"}, "not to be had|cannot compare"),
+            ({"engine": "shamir"}, "not to be had|cannot compare"),
             ({"engine": "spu"}, "not to be had at 'bank'"),
             ({"engine": "semi2k"}, "engine must be one of"),
             ({"aggregation": "local", "engine": "spu"}, "engine='spu' is for aggregation='secure'"),
@@ -152,14 +152,14 @@ def test_engines_and_options_that_do_not_go_with_it():
     assert names <= {"Describe", "Description", "Equipped", "Close", "Done"}
 
 
-def test_mpyc_is_refused_in_words_where_all_have_it():
-    engines = {name: {"mpyc": "mpyc 1", "spu": "spu 1"} for name in ("bank", "clinic", "notary")}
-    estimator = lasso(engine="mpyc")
+def test_shamir_is_refused_in_words_where_all_have_it():
+    engines = {name: {"shamir": "shamir 1", "spu": "spu 1"} for name in ("bank", "clinic", "notary")}
+    estimator = lasso(engine="shamir")
     estimator._engines = lambda *_: engines
-    with pytest.raises(ParameterError, match="engine='mpyc' cannot compare secret numbers"):
+    with pytest.raises(ParameterError, match="engine='shamir' cannot compare secret numbers"):
         estimator.plan(parties())
     only = lasso()
-    only._engines = lambda *_: {name: {"mpyc": "mpyc 1"} for name in engines}
+    only._engines = lambda *_: {name: {"shamir": "shamir 1"} for name in engines}
     with pytest.raises(ParameterError, match="found no engine for these 3 parties: it takes spu"):
         only.plan(parties())
     auto = lasso()

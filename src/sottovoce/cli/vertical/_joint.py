@@ -28,19 +28,20 @@ class JointTrial:
         self._helpers = helpers
         self._estimator = estimator
         engine = getattr(estimator, "engine", IN_PROCESS)
-        installed = set(available_engines()) - {IN_PROCESS}
-        if engine in ENGINES and engine not in installed:
+        if engine in ENGINES and engine not in available_engines():
             raise ParameterError(f"--engine {engine}: it is not installed. pip install 'sottovoce[secure]'.")
         joint = {getattr(estimator, "mechanism", ""), getattr(estimator, "aggregation", "")} & {"secure", "auto"}
-        self._site = ComputeSite() if joint and engine != IN_PROCESS and installed else None
+        self._is_apart = bool(joint) and engine != IN_PROCESS
         self._log = _Log()
         self._seconds = 0.0
 
     def joined(self, parties: Sequence[Party]) -> list[Party]:
         """Return the parties, each with a place to compute at, and the helpers."""
+        enough = "spu" in available_engines() or len(parties) + len(self._helpers) > 2
+        site = ComputeSite() if self._is_apart and enough else None
         for party in parties:
-            party.computing = self._site
-        return [*parties, *(Helper(name, computing=self._site) for name in self._helpers)]
+            party.computing = site
+        return [*parties, *(Helper(name, computing=site) for name in self._helpers)]
 
     @contextmanager
     def shown(self) -> Iterator[None]:

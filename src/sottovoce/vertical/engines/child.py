@@ -67,9 +67,9 @@ def _start(task: dict[str, Any]) -> Engine:
 
         made, programs = SpuEngine(*arguments), CHECKED
     else:
-        from sottovoce.vertical.engines.mpyc_engine import MpycEngine
+        from sottovoce.vertical.engines.shamir_engine import ShamirEngine
 
-        made = MpycEngine(*arguments)
+        made = ShamirEngine(*arguments)
         programs = tuple(program for program in CHECKED if not isinstance(program, COMPARES))
     engine = Guarded(made)
     engine.start()

@@ -36,7 +36,7 @@ class EngineProcess(Engine):
     The constructor only takes note; `start` begins. The child ends at `close`, at any error, when a command takes
     longer than the timeout, when this object is no longer used, and with this process.
 
-    ``kind``: {"spu", "mpyc"}.
+    ``kind``: {"spu", "shamir"}.
     ``rank``: this party's place.
     ``addresses``: by rank, as partners reach them.
     ``listen``: where this party listens, if at another address than its partners use.
@@ -239,7 +239,7 @@ class _Child:
         path += [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
         own = {"HOME": str(self._folder), "TMPDIR": str(self._folder), "PYTHONPATH": os.pathsep.join(path)}
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        # MPyC's products of limbs are small: threads of BLAS only wait for each other
+        # products of limbs are small: threads of BLAS only wait for each other
         return {"OPENBLAS_NUM_THREADS": "1", **kept, **own, "JAX_PLATFORMS": "cpu"}
 
 

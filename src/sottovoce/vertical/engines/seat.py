@@ -208,7 +208,7 @@ class Seat:
         ``site``: what this party's owner says about joint computations; None: only within this process.
         ``name``: this party.
         ``session``: the same at all parties.
-        ``engine``: "spu", "mpyc" or "in-process".
+        ``engine``: "spu", "shamir" or "in-process".
         ``plan`` and ``programs``: digests of what this party is about to compute, made by itself.
         """
         versions = available_engines()

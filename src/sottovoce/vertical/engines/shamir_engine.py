@@ -1,11 +1,16 @@
-"""MPyC: Shamir's shares among three or more parties, of which fewer than half may put what they see together.
+"""Shamir's shares among three or more parties, of which fewer than half may put what they see together.
 
-MPyC gives the session: its runtime, its links, its messages. The protocol is MPyC's own for a prime field: inputs are
-split, a product is computed on shares and split again, an opening is a share to everybody. The arithmetic of shares is
-`sottovoce.vertical.engines.shamir`, in machine words, where MPyC's arrays are of Python objects.
+The protocol is the usual one for a prime field [1]_: inputs are split, a product is computed on shares and split again,
+an opening is a share to everybody. Shares are those of `sottovoce.vertical.engines.shamir`, in machine words, and
+travel over `sottovoce.vertical.engines.links`. No library is needed.
 
 A share of a sum of products lies on a polynomial of twice the degree. It is brought back to the lower one when it must
 be, once for a whole sum, not once for each piece of rows.
+
+References
+----------
+.. [1] Gennaro, Rabin, Rabin (1998). Simplified VSS and Fast-track Multiparty Computations with Applications to
+   Threshold Cryptography. PODC 1998; its multiplication, among parties that follow the protocol.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.mpyc_links import Links
+from sottovoce.vertical.engines.links import Links
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, Program
 from sottovoce.vertical.engines.shamir import (
     MODULUS,
@@ -58,8 +63,8 @@ class _Coming:
     shape: tuple[int, ...]
 
 
-class MpycEngine(Engine):
-    """One party's end of an MPyC session.
+class ShamirEngine(Engine):
+    """One party's end of a session.
 
     ``addresses``: "host:port" of each party, three or more.
     ``listen``: where this party listens, if not at its address.
@@ -67,7 +72,7 @@ class MpycEngine(Engine):
     ``timeout``: seconds that a command may take.
     """
 
-    name: ClassVar[str] = "mpyc"
+    name: ClassVar[str] = "shamir"
 
     def __init__(
         self,
@@ -78,7 +83,7 @@ class MpycEngine(Engine):
         timeout: float = 600.0,
     ) -> None:
         if len(addresses) < _LEAST:
-            raise EngineError(f"engine 'mpyc' needs three parties or more, not {len(addresses)}: add a helper")
+            raise EngineError(f"engine 'shamir' needs three parties or more, not {len(addresses)}: add a helper")
         self.bound = 1 << 60
         self.rank, self.n_parties = rank, len(addresses)
         self._threshold = (len(addresses) - 1) // 2
@@ -128,7 +133,7 @@ class MpycEngine(Engine):
             made = self._add_slopes(program, found)
         else:
             raise EngineError(
-                f"engine 'mpyc' does not run {type(program).__name__}, which compares secret numbers: choose engine "
+                f"engine 'shamir' does not run {type(program).__name__}, which compares secret numbers: choose engine "
                 "'spu', or a plan with a polynomial link"
             )
         for name, variable in zip(outputs, made, strict=True):

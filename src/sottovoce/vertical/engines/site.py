@@ -1,6 +1,7 @@
 """Where a party computes jointly: what its owner says of it, the engines that are installed, the files of its TLS."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from typing import Final
 
 from sottovoce._version import __version__
 
-ENGINES: Final = ("spu", "mpyc")
+ENGINES: Final = ("spu", "shamir")
 """Engines between processes; "in-process" is the third, for parties that share a process."""
 
 
@@ -57,18 +58,14 @@ class TlsFiles:
 IN_PROCESS: Final = "in-process"
 """The engine of parties that share a process; it is always there."""
 
-_MADE_OF: Final = {"spu": ("spu", "jax", "jaxlib"), "mpyc": ("mpyc",)}
-"""Packages of each engine. jax compiles the programs that SPU runs, so its version matters as much."""
+_SPU: Final = ("spu", "jax", "jaxlib")
+"""Its packages. jax compiles the programs that SPU runs, so its version matters as much."""
 
 
 def available_engines() -> dict[str, str]:
     """Return the engines that this site can use, by name, with their versions; partners need the same versions."""
     found = {}
-    for name, packages in _MADE_OF.items():
-        try:
-            if all(find_spec(package) is not None for package in packages):
-                found[name] = ", ".join(f"{package} {version(package)}" for package in packages)
-        except PackageNotFoundError:
-            continue  # a folder of that name, not the package
-    found[IN_PROCESS] = f"sottovoce {__version__}"
-    return found
+    with suppress(PackageNotFoundError):  # a folder of that name, not the package
+        if all(find_spec(package) is not None for package in _SPU):
+            found["spu"] = ", ".join(f"{package} {version(package)}" for package in _SPU)
+    return found | dict.fromkeys(("shamir", IN_PROCESS), f"sottovoce {__version__}")

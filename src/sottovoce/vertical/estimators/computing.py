@@ -47,7 +47,7 @@ def choose_mechanism(
     noise_factor = math.sqrt(len(engines) / max(1, len(engines) - colluding))
     signal = n_samples * gaussian_mu(epsilon, delta) / noise_factor / (n_features + 1)
     least = _LEAST_SIGNAL
-    if is_classification == (engine == "mpyc"):
+    if is_classification == (engine == "shamir"):
         least = _LEAST_SIGNAL_OF_CUBICS if is_classification else _LEAST_SIGNAL_OF_NUMBERS
     told = f"people x mu / noise / columns = {signal:.3g}"
     if signal < least:
@@ -58,7 +58,7 @@ def choose_mechanism(
 CHOICES: Final = ("auto", *ENGINES, IN_PROCESS)
 
 _MOST_NAMES: Final = 100
-_SIZES: Final[Mapping[str, tuple[int, float]]] = {"spu": (2, 3), "mpyc": (3, float("inf"))}
+_SIZES: Final[Mapping[str, tuple[int, float]]] = {"spu": (2, 3), "shamir": (3, float("inf"))}
 
 
 def told_engines(parties: Parties, told: Mapping[str, Description]) -> dict[str, dict[str, str]]:
@@ -100,13 +100,13 @@ def engine_for(given: str, engines: Mapping[str, Collection[str]], only: Collect
     if given == "auto":
         chosen = choose_engine(engines, only)
         if chosen is None:
-            if "mpyc" not in only:
+            if "shamir" not in only:
                 raise ParameterError(
                     f"aggregation='secure' found no engine for these {len(engines)} parties: it takes spu, for two or "
                     f"three parties, and every one of them must have it. Party {has}. {remedy}"
                 )
             raise ParameterError(
-                f"mechanism='secure' found no engine for these {len(engines)} parties: spu is for two or three, mpyc "
+                f"mechanism='secure' found no engine for these {len(engines)} parties: spu is for two or three, shamir "
                 f"for three or more, and every one of them must have it. Party {has}. {remedy} A Helper(...) makes two "
                 "parties three."
             )
@@ -118,6 +118,6 @@ def engine_for(given: str, engines: Mapping[str, Collection[str]], only: Collect
     if not least <= len(engines) <= most:
         raise ParameterError(
             f"engine={given!r} computes with {'two or three parties' if given == 'spu' else 'three parties or more'}; "
-            f"there are {len(engines)}. A Helper(...) adds one; engine='mpyc' takes more than three."
+            f"there are {len(engines)}. A Helper(...) adds one; engine='shamir' takes more than three."
         )
     return given

@@ -58,7 +58,7 @@ class _PenalisedEstimator(VerticalEstimator):
         "{" + ", ".join(f'"{name}"' for name in CHOICES) + "}",
         default="auto",
         text="""For ``mechanism="secure"``: what computes the sums. ``"auto"``: SPU where two or three parties compute
-        and all have it, MPyC where three or more do, in the clear where all parties live in this process.""",
+        and all have it, Shamir's shares where three or more do, in the clear where all live in this process.""",
     )
     alpha: float | str = parameter(
         'float, > 0, or "auto"',

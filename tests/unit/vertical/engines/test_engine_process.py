@@ -148,7 +148,7 @@ def test_it_is_started_once_and_first(begun):
     engine = begun(_well)
     with pytest.raises(EngineError, match="has been started before"):
         engine.start()
-    fresh = EngineProcess("mpyc", 0, ["h:1"])
+    fresh = EngineProcess("shamir", 0, ["h:1"])
     with pytest.raises(EngineError, match="has not been started"):
         fresh.drop("a")
     fresh.close()
@@ -158,7 +158,7 @@ def test_it_is_started_once_and_first(begun):
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
-    [(("semi2k", 0, ["h:1"]), "one of spu, mpyc, not 'semi2k'"), (("spu", 2, ["h:1", "h:2"]), "rank must be below")],
+    [(("semi2k", 0, ["h:1"]), "one of spu, shamir, not 'semi2k'"), (("spu", 2, ["h:1", "h:2"]), "rank must be below")],
 )
 def test_what_no_engine_is(arguments, why):
     with pytest.raises(EngineError, match=why):

@@ -15,7 +15,6 @@ from support.joint import both, free_addresses
 from support.slow_link import SlowLink
 
 pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
-pytest.importorskip("mpyc")
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +53,7 @@ def _product(engine):
     return engine.reveal("m")
 
 
-@pytest.mark.parametrize("kind", ["spu", "mpyc"])
+@pytest.mark.parametrize("kind", ["spu", "shamir"])
 def test_a_slow_link_changes_no_number(kind):
     rows = np.arange(60).reshape(20, 3)
     with _session(kind, 0.01) as (engines, _):
@@ -62,7 +61,7 @@ def test_a_slow_link_changes_no_number(kind):
             np.testing.assert_array_equal(opened, rows.T @ (rows - 7))
 
 
-@pytest.mark.parametrize("kind", ["spu", "mpyc"])
+@pytest.mark.parametrize("kind", ["spu", "shamir"])
 @pytest.mark.parametrize("how", ["frozen", "cut"])
 def test_a_link_that_fails_ends_all_in_time(kind, how):
     with _session(kind, 0.0) as (engines, links):

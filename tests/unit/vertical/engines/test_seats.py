@@ -29,7 +29,7 @@ _DAY = datetime.timedelta(days=1)
 @pytest.fixture(autouse=True)
 def engine(monkeypatch):
     """Engines that are only told what they would have been started with."""
-    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1", "mpyc": "mpyc 1", "in-process": "1"})
+    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1", "shamir": "shamir 1", "in-process": "1"})
     process, in_process = types.ModuleType("process"), types.ModuleType("in_process")
     process.EngineProcess = lambda *args, **named: (args, named)
     in_process.InProcessEngine = lambda *args: args
@@ -134,8 +134,8 @@ def test_a_port_stays_taken_while_its_engine_is_not_there_yet(take):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"engine": "semi2k"}, "engine must be one of spu, mpyc, in-process; got 'semi2k'"),
-        ({"engines": ("mpyc",)}, "'bank' does not agree to engine 'spu'; it agrees to: mpyc"),
+        ({"engine": "semi2k"}, "engine must be one of spu, shamir, in-process; got 'semi2k'"),
+        ({"engines": ("shamir",)}, "'bank' does not agree to engine 'spu'; it agrees to: shamir"),
         ({"identity": None, "host": "192.0.2.7"}, "'bank' has no identity, so it computes on one machine alone"),
     ],
 )
@@ -191,7 +191,7 @@ def test_one_party_cannot_sit_twice(take):
     [
         ({"plan": "c" * 64}, "'bank' has another plan"),
         ({"programs": "c" * 64}, "'bank' has other programs"),
-        ({"engine": "mpyc"}, "'bank' has another engine, 'mpyc' for 'spu' at 'insurer'"),
+        ({"engine": "shamir"}, "'bank' has another engine, 'shamir' for 'spu' at 'insurer'"),
     ],
 )
 def test_partners_that_compute_something_else_are_told_apart(take, changes, match):
@@ -405,7 +405,7 @@ def test_the_loopback_is_known(host, local):
 def test_installed_engines_have_versions(monkeypatch):
     monkeypatch.setattr(installed, "find_spec", lambda name: None if name == "jax" else object())
     monkeypatch.setattr(installed, "version", lambda name: "1.2")
-    assert installed.available_engines() == {"mpyc": "mpyc 1.2", "in-process": f"sottovoce {__version__}"}
+    assert installed.available_engines() == dict.fromkeys(("shamir", "in-process"), f"sottovoce {__version__}")
 
 
 def test_asking_for_engines_imports_none():
@@ -414,6 +414,6 @@ def test_asking_for_engines_imports_none():
     code = (
         "import sys; from sottovoce.vertical.engines.site import available_engines; available_engines();"
         "import sottovoce.vertical.engines.seat;"
-        "sys.exit(any(name in sys.modules for name in ('jax', 'spu', 'mpyc', 'cryptography')))"
+        "sys.exit(any(name in sys.modules for name in ('jax', 'spu', 'cryptography')))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

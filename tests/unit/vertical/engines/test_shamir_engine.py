@@ -1,4 +1,4 @@
-"""MPyC among threads: what is opened is, bit for bit, what the programs are in clear; failures end in words."""
+"""Shamir's shares among threads: what is opened is, bit for bit, what is in clear; failures end in words."""
 
 import socket
 import threading
@@ -8,19 +8,16 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from support.lockstep import run_jointly
-from support.slow_link import SlowLink
-
-pytest.importorskip("mpyc", reason="engine 'mpyc' needs the extra [secure]")
-
-from sottovoce.vertical.engines import mpyc_engine
+from sottovoce.vertical.engines import shamir_engine
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import session_certificate
-from sottovoce.vertical.engines.mpyc_engine import MpycEngine
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.shamir import MODULUS
+from sottovoce.vertical.engines.shamir_engine import ShamirEngine
 from sottovoce.vertical.engines.site import TlsFiles
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from support.lockstep import run_jointly
+from support.slow_link import SlowLink
 
 
 def _addresses(n):
@@ -37,7 +34,7 @@ def together(n, work, *, tls=None, timeout=20.0, ranks=None):
     addresses, found = _addresses(n), {}
 
     def party(rank):
-        engine = MpycEngine(rank, addresses, None, tls and tls[rank], timeout)
+        engine = ShamirEngine(rank, addresses, None, tls and tls[rank], timeout)
         try:
             engine.start()
             found[rank] = work(engine)
@@ -115,8 +112,8 @@ def test_more_parties_compute_the_same(n):
 
 def test_sums_of_many_pieces_are_split_again_once(monkeypatch):
     splits = []
-    real = mpyc_engine.split
-    monkeypatch.setattr(mpyc_engine, "split", lambda *args: splits.append(args[0].shape) or real(*args))
+    real = shamir_engine.split
+    monkeypatch.setattr(shamir_engine, "split", lambda *args: splits.append(args[0].shape) or real(*args))
     rng = np.random.default_rng(1)
     pieces = [rng.integers(-100, 100, (40, 3)) for _ in range(3)]
 
@@ -139,7 +136,7 @@ def test_sums_of_many_pieces_are_split_again_once(monkeypatch):
 
 
 def test_long_variables_travel_in_pieces(monkeypatch):
-    monkeypatch.setattr(mpyc_engine, "_PIECE", 7)
+    monkeypatch.setattr(shamir_engine, "_PIECE", 7)
     inputs = _inputs(CrossProduct(), n=5)
     for opened in together(3, lambda engine: _opened(engine, CrossProduct(), inputs)):
         np.testing.assert_array_equal(opened[0], CrossProduct().in_clear(*inputs)[0])
@@ -159,7 +156,7 @@ def test_only_masked_results_are_opened():
         with pytest.raises(EngineError, match="only what the program Mask has made"):
             engine.reveal("x")
         engine.run(Mask(), ["x"], ["x"])
-        assert not any(link.buffers for link in engine._links._links.values())  # nothing is left of the first
+        assert not any(link.came for link in engine._links._links.values())  # nothing is left of the first
         engine.run(Add(), ["x"], ["x"])
         with pytest.raises(EngineError, match="only what the program Mask has made"):
             engine.reveal("x")
@@ -182,7 +179,7 @@ def test_comparisons_are_refused_in_words():
 
 def test_two_parties_are_too_few():
     with pytest.raises(EngineError, match="needs three parties or more, not 2: add a helper"):
-        MpycEngine(0, _addresses(2))
+        ShamirEngine(0, _addresses(2))
 
 
 def test_public_bytes_come_in_the_order_of_ranks():
@@ -199,11 +196,11 @@ def test_a_joint_training_opens_what_it_opens_in_one_process(loss):
     blocks = tuple(Block(name=name, n_features=3, data_norm=2.0) for name in tables)
     plan = JointPlan(
         n_samples=200, blocks=blocks, helpers=("notary",), label_holder="bank", loss=loss, alpha=1e-3, epsilon=4.0,
-        delta=1e-5, engine="mpyc", label_bounds=(-1.0, 1.0) if loss == "squared" else None,
+        delta=1e-5, engine="shamir", label_bounds=(-1.0, 1.0) if loss == "squared" else None,
     )  # fmt: skip
     _, expected = run_jointly(plan, tables, y)
     addresses = _addresses(3)
-    engines = [MpycEngine(rank, addresses, timeout=20.0) for rank in range(3)]
+    engines = [ShamirEngine(rank, addresses, timeout=20.0) for rank in range(3)]
     try:
         _, found = run_jointly(plan, tables, y, engines=engines)
     finally:
@@ -284,7 +281,7 @@ def test_a_share_that_was_changed_is_seen_at_the_opening():
 def test_strangers_at_the_door_do_not_disturb():
     """Garbage, and one that claims a rank that does not call, are cut off; the true partners still come."""
     addresses, found = _addresses(3), {}
-    engines = [MpycEngine(rank, addresses, None, None, 20.0) for rank in range(3)]
+    engines = [ShamirEngine(rank, addresses, None, None, 20.0) for rank in range(3)]
 
     def party(rank):
         engine = engines[rank]
@@ -328,7 +325,7 @@ def test_partners_behind_forwarded_ports_are_called_until_they_are_there():
         addresses = [link.address for link in links]
 
         def party(rank):
-            engine = MpycEngine(rank, addresses, listens[rank], None, 20.0)
+            engine = ShamirEngine(rank, addresses, listens[rank], None, 20.0)
             try:
                 engine.start()
                 found[rank] = engine.exchange(bytes([rank]))

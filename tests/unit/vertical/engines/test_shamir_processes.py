@@ -1,4 +1,4 @@
-"""MPyC between processes, by seats with certificates: bit for bit, and an end in words when a process fails."""
+"""Shamir's shares between processes, by seats with certificates: bit for bit; an end in words when one fails."""
 
 import os
 import signal
@@ -9,7 +9,6 @@ import pytest
 
 from support.joint import both
 
-pytest.importorskip("mpyc", reason="engine 'mpyc' needs the extra [secure]")
 pytest.importorskip("cryptography", reason="certificates need the extra [secure]")
 
 from sottovoce.vertical.engines.engine import EngineError
@@ -31,7 +30,7 @@ def engines(tmp_path, request):
         for name in NAMES
     ]
     seats = [
-        Seat.take(site, name, b"session", "mpyc", "a" * 64, "b" * 64) for site, name in zip(sites, NAMES, strict=True)
+        Seat.take(site, name, b"session", "shamir", "a" * 64, "b" * 64) for site, name in zip(sites, NAMES, strict=True)
     ]
     cards = [seat.card for seat in seats]
     made = [seat.sit(cards, NAMES) for seat in seats]

@@ -34,11 +34,11 @@ def test_fingerprints_as_openssl_prints_them(tmp_path):
     text = (
         DATA
         + SECURE
-        + f'engines = ["mpyc"]\ntimeout = 30\n[secure.fingerprints]\nnotary = "sha256 Fingerprint={colons}"\n'
+        + f'engines = ["shamir"]\ntimeout = 30\n[secure.fingerprints]\nnotary = "sha256 Fingerprint={colons}"\n'
     )
     site = read(tmp_path, text + f'insurer = "{DIGEST}"\n')
     assert site.computing.fingerprints == {"notary": DIGEST.lower(), "insurer": DIGEST.lower()}
-    assert (site.computing.engines, site.computing.timeout) == (("mpyc",), 30.0)
+    assert (site.computing.engines, site.computing.timeout) == (("shamir",), 30.0)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_fingerprints_as_openssl_prints_them(tmp_path):
         ("[9100, 9110]", "9100", "ports must be"),
         ("[9100, 9110]", '[9100, 9110]\nengines = "spu"', "engines must be a list"),
         ("[9100, 9110]", "[9100, 9110]\nengines = []", "engines must be a list"),
-        ("[9100, 9110]", '[9100, 9110]\nengines = ["semi2k"]', '\'semi2k\', which is none of "spu", "mpyc"'),
+        ("[9100, 9110]", '[9100, 9110]\nengines = ["semi2k"]', '\'semi2k\', which is none of "spu", "shamir"'),
         ("[9100, 9110]", "[9100, 9110]\ntimeout = 0", "timeout must be"),
         ("[9100, 9110]", '[9100, 9110]\ntimeout = "long"', "timeout must be"),
         ("[9100, 9110]", '[9100, 9110]\nfingerprints = "ab"', r"\[secure.fingerprints\]"),

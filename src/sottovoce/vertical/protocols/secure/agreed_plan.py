@@ -83,7 +83,7 @@ class AgreedPlan(_Plain, ABC):
     fit_intercept: bool = True
     epsilon: float
     delta: float
-    engine: str  # {"spu", "mpyc", "in-process"}
+    engine: str  # {"spu", "shamir", "in-process"}
 
     def check_facts(self) -> None:
         """Refuse what no joint training can be planned from."""
@@ -117,7 +117,7 @@ class AgreedPlan(_Plain, ABC):
         n_parties, least, most = len(self.ranks), 2, _MOST_PARTIES
         if self.engine == "spu":
             most = 3
-        elif self.engine == "mpyc":
+        elif self.engine == "shamir":
             least = 3
         if not least <= n_parties <= most:
             raise ParameterError(
@@ -195,7 +195,7 @@ class AgreedPlan(_Plain, ABC):
         """What the engine runs."""
         if self.engine == "spu":
             return "ABY3" if len(self.ranks) == 3 else "CHEETAH"
-        return "Shamir" if self.engine == "mpyc" else "in the clear"
+        return "Shamir" if self.engine == "shamir" else "in the clear"
 
     @abstractmethod
     def declared(self, facts: PartyFacts) -> dict[str, object]:

@@ -81,10 +81,10 @@ class ColumnPlan(AgreedPlan):
 
     def __post_init__(self) -> None:
         choice("loss", self.loss, _LOSSES)
-        if self.engine == "mpyc":
+        if self.engine == "shamir":
             raise ParameterError(
-                "engine='mpyc' cannot compare secret numbers in any useful time, and aggregation='secure' compares all "
-                "columns in every step. Use engine='spu', with two or three parties."
+                "engine='shamir' cannot compare secret numbers in any useful time, and aggregation='secure' compares "
+                "all columns in every step. Use engine='spu', with two or three parties."
             )
         choice("engine", self.engine, _ENGINES)
         self.check_facts()

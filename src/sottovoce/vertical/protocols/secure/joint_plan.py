@@ -37,7 +37,7 @@ from sottovoce.vertical.protocols.secure.training import (
 from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
-_BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "mpyc": 2**60}  # sums below them are exact
+_BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "shamir": 2**60}  # sums below them are exact
 _MOST_WEIGHTS: Final = 4096  # as in one table: the matrix grows with their square
 _MOST_PASSES: Final = 1000
 
@@ -106,7 +106,7 @@ class JointPlan(AgreedPlan):
 
     def _check_view(self) -> None:
         n_parties = len(self.ranks)
-        allowed = {"spu": 1, "mpyc": (n_parties - 1) // 2, "in-process": n_parties - 1}[self.engine]
+        allowed = {"spu": 1, "shamir": (n_parties - 1) // 2, "in-process": n_parties - 1}[self.engine]
         if self.colluding > allowed:
             raise ParameterError(
                 f"colluding must be from 1 to {allowed}: with engine={self.engine!r} more of {n_parties} parties see "
@@ -162,11 +162,11 @@ class JointPlan(AgreedPlan):
         )
         if self.loss == "squared":
             entries = self.n_samples * self._n_weights
-            if self.engine == "mpyc" or self.n_passes == 0 or (self.n_passes is None and entries > MOST_ENTRIES):
+            if self.engine == "shamir" or self.n_passes == 0 or (self.n_passes is None and entries > MOST_ENTRIES):
                 return MomentsOnly(setting)
             return RefinedRidge(setting, self.n_passes)
         loss: Loss = Logistic() if self.loss == "logistic" else SmoothedHinge(self.smoothing)
-        if self.engine == "mpyc":
+        if self.engine == "shamir":
             return SlopePasses(setting, loss, self.n_passes, len(self.blocks))
         return DualPasses(setting, loss, self.n_passes)
 

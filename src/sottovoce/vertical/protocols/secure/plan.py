@@ -229,7 +229,7 @@ class SecurePlan(TrainedTogether, VerticalPlan):
     proof: ClassVar[str] = "docs/privacy/vertical_secure.md"
     options: ClassVar[tuple[str, ...]] = ("colluding", "n_passes", "patience")
 
-    engine: str = IN_PROCESS  # {"spu", "mpyc", "in-process"}
+    engine: str = IN_PROCESS  # {"spu", "shamir", "in-process"}
     # >= 1: computing parties that may put together what they know without seeing less noise than the statement says
     colluding: int = 1
     n_passes: int | None = None  # passes after the second moments, of classifiers; None by rule

@@ -1,0 +1,298 @@
+"""Links between the parties of a session of the engine "shamir": TCP, TLS with the cards' certificates, deadlines.
+
+The lower rank calls the higher one and says its rank in two bytes, little endian; who is called answers with an empty
+message of label 0. From then on either side sends messages: label and length as u64, little endian, and the bytes. Both
+count labels alike, so that a message may be taken later than one behind it. A partner must show the certificate of its
+own rank before it is told anything; one that is lost, late or unknown ends the session with words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import struct
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sottovoce.vertical.engines.engine import EngineError
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.engines.site import TlsFiles
+
+_RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
+_FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
+_GREETING: Final = 0
+_HEAD: Final = struct.Struct("<QQ")
+_MOST_BYTES: Final = 2**26  # of one message
+_AHEAD: Final = 2**20  # bytes that are read before anybody asks for them
+
+
+class Links:
+    """The links of one party.
+
+    ``addresses``: "host:port" of each party.
+    ``listen``: where this one listens, if not at its address.
+    ``tls``: the partners' certificates in the order of their ranks.
+    ``timeout``: seconds that partners may take for anything.
+    ``sent``: bytes of messages to all partners so far.
+    """
+
+    def __init__(
+        self, rank: int, addresses: Sequence[str], listen: str | None, tls: TlsFiles | None, timeout: float
+    ) -> None:
+        self._rank, self._timeout = rank, timeout
+        self._places = [_place(address) for address in addresses]
+        self._listen = _place(listen) if listen else self._places[rank]
+        self._tls = None if tls is None else _Tls(tls, rank, len(self._places))
+        self._label = self.sent = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._links: dict[int, _Link] = {}
+        self._made: list[asyncio.StreamWriter] = []  # whoever is at the other end: all are cut at the end
+        self._complete = asyncio.Event()
+
+    def open(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="links", daemon=True)
+        self._thread.start()
+        self._do(self._open())
+
+    def steps(self, count: int = 1) -> range:
+        """Return the labels of the next steps, which are the same at all parties."""
+        first = self._label + 1
+        self._label += count
+        return range(first, self._label + 1)
+
+    def swap(
+        self, step: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
+    ) -> dict[int, bytes]:
+        """Send ``messages`` to partners by rank, and return what each of ``expected`` sends at that step."""
+        found: dict[int, bytes] = self._do(self._swap(step, messages, expected))
+        return found
+
+    def close(self) -> None:
+        """Cut all links, after what waits to be sent; never raises."""
+        loop, self._loop = self._loop, None
+        if loop is None or self._thread is None:
+            return
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self._shut(), loop).result(_FLUSH + 1)
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join(_FLUSH)
+
+    # ------------------------------------------------------------------ in the loop's own thread
+
+    def _do(self, work: Any) -> Any:
+        if self._loop is None:
+            work.close()
+            raise EngineError("this joint computation is over; begin a new one")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _open(self) -> None:
+        # strangers at the door are no news, and a partner that leaves is told of by whoever waits for it
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._meet()
+        except TimeoutError:
+            missing = (rank for rank in range(len(self._places)) if rank not in {self._rank, *self._links})
+            raise EngineError(
+                f"{_parties(missing)} did not connect within {self._timeout:g} s: is it running, and does its "
+                "address reach it?"
+            ) from None
+
+    async def _meet(self) -> None:
+        server = None
+        if self._rank:
+            context = None if self._tls is None else self._tls.server
+            try:
+                server = await asyncio.start_server(self._called, *self._listen, ssl=context, limit=_AHEAD)
+            except OSError:
+                raise EngineError(f"party {self._rank} cannot listen at the port of its card") from None
+        try:
+            later = range(self._rank + 1, len(self._places))
+            await asyncio.gather(*(self._call(peer) for peer in later))
+            await self._complete.wait()
+        finally:
+            if server is not None:
+                server.close()
+
+    async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take a call, if it is of a lower rank that has none yet, and has the certificate of that rank."""
+        self._made.append(writer)
+        with contextlib.suppress(OSError, EngineError, asyncio.IncompleteReadError):
+            rank = int.from_bytes(await reader.readexactly(2), "little")
+            if rank >= self._rank or not self._knows(rank, writer):
+                writer.transport.abort()
+                return
+            link = self._joined(rank, reader, writer)
+            await link.give(_GREETING, b"")
+
+    async def _call(self, peer: int) -> None:
+        """Call until greeted: what answers first may be a proxy, or a port that is forwarded, before the partner."""
+        context = None if self._tls is None else self._tls.client
+        strange = EngineError(f"who answers at the address of party {peer} has not the certificate of its card")
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection(*self._places[peer], ssl=context, limit=_AHEAD)
+            except ssl.SSLCertVerificationError:
+                raise strange from None
+            except OSError:  # it does not listen yet
+                await asyncio.sleep(_RETRY)
+                continue
+            self._made.append(writer)
+            if not self._knows(peer, writer):  # before it is told anything
+                writer.transport.abort()
+                raise strange
+            try:
+                writer.write(self._rank.to_bytes(2, "little"))
+                if _HEAD.unpack(await reader.readexactly(_HEAD.size)) == (_GREETING, 0):
+                    self._joined(peer, reader, writer)
+                    return
+            except ssl.SSLError:
+                raise EngineError(f"party {peer} does not accept the certificate of this party's card") from None
+            except (OSError, asyncio.IncompleteReadError):
+                pass
+            writer.transport.abort()
+            await asyncio.sleep(_RETRY)
+
+    def _knows(self, rank: int, writer: asyncio.StreamWriter) -> bool:
+        """Tell whether who is at the other end may be the party of that rank."""
+        if rank in self._links and self._links[rank].lost is None:
+            return False
+        if self._tls is None:
+            return True
+        shown: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return shown == self._tls.certificates[rank]
+
+    def _joined(self, rank: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _Link:
+        link = self._links[rank] = _Link(rank, reader, writer)
+        if len(self._links) == len(self._places) - 1:
+            self._complete.set()
+        return link
+
+    async def _swap(
+        self, label: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
+    ) -> dict[int, bytes]:
+        waited = {peer: asyncio.ensure_future(self._links[peer].take(label)) for peer in expected}
+        for peer, message in messages.items():
+            waited[~peer] = asyncio.ensure_future(self._links[peer].give(label, message))
+            self.sent += _HEAD.size + len(message)
+        if not waited:
+            return {}
+        done, late = await asyncio.wait(waited.values(), timeout=self._timeout, return_when=asyncio.FIRST_EXCEPTION)
+        for each in late:
+            each.cancel()
+        for each in done:
+            each.result()
+        if late:
+            slow = sorted({max(peer, ~peer) for peer, each in waited.items() if each in late})
+            raise EngineError(
+                f"{_parties(slow)} did not answer within {self._timeout:g} s: its network or its process may have "
+                "stopped"
+            )
+        return {peer: waited[peer].result() for peer in expected}
+
+    async def _shut(self) -> None:
+        for writer in self._made:
+            writer.close()
+        closing = [asyncio.ensure_future(writer.wait_closed()) for writer in self._made]
+        if closing:
+            await asyncio.wait(closing, timeout=_FLUSH)
+        for writer in self._made:
+            writer.transport.abort()
+
+
+class _Link:
+    """The link with one partner; ``lost`` tells why it is over."""
+
+    def __init__(self, peer: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.lost: EngineError | None = None
+        self.came: dict[int, asyncio.Future[bytes]] = {}  # by label: what came, or is waited for
+        self._peer, self._reader, self._writer = peer, reader, writer
+        # drained then means: all is sent (with 0, TLS stays paused)
+        writer.transport.set_write_buffer_limits(high=1)
+        self._reading = asyncio.ensure_future(self._read())
+
+    async def give(self, label: int, message: bytes | memoryview) -> None:
+        try:
+            self._writer.write(_HEAD.pack(label, len(message)))
+            self._writer.write(message)
+            await self._writer.drain()
+        except OSError:
+            raise self.lost or self._left() from None
+
+    async def take(self, label: int) -> bytes:
+        if self.lost is not None and label not in self.came:
+            raise self.lost
+        message = await self._coming(label)
+        del self.came[label]
+        return message
+
+    def _coming(self, label: int) -> asyncio.Future[bytes]:
+        return self.came.setdefault(label, asyncio.get_running_loop().create_future())
+
+    async def _read(self) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                label, size = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
+                if size > _MOST_BYTES:
+                    break
+                message, coming = await self._reader.readexactly(size), self._coming(label)
+                if not coming.done():
+                    coming.set_result(message)
+        self.lost = self._left()
+        for coming in self.came.values():
+            if not coming.done():
+                coming.set_exception(self.lost)
+
+    def _left(self) -> EngineError:
+        return EngineError(f"party {self._peer} has left the joint computation, or the network cut it off")
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(2 * _RETRY))  # so that they, and what they have aborted, end
+        loop.close()
+
+
+class _Tls:
+    """TLS on both sides; exactly the partners' session certificates are trusted, each for its own rank."""
+
+    def __init__(self, files: TlsFiles, rank: int, n_parties: int) -> None:
+        self.server, self.client = (
+            ssl.SSLContext(kind) for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
+        )  # fmt: skip
+        self.client.check_hostname = False  # a partner is known by its certificate, wherever it is
+        try:
+            for context in (self.server, self.client):
+                context.minimum_version = ssl.TLSVersion.TLSv1_3
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_cert_chain(files.certificate, files.key)
+                context.load_verify_locations(files.partners)
+            text = Path(files.partners).read_text(encoding="ascii")
+        except (OSError, ValueError):  # ssl.SSLError is an OSError
+            raise EngineError("the session's key or certificates cannot be used; begin again") from None
+        end = "-----END CERTIFICATE-----"
+        shown = [ssl.PEM_cert_to_DER_cert(part.strip() + "\n" + end) for part in text.split(end)[:-1]]
+        if len(shown) != n_parties - 1:
+            raise EngineError(f"{len(shown)} certificates came for {n_parties - 1} partners; begin again")
+        partners = (other for other in range(n_parties) if other != rank)
+        self.certificates = dict(zip(partners, shown, strict=True))
+
+
+def _parties(ranks: Iterable[int]) -> str:
+    return ", ".join(f"party {rank}" for rank in ranks)  # each so that whoever knows names can put them in
+
+
+def _place(address: str) -> tuple[str, int]:
+    host, port = address.rsplit(":", 1)
+    return host, int(port)
