@@ -4,37 +4,36 @@ Commands come over the socket that is its standard input. It ends with the proce
 prints goes where the starter has pointed its output, never to a user.
 """
 
-import ctypes
 import os
 import queue
 import resource
 import signal
-import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
-from sottovoce.vertical.engines.process import receive, send
+from sottovoce.vertical.engines.process import Line, receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
 from sottovoce.vertical.engines.site import TlsFiles
 
-_DIE_WITH_PARENT = 1
+_LOOK = 1.0  # seconds between two looks at who started it
 
 
 def main() -> None:
     """Take the task, then serve commands until the starter is gone."""
-    _end_with(int(sys.argv[1]))
+    threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     # no image of the memory is left on a disk, should a library abort
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    end = socket.socket(fileno=os.dup(0))
+    line = Line(os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     commands: queue.SimpleQueue[tuple[dict[str, Any], list[Whole]]] = queue.SimpleQueue()
-    threading.Thread(target=_take, args=(end, commands), daemon=True).start()
+    threading.Thread(target=_take, args=(line, commands), daemon=True).start()
     task, _ = commands.get()
     engine: Engine | None = None
     while True:
@@ -53,7 +52,7 @@ def main() -> None:
             # what an engine's library says may quote anything: its kind alone goes on
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             answer, opened = {"error": _public(error)}, ()
-        send(end, answer, opened)
+        send(line, answer, opened)
         if "error" in answer:
             return
 
@@ -102,21 +101,20 @@ def _public(error: Exception) -> str:
     return f"the engine failed ({type(error).__name__}): a partner is gone, is late, or is another one"
 
 
-def _take(end: socket.socket, commands: "queue.SimpleQueue[tuple[dict[str, Any], list[Whole]]]") -> None:
+def _take(line: Line, commands: "queue.SimpleQueue[tuple[dict[str, Any], list[Whole]]]") -> None:
     """Read commands; when the starter is gone, end at once, whatever the engine is doing."""
     try:
         while True:
-            commands.put(receive(end))
+            commands.put(receive(line))
     except Exception:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _end_with(parent: int) -> None:
-    """Have the system end this process when the one that started it ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+    """End with the process that started this one, also where a fork of that one keeps the line open."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,17 @@
 """An engine in a process of its own: what it prints, aborts or leaves behind does not reach the party's process."""
 
-import contextlib
 import json
-import math
 import os
-import queue
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Mapping, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +22,7 @@ from sottovoce.vertical.engines.programs import Program, program_text
 from sottovoce.vertical.engines.site import ENGINES, TlsFiles
 
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
-_PATIENCE = 10.0
-_BREAK = 0.05
+Line = Connection  # for bytes alone: nothing that comes is unpickled
 
 
 class EngineProcess(Engine):
@@ -85,8 +80,9 @@ class EngineProcess(Engine):
                 raise EngineError("this joint computation has been started before; begin a new one")
             self._child = _Child(self._log)
             weakref.finalize(self, self._child.leave)
-            self._stop_if_closed()
-            answer, _ = self._ask(self._task, ())
+            if self._closed:  # meanwhile, by another thread
+                self._child.end()
+            answer, _ = self._ask(self._child, self._task)
             self.bound = int(answer["bound"])
 
     @property
@@ -114,32 +110,35 @@ class EngineProcess(Engine):
             with self._one:
                 self._child.leave()
 
-    def _stop_if_closed(self) -> None:
-        """End a child that was begun while another thread has closed."""
-        if self._closed and self._child is not None:
-            self._child.end()
-
     def _do(self, command: Mapping[str, Any], arrays: Sequence[Whole] = ()) -> list[Whole]:
         with self._one:
             if self._child is None:
                 raise EngineError("this joint computation has not been started")
-            return self._ask(command, arrays)[1]
+            return self._ask(self._child, command, arrays)[1]
 
-    def _ask(self, command: Mapping[str, Any], arrays: Sequence[Whole]) -> tuple[dict[str, Any], list[Whole]]:
-        assert self._child is not None
-        until = time.monotonic() + self._timeout
+    def _ask(
+        self, child: "_Child", command: Mapping[str, Any], arrays: Sequence[Whole] = ()
+    ) -> tuple[dict[str, Any], list[Whole]]:
+        late = threading.Event()
+        watch = threading.Timer(self._timeout, lambda: (late.set(), child.end()))
+        watch.daemon = True
+        watch.start()
         try:
-            send(self._child.socket, command, arrays, until)
-            answer, opened = receive(self._child.socket, until)
+            send(child.line, command, arrays)
+            answer, opened = receive(child.line)
             error = answer.get("error")
-        except TimeoutError:
-            error = f"the joint computation took longer than {self._timeout:g} s: a partner is late, or not reached"
-        except (OSError, ValueError):
-            error = "this joint computation is over; begin a new one" if self._closed else "the engine's process ended"
+        except (OSError, EOFError, ValueError):
+            if late.is_set():
+                error = f"the joint computation took longer than {self._timeout:g} s: a partner is late, or not reached"
+            else:
+                over = "this joint computation is over; begin a new one"
+                error = over if self._closed else "the engine's process ended"
         except BaseException:
             # interrupted: what the child answers to this command must not be taken for the next one's answer
             self.close()
             raise
+        finally:
+            watch.cancel()
         if error is not None:
             self.close()
             raise EngineError(error)
@@ -147,73 +146,46 @@ class EngineProcess(Engine):
 
 
 class _Child:
-    """A child process, which one thread starts, waits for and cleans up after.
+    """A child process and the line to it. It ends when it is told to, and when nobody is at the other end of the line.
 
-    The system ends the child with the *thread* that has started it: so that thread lives as long as the child does.
+    ``line``: to the child.
     """
 
     def __init__(self, log: Path | None) -> None:
-        self._owner = os.getpid()
-        self.socket, theirs = socket.socketpair()
+        self._owner, self._lock, self._log = os.getpid(), threading.Lock(), log
         self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-"))
-        self._log, self._lock, self._gone = log, threading.Lock(), threading.Event()
-        self._popen: subprocess.Popen[bytes] | None = None
-        begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        # not a method of self: nothing but the thread's own arguments stays alive with it
-        threading.Thread(target=self._live, args=(theirs, begun), name="engine", daemon=True).start()
-        if not begun.get():
-            self.socket.close()
-            raise EngineError("the engine's process cannot be started")
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._popen is None else self._popen.pid
-
-    def end(self) -> None:
-        """Kill the child and wait until it is gone; harmless when it is, and in a fork of this process."""
-        if os.getpid() != self._owner:
-            return
-        with self._lock:
-            if self._popen is not None and self._popen.returncode is None:
-                try:
-                    os.killpg(self._popen.pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    self._popen.kill()
-        if threading.current_thread().name != "engine":
-            self._gone.wait(_PATIENCE)
-        with contextlib.suppress(OSError):
-            # frees a thread that waits for an answer
-            self.socket.shutdown(socket.SHUT_RDWR)
-
-    def leave(self) -> None:
-        """End the child and forget the socket, which nobody waits at any more."""
-        self.end()
-        self.socket.close()
-
-    def _live(self, theirs: socket.socket, begun: "queue.SimpleQueue[bool]") -> None:
+        self.line, theirs = Pipe()
         try:
             with theirs:
                 self._popen = self._open(theirs)
         except OSError:
-            self._popen = None
-        begun.put(self._popen is not None)
-        if self._popen is not None:
-            # first wait without reaping: its number stays its own until nobody can signal it any more
-            if hasattr(os, "waitid"):
-                os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
-            else:
-                while not self._ended():
-                    time.sleep(_BREAK)
-            with self._lock:
+            self.line.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise EngineError("the engine's process cannot be started") from None
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def end(self) -> None:
+        """Kill the child, wait until it is gone, and clear up; harmless when it is, and in a fork of this process."""
+        if os.getpid() != self._owner:
+            return
+        with self._lock:  # who waits for it lets its number go
+            if self._popen.poll() is None:
+                try:
+                    os.killpg(self._popen.pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    self._popen.kill()
                 self._popen.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._gone.set()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _ended(self) -> bool:
-        with self._lock:
-            return self._popen is None or self._popen.poll() is not None
+    def leave(self) -> None:
+        """End the child and forget the line, at which nobody waits any more."""
+        self.end()
+        self.line.close()
 
-    def _open(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+    def _open(self, theirs: Line) -> "subprocess.Popen[bytes]":
         output = (
             subprocess.DEVNULL
             if self._log is None
@@ -245,63 +217,24 @@ class _Child:
 
 # --- how a party and its engine's process talk: a header in JSON, then whole numbers as they lie in memory
 
-_LENGTH: Final = struct.Struct("<I")
 _HEADER: Final = 1 << 24
-_PIECE: Final = 1 << 26
 
 
-class EndedError(OSError):
-    """The other end is gone, or has sent something else."""
-
-
-def send(
-    end: socket.socket, header: Mapping[str, Any], arrays: Sequence[Whole] = (), until: float | None = None
-) -> None:
-    """Send a frame; ``until`` is a time of `time.monotonic`, after which TimeoutError is raised."""
-    text = json.dumps({**header, "shapes": [array.shape for array in arrays]}).encode()
-    _limit(end, until)
-    end.sendall(_LENGTH.pack(len(text)) + text)
+def send(line: Line, header: Mapping[str, Any], arrays: Sequence[Whole] = ()) -> None:
+    line.send_bytes(json.dumps({**header, "shapes": [array.shape for array in arrays]}).encode())
     for array in arrays:
-        _limit(end, until)
-        end.sendall(_bytes(np.ascontiguousarray(array, np.int64)))  # no copy where the numbers already lie in order
+        if array.size:
+            line.send_bytes(_bytes(np.ascontiguousarray(array, np.int64)))
 
 
-def receive(end: socket.socket, until: float | None = None) -> tuple[dict[str, Any], list[Whole]]:
-    prefix = bytearray(_LENGTH.size)
-    _receive(end, memoryview(prefix), until)
-    (length,) = _LENGTH.unpack(prefix)
-    if length > _HEADER:
-        raise EndedError("no frame")
-    text = bytearray(length)
-    _receive(end, memoryview(text), until)
-    header = json.loads(bytes(text))
-    arrays = []
-    for shape in header["shapes"]:
-        array = np.empty(shape, np.int64)
-        if math.prod(shape):
-            _receive(end, _bytes(array), until)
-        arrays.append(array)
+def receive(line: Line) -> tuple[dict[str, Any], list[Whole]]:
+    header = json.loads(line.recv_bytes(_HEADER))
+    arrays = [np.empty(shape, np.int64) for shape in header["shapes"]]
+    for array in arrays:
+        if array.size:
+            line.recv_bytes_into(_bytes(array))
     return header, arrays
 
 
 def _bytes(array: Whole) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
-
-
-def _receive(end: socket.socket, into: memoryview, until: float | None) -> None:
-    done = 0
-    while done < len(into):
-        _limit(end, until)
-        count = end.recv_into(into[done : done + _PIECE])
-        if not count:
-            raise EndedError("the other end is gone")
-        done += count
-
-
-def _limit(end: socket.socket, until: float | None) -> None:
-    if until is None:
-        return
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    end.settimeout(left)
