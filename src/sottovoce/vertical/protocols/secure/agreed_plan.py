@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self, get_args, get_origin
@@ -51,18 +51,32 @@ class Held(_Plain):
         self.keep(n_features=whole_number(what, self.n_features, at_least=1, at_most=self.most_features))
 
 
-class Conclusion(ABC):
-    """From what was opened to a model: post-processing, the same for everybody who sees the openings."""
+Weights = dict[str, tuple[Vector, float]]  # by party, and its intercept
+Steps = Generator[dict[str, Vector], Vector, tuple[Weights, Mapping[str, object]]]
+"""It yields the points of the next step by party, is sent what that opened, and returns the model, and public numbers
+that the training chose, for the receipt."""
 
-    chosen: Mapping[str, object]  # public numbers that the training chose, for the receipt
 
-    @abstractmethod
+class Conclusion:
+    """From what was opened to a model: post-processing, the same for everybody who sees the openings.
+
+    ``weights`` and ``chosen``: after the last step.
+    """
+
+    weights: Weights
+    chosen: Mapping[str, object]
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        next(steps)  # step 0 has no points
+
     def take(self, values: Vector) -> dict[str, Vector] | None:
         """Take what the next step opened; return the points of the one after it by party, None after the last."""
-
-    @property
-    @abstractmethod
-    def weights(self) -> dict[str, tuple[Vector, float]]: ...
+        try:
+            return self._steps.send(values)
+        except StopIteration as done:
+            self.weights, self.chosen = done.value
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +267,11 @@ class AgreedPlan(_Plain, ABC):
     def script(self, name: str, engine: Engine) -> PlannedSteps: ...
 
     @abstractmethod
+    def conclude(self) -> Steps:
+        """Make the model of what is opened."""
+
     def fitting(self) -> Conclusion:
-        """Return what becomes of what was opened."""
+        return Conclusion(self.conclude())
 
     @abstractmethod
     def details(self) -> Mapping[str, object]: ...

@@ -28,7 +28,7 @@ from sottovoce.privacy.mechanisms.whole_gumbel import LARGEST_SCALE, whole_gumbe
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import AddScores, ChooseColumn, Program
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion, Held
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps
 from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
 from sottovoce.vertical.protocols.secure.scripts import ColumnScript
 
@@ -277,8 +277,32 @@ class ColumnPlan(AgreedPlan):
     def script(self, name: str, engine: Engine) -> ColumnScript:
         return ColumnScript(self, self.ranks.index(name), engine)
 
-    def fitting(self) -> Conclusion:
-        return ColumnsTaken(self)
+    def conclude(self) -> Steps:
+        """Add up equal steps along signed columns; the intercept's column is the last."""
+        points: dict[str, Vector] = {}
+        taken = np.zeros(self.n_columns, np.int64)  # steps along every column, those down counted negative
+        for _ in range(self.n_choices):
+            values = yield points | dict.fromkeys(self.helpers, np.zeros(0))
+            if values.shape != (1,) or not (0 <= values[0] < 2 * len(taken) and values[0] == int(values[0])):
+                raise PartyError(
+                    f"the parties opened {values[:3]!r} where the place of one of {2 * len(taken)} is due."
+                )
+            place = int(values[0])
+            taken[place % len(taken)] += 1 if place < len(taken) else -1
+            points = self._by_party(taken * (self.vertex / self.n_choices))
+        found, unit = {}, self.label_unit / self.bound
+        for block in self.blocks:
+            part, width = points[block.name], block.n_features
+            intercept = float(part[width:].sum()) * self.intercept_entry * self.label_unit
+            found[block.name] = (part[:width] * unit, intercept)
+        return found, {}
+
+    def _by_party(self, weights: Vector) -> dict[str, Vector]:
+        ends = np.cumsum([block.n_features for block in self.blocks])
+        parts = dict(zip((block.name for block in self.blocks), np.split(weights[: ends[-1]], ends[:-1]), strict=True))
+        if self.fit_intercept:
+            parts[self.label_holder] = np.append(parts[self.label_holder], weights[-1])
+        return parts
 
     def details(self) -> Mapping[str, object]:
         return {
@@ -291,44 +315,3 @@ class ColumnPlan(AgreedPlan):
             "clip of a row's slope (units of labels)": self.clip,
             "scale of each party's Gumbel noise (ticks)": self.scale,
         }
-
-
-class ColumnsTaken(Conclusion):
-    """The model of places: the sum of equal steps along signed columns.
-
-    ``taken``: steps along every column, those down counted negative; the intercept's column is the last.
-    """
-
-    def __init__(self, plan: ColumnPlan) -> None:
-        self._plan, self._done, self.chosen = plan, 0, {}
-        self.taken = np.zeros(plan.n_columns, np.int64)
-
-    def take(self, values: Vector) -> dict[str, Vector] | None:
-        plan, width = self._plan, self._plan.n_columns
-        if values.shape != (1,) or not (0 <= values[0] < 2 * width and values[0] == int(values[0])):
-            raise PartyError(f"the parties opened {values[:3]!r} where the place of one of {2 * width} is due.")
-        place = int(values[0])
-        self.taken[place % width] += 1 if place < width else -1
-        self._done += 1
-        if self._done >= plan.n_choices:
-            return None
-        return self._by_party() | dict.fromkeys(plan.helpers, np.zeros(0))
-
-    @property
-    def weights(self) -> dict[str, tuple[Vector, float]]:
-        plan, found = self._plan, {}
-        unit = plan.label_unit / plan.bound
-        for name, part in self._by_party().items():
-            width = plan.width(name) - (plan.fit_intercept and name == plan.label_holder)
-            intercept = float(part[width:].sum()) * plan.intercept_entry * plan.label_unit
-            found[name] = (part[:width] * unit, intercept)
-        return found
-
-    def _by_party(self) -> dict[str, Vector]:
-        plan = self._plan
-        weights = self.taken * (plan.vertex / plan.n_choices)
-        ends = np.cumsum([block.n_features for block in plan.blocks])
-        parts = dict(zip((block.name for block in plan.blocks), np.split(weights[: ends[-1]], ends[:-1]), strict=True))
-        if plan.fit_intercept:
-            parts[plan.label_holder] = np.append(parts[plan.label_holder], weights[-1])
-        return parts

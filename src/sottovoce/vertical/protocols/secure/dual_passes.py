@@ -21,7 +21,7 @@ from sottovoce.central.newton_schedule import CurvatureByWeight, NewtonSchedule,
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.vertical.engines.programs import MoveDuals, Program
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Estimate, Setting
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Passes, Setting
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 _GRAM_SHARE: Final = 0.08  # of mu^2, as in one table
@@ -72,29 +72,20 @@ class DualPasses(ClippedPasses):
     def program(self, step: int) -> Program:
         return replace(self.link, clip=self.clips[step - 1])
 
-    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        return _Steps(self, matrix)
+    def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
+        schedule, unit = self.schedule, ROW * _DUAL
+        least = schedule.least_eigenvalue(self.moments.total_std() / SQUARE)
+        penalties = np.maximum(self.setting.penalties, schedule.least_penalty)
+        steps = NewtonSteps(schedule, CurvatureByWeight(matrix, least, penalties))
+        chosen[LEAST_ALPHA] = schedule.least_penalty / self.setting.n_samples
+        for noise in self.noises:
+            sums = yield steps.point
+            steps.take(sums / unit, noise.total_std() / unit)
+        return steps.point
 
     def details(self) -> dict[str, object]:
         smoothed = {"smoothing, as trained": self.loss.smoothing} if isinstance(self.loss, SmoothedHinge) else {}
         return super().details() | smoothed
-
-
-class _Steps(Estimate):
-    def __init__(self, training: DualPasses, matrix: Vector) -> None:
-        setting, schedule = training.setting, training.schedule
-        least = schedule.least_eigenvalue(training.moments.total_std() / SQUARE)
-        penalties = np.maximum(setting.penalties, schedule.least_penalty)
-        self._steps = NewtonSteps(schedule, CurvatureByWeight(matrix, least, penalties))
-        self._noise = iter(training.noises)
-        floor = schedule.least_penalty / setting.n_samples
-        self.chosen = {LEAST_ALPHA: floor}
-        self.point = self._steps.point
-
-    def take(self, sums: Vector) -> None:
-        unit = ROW * _DUAL
-        self._steps.take(sums / unit, next(self._noise).total_std() / unit)
-        self.point = self._steps.point
 
 
 def _link(loss: Loss) -> MoveDuals:

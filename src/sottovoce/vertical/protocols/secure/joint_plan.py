@@ -20,7 +20,7 @@ from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion, Held
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps, Weights
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
 from sottovoce.vertical.protocols.secure.scripts import Script
 from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even, order
@@ -28,7 +28,6 @@ from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
 from sottovoce.vertical.protocols.secure.training import (
     LABEL,
     MOST_ENTRIES,
-    Estimate,
     MomentsOnly,
     RefinedRidge,
     Setting,
@@ -240,10 +239,20 @@ class JointPlan(AgreedPlan):
     def script(self, name: str, engine: Engine) -> Script:
         return Script(self, self.ranks.index(name), engine)
 
-    def fitting(self) -> Conclusion:
-        return Fitting(self)
+    def conclude(self) -> Steps:
+        chosen: dict[str, object] = {}
+        passes, sums = self.training.passes(*self.moments.matrix((yield {})), chosen), None
+        while True:
+            try:
+                point = next(passes) if sums is None else passes.send(sums)
+            except StopIteration as done:
+                return self.in_user_units(done.value), chosen
+            points = {name: point[place] for name, place in self.places.items()}
+            sums = (yield points | dict.fromkeys(self.helpers, np.zeros(0))).astype(np.float64)
+            if self.constant:
+                sums[-1] *= self.constant
 
-    def in_user_units(self, point: Vector) -> dict[str, tuple[Vector, float]]:
+    def in_user_units(self, point: Vector) -> Weights:
         middle, half = self.label_unit if self.loss == "squared" else (0.0, 1.0)
         found = {}
         for name, part in self._parts.items():
@@ -262,31 +271,3 @@ class JointPlan(AgreedPlan):
             "parties that may tell each other their noise": self.colluding,
             **self.training.details(),
         }
-
-
-class Fitting(Conclusion):
-    """The model of noisy sums."""
-
-    def __init__(self, plan: JointPlan) -> None:
-        self._plan, self._done = plan, -1
-        self._estimate = Estimate()  # nothing is known before the second moments
-
-    def take(self, values: Vector) -> dict[str, Vector] | None:
-        plan = self._plan
-        if self._done < 0:
-            self._estimate = plan.training.estimate(*plan.moments.matrix(values))
-            self.chosen = self._estimate.chosen
-        else:
-            sums = values.astype(np.float64)
-            if plan.constant:
-                sums[-1] *= plan.constant
-            self._estimate.take(sums)
-        self._done += 1
-        if self._done >= plan.n_steps:
-            return None
-        points = {name: self._estimate.point[place] for name, place in plan.places.items()}
-        return points | dict.fromkeys(plan.helpers, np.zeros(0))
-
-    @property
-    def weights(self) -> dict[str, tuple[Vector, float]]:
-        return self._plan.in_user_units(self._estimate.point)

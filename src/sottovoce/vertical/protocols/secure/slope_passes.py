@@ -20,7 +20,7 @@ from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import AddSlopes, Program
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 _SHARES: Final = (0.25, 0.25, 0.5)  # of mu^2: the labels' correlations, the second moments, the passes
@@ -62,8 +62,20 @@ class SlopePasses(Training):
     def sums(self, step: int) -> SharedGaussian:
         return self._noise
 
-    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        return _Steps(self, matrix, correlations[:-1])
+    def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
+        values, vectors = eigh(matrix)
+        edge = _EDGE * math.sqrt(len(matrix)) * self.moments.total_std() / SQUARE
+        lifted = (vectors * (np.maximum(values, 0.0) + edge)) @ vectors.T
+        penalties = np.maximum(self.setting.penalties, self.least_penalty)
+        preconditioner = self.steepness * lifted + np.diag(penalties)
+        chosen[LEAST_ALPHA] = self.least_penalty / self.setting.n_samples
+        pull = 0.5 * correlations[:-1] / ROW
+        point, points = np.linalg.solve(preconditioner, pull), []
+        for _ in range(self.n_passes):
+            pulled = pull + (yield point) / (ROW * _SLOPE) - penalties * point
+            point = point + np.linalg.solve(preconditioner, pulled)
+            points.append(point)
+        return np.asarray(np.mean(points[self.n_passes // 2 :], axis=0))
 
     @cached_property
     def least_penalty(self) -> float:
@@ -79,30 +91,6 @@ class SlopePasses(Training):
             "passes": self.n_passes,
             "margins of a party cut at": self.margin_bound / self.margin_unit,
         }
-
-
-class _Steps(Estimate):
-    def __init__(self, training: SlopePasses, matrix: Vector, correlations: Vector) -> None:
-        setting = training.setting
-        values, vectors = eigh(matrix)
-        edge = _EDGE * math.sqrt(len(matrix)) * training.moments.total_std() / SQUARE
-        lifted = (vectors * (np.maximum(values, 0.0) + edge)) @ vectors.T
-        self._penalties = np.maximum(setting.penalties, training.least_penalty)
-        self._preconditioner = training.steepness * lifted + np.diag(self._penalties)
-        self._pull = 0.5 * correlations / ROW
-        self._averaged = training.n_passes // 2  # points before are left out
-        self._points: list[Vector] = []
-        self.chosen = {LEAST_ALPHA: training.least_penalty / setting.n_samples}
-        self._place: Vector = np.linalg.solve(self._preconditioner, self._pull)
-        self.point = self._place
-        self._left = training.n_passes
-
-    def take(self, sums: Vector) -> None:
-        pull = self._pull + sums / (ROW * _SLOPE) - self._penalties * self._place
-        self._place = self._place + np.linalg.solve(self._preconditioner, pull)
-        self._points.append(self._place)
-        self._left -= 1
-        self.point = self._place if self._left else np.mean(self._points[self._averaged :], axis=0)
 
 
 def _cubic(loss: Loss, reach: float) -> tuple[tuple[int, int, int, int], float]:

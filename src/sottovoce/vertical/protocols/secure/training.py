@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
@@ -41,15 +42,9 @@ class Setting:
         return float(np.sqrt(self.n_parties / (self.n_parties - self.colluding)))
 
 
-class Estimate:
-    """What one run makes of what was opened; nothing here sees a row."""
-
-    point: Vector  # of shape (n_weights,): weights in the plan's unit: where the next pass asks the rows, or the model
-    chosen: dict[str, object]  # public numbers that the run chose, for the receipt
-
-    def take(self, sums: Vector) -> None:
-        """Go on from what a pass opened: sums over rows, in the order of the weights, of whole terms."""
-        raise ValueError("there is no pass.")
+Passes = Generator[Vector, Vector, Vector]
+"""It yields the weights in the plan's unit where the next pass asks the rows, is sent what that opened (sums over rows
+of whole terms, in the order of the weights), and returns the model. Nothing here sees a row."""
 
 
 class Training(ABC):
@@ -80,8 +75,11 @@ class Training(ABC):
         raise ValueError(f"there is no pass {step}.")
 
     @abstractmethod
-    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        """Begin with the noisy second moments, and the labels' products with the rows where they were released."""
+    def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
+        """Begin with the noisy second moments, and the labels' products with the rows where they were released.
+
+        ``chosen`` is given the public numbers that the run chooses, for the receipt.
+        """
 
     @abstractmethod
     def details(self) -> dict[str, object]: ...
@@ -152,8 +150,12 @@ class MomentsOnly(Training):
     def event(self) -> Event:
         return self.moments.event
 
-    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        return _Ridge(ridge_of(matrix, correlations, self.moments.total_std() / SQUARE), self.setting)
+    def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
+        yield from ()
+        ridge = ridge_of(matrix, correlations, self.moments.total_std() / SQUARE)
+        point, floor = ridge.ridge_by_weight(self.setting.penalties)
+        chosen[LEAST_ALPHA] = floor / self.setting.n_samples
+        return point
 
     def details(self) -> dict[str, object]:
         return {
@@ -167,12 +169,6 @@ def ridge_of(matrix: Vector, correlations: Vector, noise_std: float) -> NoisyMom
     moments[:-1, :-1] = matrix
     moments[-1] = moments[:, -1] = correlations / SQUARE
     return NoisyMoments(moments, LABEL, noise_std)
-
-
-class _Ridge(Estimate):
-    def __init__(self, moments: NoisyMoments, setting: Setting) -> None:
-        self.point, floor = moments.ridge_by_weight(setting.penalties)
-        self.chosen = {LEAST_ALPHA: floor / setting.n_samples}
 
 
 class RefinedRidge(ClippedPasses):
@@ -214,21 +210,15 @@ class RefinedRidge(ClippedPasses):
         factor = round(_DUAL / _MARGIN)
         return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(_MOST_MARGIN * _MARGIN,))
 
-    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
-        return _Steps(self, matrix, correlations)
-
-
-class _Steps(Estimate):
-    def __init__(self, training: RefinedRidge, matrix: Vector, correlations: Vector) -> None:
-        setting = training.setting
-        noise = training.moments.total_std() / SQUARE
-        self.point, _ = ridge_of(matrix, correlations, noise).ridge_by_weight(setting.penalties)
-        floor = _PENALTY / training.mu_seen
+    def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
+        setting, noise = self.setting, self.moments.total_std() / SQUARE
+        point, _ = ridge_of(matrix, correlations, noise).ridge_by_weight(setting.penalties)
+        floor = _PENALTY / self.mu_seen
         least = _EDGE * math.sqrt(2.0 * setting.n_weights) * noise
-        self._curvature = CurvatureByWeight(matrix, least, np.maximum(setting.penalties, floor))
-        self._v = np.zeros(setting.n_weights)
-        self.chosen = {LEAST_ALPHA: floor / setting.n_samples}
-
-    def take(self, sums: Vector) -> None:
-        self._v = self._v + sums / (ROW * _DUAL)
-        self.point = self.point + self._curvature.solve(self._v - self._curvature.pull(self.point), 1.0)
+        curvature = CurvatureByWeight(matrix, least, np.maximum(setting.penalties, floor))
+        chosen[LEAST_ALPHA] = floor / setting.n_samples
+        v = np.zeros(setting.n_weights)
+        for _ in range(self.n_passes):
+            v = v + (yield point) / (ROW * _DUAL)
+            point = point + curvature.solve(v - curvature.pull(point), 1.0)
+        return point
