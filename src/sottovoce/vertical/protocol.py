@@ -157,9 +157,9 @@ class Training:
         if close is not None:
             close()
 
-    def packed(self) -> bytes | None:
-        """Return it as bytes, or None where the worker ends with the process."""
-        held: dict[str, Any] = {"l2": self.l2, "intercept": self.intercept}
+    def packed(self, beside: Mapping[str, Any]) -> bytes | None:
+        """Return it as bytes, with arrays ``beside`` it, or None where the worker ends with the process."""
+        held: dict[str, Any] = {"l2": self.l2, "intercept": self.intercept, **beside}
         if self.worker is not None:
             if not hasattr(self.worker, "as_arrays"):
                 return None
@@ -171,11 +171,16 @@ class Training:
     @classmethod
     def unpacked(cls, raw: bytes, kinds: Mapping[str, type["Worker"]], table: Any, facts: PartyFacts) -> "Training":
         """Return what was packed, over the table that it was about."""
-        with np.load(io.BytesIO(raw)) as held:
-            training = cls(float(held["l2"]), bool(held["intercept"]))
-            if "worker" in held:
-                training.worker = kinds[str(held["worker"])].restored(held, training, table, facts)
+        held = arrays_in(raw)
+        training = cls(float(held["l2"]), bool(held["intercept"]))
+        if "worker" in held:
+            training.worker = kinds[str(held["worker"])].restored(held, training, table, facts)
         return training
+
+
+def arrays_in(packed: bytes) -> dict[str, Any]:
+    with np.load(io.BytesIO(packed)) as held:  # which takes no pickles
+        return dict(held)
 
 
 class Worker(TypingProtocol):

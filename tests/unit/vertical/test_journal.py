@@ -435,17 +435,18 @@ def test_what_is_no_journal_is_refused(tmp_path):
 # --- seeds ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_seed_of_a_trial_begins_again_with_the_process(tmp_path, ledger):
+def test_a_seed_stays_what_it_is(tmp_path, ledger):
+    """Where the noise of a trial is goes with the session: no step draws what another one has drawn."""
+
     def answers(party, requests):
         party.seed(7)
         return [party.handle(raw) for raw in requests]
 
     plain = answers(Party(TABLE, name="clinic", data_norm=1.0, protocols=[ROUNDS]), REQUESTS)
-    party = clinic(tmp_path, ledger)
-    assert answers(party, REQUESTS[:5]) == plain[:5]
-    party._journal.close()
-    party = clinic(tmp_path, ledger)
-    assert answers(party, REQUESTS[4:])[0] == plain[4]
+    for first, last in ((0, 4), (4, 5), (5, len(REQUESTS))):
+        party = clinic(tmp_path, ledger)
+        assert answers(party, REQUESTS[first:last]) == plain[first:last]
+        party._journal.close()
     assert [step for step, _ in charges(ledger)] == [4, 5, 6]
     assert all(each.seeded for each in ledger.history("people"))
 

@@ -177,7 +177,9 @@ class Links:
     async def _swap(
         self, label: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
     ) -> dict[int, bytes]:
-        waited = {peer: asyncio.ensure_future(self._links[peer].take(label)) for peer in expected}
+        waited: dict[int, asyncio.Future[Any]] = {
+            peer: asyncio.ensure_future(self._links[peer].take(label)) for peer in expected
+        }
         for peer, message in messages.items():
             waited[~peer] = asyncio.ensure_future(self._links[peer].give(label, message))
             self.sent += _HEAD.size + len(message)

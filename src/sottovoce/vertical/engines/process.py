@@ -80,8 +80,7 @@ class EngineProcess(Engine):
                 raise EngineError("this joint computation has been started before; begin a new one")
             self._child = _Child(self._log)
             weakref.finalize(self, self._child.leave)
-            if self._closed:  # meanwhile, by another thread
-                self._child.end()
+            self._end_if_closed()
             answer, _ = self._ask(self._child, self._task)
             self.bound = int(answer["bound"])
 
@@ -110,6 +109,11 @@ class EngineProcess(Engine):
             with self._one:
                 self._child.leave()
 
+    def _end_if_closed(self) -> None:
+        """End a child that was begun while another thread has closed."""
+        if self._closed and self._child is not None:
+            self._child.end()
+
     def _do(self, command: Mapping[str, Any], arrays: Sequence[Whole] = ()) -> list[Whole]:
         with self._one:
             if self._child is None:
@@ -120,7 +124,12 @@ class EngineProcess(Engine):
         self, child: "_Child", command: Mapping[str, Any], arrays: Sequence[Whole] = ()
     ) -> tuple[dict[str, Any], list[Whole]]:
         late = threading.Event()
-        watch = threading.Timer(self._timeout, lambda: (late.set(), child.end()))
+
+        def end() -> None:
+            late.set()
+            child.end()
+
+        watch = threading.Timer(self._timeout, end)
         watch.daemon = True
         watch.start()
         try:

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Any, Final
 
-from sottovoce.randomness import Streams
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Reached
-from sottovoce.vertical.protocol import Training
+from sottovoce.vertical.protocol import Training, arrays_in
 from sottovoce.vertical.wire import Frame
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
@@ -45,6 +45,7 @@ class Session:
         self.reached = self._before = start if reached is None else reached
         self.is_owed = reached is not None
         self._seeded: tuple[object, Streams] | None = None
+        self._position = {} if reached is None else _position_in(reached.state)
 
     @property
     def step(self) -> int:
@@ -85,15 +86,41 @@ class Session:
 
     def kept(self) -> Reached:
         """Return what a new process goes on from."""
-        return replace(self.reached, state=self.training.packed())
+        if self._seeded is not None and self._seeded[1].opened:
+            self._position = _position_of(self._seeded[1])
+        return replace(self.reached, state=self.training.packed(self._position))
 
     def streams(self, seed: object) -> Streams:
-        """Open streams: fresh ones, or those that go on from a seed of a trial."""
+        """Open streams: fresh ones, or those that go on from a seed of a trial, in another process too."""
         if seed is None:
             return Streams()
         if self._seeded is None or self._seeded[0] is not seed:
             self._seeded = seed, Streams(seed)
+            if self._position:
+                _move_to(self._seeded[1], self._position)
         return self._seeded[1]
+
+
+_OF_BITS: Final = ("state", "counter", "offset")  # what changes in the state of a seeded stream
+_HALF: Final = ("has_uint32", "uinteger")
+
+
+def _position_of(streams: Streams) -> dict[str, Any]:
+    """Return how far the noise of a seed was drawn, as named arrays."""
+    state: Any = streams.generator(Purpose.NOISE).bit_generator.state
+    return {f"noise {name}": (state["s"] if name in _OF_BITS else state)[name] for name in (*_OF_BITS, *_HALF)}
+
+
+def _position_in(state: bytes | None) -> dict[str, Any]:
+    return {} if state is None else {name: held for name, held in arrays_in(state).items() if name.startswith("noise ")}
+
+
+def _move_to(streams: Streams, position: dict[str, Any]) -> None:
+    bits: Any = streams.generator(Purpose.NOISE).bit_generator
+    state = bits.state
+    state["s"] |= {"state": position["noise state"], "counter": position["noise counter"]}
+    state["s"]["offset"] = int(position["noise offset"])
+    bits.state = state | {name: int(position[f"noise {name}"]) for name in _HALF}
 
 
 class Sessions:
@@ -150,8 +177,8 @@ class Sessions:
             self.end(next(idle, next(iter(self._open))))
         if self._journal is not None:
             kept = self._journal.names
-            idle = [name for name in kept if name not in self._open]
-            for name in idle[: max(0, len(kept) - MOST_OPEN + 1)]:  # of runs that nobody took up again
+            waiting = [name for name in kept if name not in self._open]
+            for name in waiting[: max(0, len(kept) - MOST_OPEN + 1)]:  # of runs that nobody took up again
                 self.end(name)
         return self.add(Session(frame.session))
 

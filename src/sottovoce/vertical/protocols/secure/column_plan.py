@@ -289,7 +289,7 @@ class ColumnPlan(AgreedPlan):
                 )
             place = int(values[0])
             taken[place % len(taken)] += 1 if place < len(taken) else -1
-            points = self._by_party(taken * (self.vertex / self.n_choices))
+            points = self._by_party(np.asarray(taken * (self.vertex / self.n_choices), np.float64))
         found, unit = {}, self.label_unit / self.bound
         for block in self.blocks:
             part, width = points[block.name], block.n_features
