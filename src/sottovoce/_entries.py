@@ -17,8 +17,6 @@ from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
 from sottovoce.exceptions import DataError
 
-__all__ = ["entries", "is_missing", "listed", "numbers_of", "places_in"]
-
 
 def entries(given: Any) -> NDArray[Any]:
     """Return one value a row as an array of its own type, or of objects, among which None is missing.

@@ -12,8 +12,6 @@ from typing import IO
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["check_writable", "whole_file", "write_whole"]
-
 
 def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     """Refuse a path that `write_whole` could not write to now; nothing is left behind.

@@ -9,8 +9,6 @@ from sottovoce._entries import entries
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["kept_rows", "person_codes", "rows_by_person"]
-
 
 def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
     """Return a number for the person of each row; -1 where there is none.

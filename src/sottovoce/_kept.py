@@ -13,8 +13,6 @@ from typing import Final
 from sottovoce.exceptions import StorageError
 from sottovoce.randomness import StoredKey
 
-__all__ = ["PrivateFolder", "private_database", "sync_folder"]
-
 _KEY_BYTES: Final = 32
 
 

@@ -4,8 +4,6 @@ import html
 import shutil
 from collections.abc import Iterable, Mapping
 
-__all__ = ["ShownPlan", "html_table", "plan_rows", "ten_lines"]
-
 _MOST_LINES = 10
 
 

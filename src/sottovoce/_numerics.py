@@ -7,8 +7,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PIECE", "ROUNDING_SLACK", "Vector", "least_root", "nudge"]
-
 Vector = NDArray[np.float64]
 
 PIECE: Final = 8192  # rows that are in double precision at a time

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Optional", "loaded", "pa"]
-
 
 class Optional:
     """A library that is loaded when something of it is asked for.

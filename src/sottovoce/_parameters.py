@@ -14,11 +14,6 @@ from typing import Any, Final, Literal, TypeVar, dataclass_transform
 
 from sottovoce._validation import nearest
 
-__all__ = [
-    "ACCEPT_DELTA", "DATASET", "DELTA", "EPSILON", "LEDGER", "RANDOM_STATE", "Budgeted", "Declared", "attribute",
-    "estimator", "parameter", "parameters",
-]  # fmt: skip
-
 _REQUIRED: Final = dataclasses.MISSING
 _LATER: Final = re.compile(r"^(Attributes|Raises|Notes|References|Examples)\n-{3,}$", re.MULTILINE)
 

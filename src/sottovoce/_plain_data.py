@@ -10,8 +10,6 @@ from typing import Any
 
 from sottovoce.exceptions import ModelFormatError, ParameterError
 
-__all__ = ["canonical_text", "decode", "digest", "encode", "plain"]
-
 
 def encode(value: Any) -> Any:
     """Return plain data for strict JSON; a float that JSON lacks becomes ``{"float": "inf"}``, a dict ``{"dict": {}}``.

@@ -13,8 +13,6 @@ from sottovoce.exceptions import ParameterError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["proof", "proof_names", "proof_path"]
-
 # beside privacy/, below docs/; pyproject.toml puts the same files into the wheel
 _FURTHER: Final = ("known_limits.md",)
 _GROUND_RULES: Final = "ground_rules"  # the page README.md

@@ -4,8 +4,6 @@ import json
 import re
 from typing import Final
 
-__all__ = ["QUOTED", "in_one_line", "is_class_name", "quoted", "shown"]
-
 _LONGEST: Final = 60
 # control characters but for tabs and ends of lines; soft hyphens, marks and overrides of direction, separators of lines
 # and paragraphs, joiners, tags, halves of letters: whatever a terminal obeys, or nobody sees

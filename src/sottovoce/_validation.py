@@ -11,11 +11,6 @@ from numbers import Integral, Real
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = [
-    "LARGEST", "MAX_EPSILON", "MIN_DELTA", "MIN_EPSILON", "SMALLEST", "bounds", "choice", "filled_text",
-    "magnitude", "nearest", "number", "privacy_budget", "refuse_masked", "truth", "whole_number",
-]  # fmt: skip
-
 MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
 MIN_EPSILON = 1e-9  # less hides everything, and its noise is beyond what can be counted in whole ticks
 MIN_DELTA = 1e-300  # less cannot be told from 0 in double precision

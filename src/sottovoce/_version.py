@@ -3,8 +3,6 @@
 import re
 from importlib.metadata import version
 
-__all__ = ["RELEASE", "__version__", "release_name"]
-
 _BITS = 7
 
 __version__ = version("sottovoce")

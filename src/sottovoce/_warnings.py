@@ -7,8 +7,6 @@ from typing import Final
 
 from sottovoce.exceptions import PrivacyWarning
 
-__all__ = ["warn_caller", "warn_of_privacy"]
-
 _PASSED: Final = ("sottovoce", "sklearn", "joblib", "contextlib")
 
 

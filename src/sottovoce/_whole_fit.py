@@ -11,8 +11,6 @@ from typing import Any, Final, TypeVar, cast
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["fitted_alone", "whole_fit"]
-
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 

@@ -3,8 +3,6 @@
 from sottovoce.estimators.base import PlanT, PrivateEstimator
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["plan"]
-
 
 def plan(estimator: PrivateEstimator[PlanT], n_samples: int, n_features: int) -> PlanT:
     """Return the frozen plan that ``estimator.fit`` would follow on a table of this public size.

@@ -34,8 +34,6 @@ from randomgen import AESCounter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Purpose", "StoredKey", "Streams", "is_repeatable", "uncounted_fits", "UNCOUNTED"]
-
 _MAX_SEED: Final = 2**63
 _KEY_BITS: Final = 128
 

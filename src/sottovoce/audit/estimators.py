@@ -28,8 +28,6 @@ from sottovoce.audit.runs import ForeignRuns, OwnRuns, Runs
 from sottovoce.audit.threshold import choose_set, epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.exceptions import AuditError, ParameterError
 
-__all__ = ["AuditReport", "audit_estimator"]
-
 Array = NDArray[np.float64]
 
 _BINS = 40

@@ -24,8 +24,6 @@ from scipy.stats import binom
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["OneRun", "canary_table", "one_run_lower_bound"]
-
 Array = NDArray[np.float64]
 
 _MOST: Final = 60.0

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from sottovoce._validation import bounds, choice, number, whole_number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Pair", "worst_case_pairs"]
-
 Array = NDArray[np.float64]
 
 _ADJACENCIES = ("replace-one", "add-remove")

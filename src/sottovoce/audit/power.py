@@ -13,8 +13,6 @@ import numpy as np
 from sottovoce.audit.threshold import choose_set
 from sottovoce.privacy.accounting import gaussian_epsilon
 
-__all__ = ["detectable_epsilon"]
-
 _TRIALS: Final = 20
 _WANTED: Final = 18
 _SHIFTS: Final = np.geomspace(0.05, 20.0, 90)

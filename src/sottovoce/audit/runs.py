@@ -19,8 +19,6 @@ from sottovoce.audit.pairs import Pair
 from sottovoce.exceptions import AuditError
 from sottovoce.randomness import uncounted_fits
 
-__all__ = ["ForeignRuns", "OwnRuns", "Runs"]
-
 Array = NDArray[np.float64]
 Release = Callable[[Any], Array]
 

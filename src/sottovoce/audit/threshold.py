@@ -29,8 +29,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
 
-__all__ = ["OutputSet", "choose_set", "epsilon_lower_bound", "gaussian_lower_bound"]
-
 _THRESHOLDS = 400
 _MIN_RUNS = 20
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fit_many", "load_class", "main", "released_numbers"]
-
 
 def load_class(name: str) -> Any:
     module, _, attribute = name.rpartition(".")

@@ -20,8 +20,6 @@ from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
 from sottovoce.privacy.events import Event, outline
 
-__all__ = ["OBJECT", "Plan", "Solution", "Unpenalised"]
-
 OBJECT: Final = "solver object"  # the entry of a description that says which class it is of
 
 

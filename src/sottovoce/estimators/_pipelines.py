@@ -33,11 +33,6 @@ from sottovoce._shown import QUOTED, is_class_name, quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = [
-    "PAID", "checked_steps", "described_step", "fitted_before", "fitted_steps", "frames_of", "given_seed", "is_paid",
-    "learns_nothing", "refuse_copies", "remedy_for", "row_by_row", "warn_of_fitted_steps",
-]  # fmt: skip
-
 PAID: Final = "with a receipt of its own"
 _BOUNDS: Final = "DPScaler, which pays for what it learns, or public bounds (SchemaEncoder, a FunctionTransformer)"
 _REMEDIES: Final = {

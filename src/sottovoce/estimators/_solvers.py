@@ -23,8 +23,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, Loss, Multinomial, SmoothedHinge
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
-
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, SGDPlan, SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan, ConstantPlan,
     DescentPlan, OneStepPlan,

@@ -57,8 +57,6 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt, stated_arguments
 from sottovoce.randomness import Purpose, uncounted_fits
 
-__all__ = ["DPPipeline", "receipt_again"]
-
 _SET_HERE: Final = (
     "epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset", "n_public", "max_rows_per_group",
 )  # fmt: skip

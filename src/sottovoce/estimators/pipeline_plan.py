@@ -14,8 +14,6 @@ from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, compose, describe
 
-__all__ = ["PipelinePlan", "model_epsilon", "scaler_share"]
-
 _LEAST_SHARE, _LARGEST_SHARE = 0.03, 0.3  # of mu^2, for the scaler
 _WANTED: Final = 14.0  # rows over the noise of a count
 _PLENTY, _CHEAP = 20.0, 0.1  # as many, for all rounds, where they cost no more than this share

@@ -37,8 +37,6 @@ from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["MECHANISM", "PROOF", "RELEASES", "DPScaler"]
-
 _LARGEST: Final = 2.0**100  # entries are cut here at the latest: a double divided by a small scale might not be one
 MECHANISM: Final = "noisy histograms of all columns, in powers of two and then in equal cells around what was found"
 RELEASES: Final = ("location_ and scale_ of every column, and the noisy histograms that they were made of",)

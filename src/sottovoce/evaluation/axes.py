@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 
-__all__ = ["Axis"]
-
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 # integrals over two points u > v of one interval of length 1; hats: falling, rising
 _SAME: Final = np.array([[1 / 8, 1 / 24], [5 / 24, 1 / 8]])

@@ -25,8 +25,6 @@ from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["evaluate", "evaluation_plan", "released_tables"]
-
 
 def evaluate(
     model: Any,

@@ -32,8 +32,6 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceErro
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["NAMES", "Evaluation", "released"]
-
 _FORMAT: Final = "sottovoce-evaluation"
 _VERSION: Final = 1
 _LEVEL: Final = 0.95

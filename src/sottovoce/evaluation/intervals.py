@@ -27,8 +27,6 @@ from scipy.stats import norm
 from sottovoce._numerics import Vector
 from sottovoce.evaluation.tables import Table
 
-__all__ = ["Measure", "mean_of", "ratio", "share"]
-
 
 @dataclass(frozen=True)
 class Measure:

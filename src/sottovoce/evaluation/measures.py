@@ -13,8 +13,6 @@ from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.intervals import Measure, mean_of, ratio, share
 from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, Table
 
-__all__ = ["calibration_of", "of_binary", "of_classes", "of_losses", "of_numbers", "predicted", "roc_of"]
-
 _ROC_POINTS: Final = 41
 
 

@@ -20,10 +20,6 @@ from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.receipts import ChargeLike, make_receipt
 
-__all__ = [
-    "COUNTS", "PARTS", "RANGE_CELLS", "TASKS", "EvaluationPlan", "Mechanism", "evaluation_receipt", "receipt_again",
-]  # fmt: skip
-
 Mechanism = DiscreteLaplace | GridGaussian
 
 PARTS: Final = 2**20  # ticks that a row is counted as; a row on two axes is shared on both

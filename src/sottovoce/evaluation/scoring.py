@@ -28,8 +28,6 @@ from sottovoce.evaluation.plan import EvaluationPlan
 from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows, StoredRows
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["labels_of", "model_of", "score_rows", "task_of"]
-
 _LABEL: Final = "label as it was read"
 _HOW: Final = "predict_proba", "decision_function"
 

@@ -16,11 +16,6 @@ from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
 
-__all__ = [
-    "MOST_LOSS", "MOST_ODDS", "PLACING", "CellCounts", "Placed", "ScoredRows", "Table", "axes_of", "count",
-    "placing_cells", "BYTES_A_ROW", "StoredRows",
-]  # fmt: skip
-
 MOST_ODDS: Final = 8.0  # logarithm of the odds to which probabilities are cut: those within 0.0003 and 0.9997
 MOST_LOSS: Final = 8.0  # the same for the loss of a row where there are several classes
 _LEAST_SHARE: Final = 0.02  # of the rows, on either side of the part that is looked for first

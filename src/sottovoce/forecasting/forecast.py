@@ -22,8 +22,6 @@ from sottovoce.report.pages._markup import Markup, element
 from sottovoce.report.pages.figures import HEIGHT, WIDTH, axes_for, figure, ticks
 from sottovoce.report.pages.style import svg_rules
 
-__all__ = ["Expected", "Forecast", "forecast"]
-
 POINT: Final = 0.01
 # of the way from guessing to certainty, for labels that follow the features; chosen on real tables
 _FOLLOWING: Final = {"weakly": 0.5, "as usual": 0.8, "strongly": 0.96}

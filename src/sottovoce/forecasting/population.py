@@ -27,8 +27,6 @@ from scipy.special import softmax
 
 from sottovoce._numerics import Vector
 
-__all__ = ["Classes", "Numbers", "Population"]
-
 _SEED: Final = 2019
 _LENGTH: Final = 0.8
 _MOST_COLUMNS: Final = 100

@@ -22,8 +22,6 @@ from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import uncounted_fits
 
-__all__ = ["PipelineTrials", "Price", "Trials"]
-
 _RUNS: Final = 3
 _UNITS_SEED: Final = 2026
 _MOST_DIGITS: Final = 3.0  # of the units of columns, on either side of 1

@@ -32,8 +32,6 @@ from sottovoce.privacy.conversion import event_under
 from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally, costs_at_most
 
-__all__ = ["FORMAT", "VERSION", "Book", "ChargeRecord", "Dataset"]
-
 FORMAT: Final = "sottovoce-ledger"
 VERSION: Final = 1
 

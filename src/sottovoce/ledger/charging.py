@@ -17,8 +17,6 @@ from sottovoce.ledger.ledger import Charge, Ledger
 from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.events import Event
 
-__all__ = ["OpenCharge", "charging", "is_charged"]
-
 _UNUSED: Final = "the run ended before it looked at any value of the data"
 _REMEDY: Final = (
     "Whether a fit fails over its data is an exact answer about them; that it is charged limits how often it can be "

@@ -8,8 +8,6 @@ from typing import Any, Final
 from sottovoce._plain_data import canonical_text, digest
 from sottovoce.exceptions import LedgerIntegrityError
 
-__all__ = ["FIRST", "KINDS", "Entry"]
-
 FIRST: Final = "0" * 64  # "the hash before the first entry"
 KINDS: Final = ("ledger", "create", "reserve", "commit", "cancel")
 _FIELDS: Final = {"seq": int, "previous": str, "kind": str, "at": str, "who": str, "code": str, "body": dict}

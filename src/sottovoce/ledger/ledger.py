@@ -31,8 +31,6 @@ from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["Charge", "Ledger"]
-
 _CODE: Final = f"sottovoce {__version__}"
 _LONGEST_NAME: Final = 200
 _Bodies = list[tuple[str, dict[str, Any]]]  # the kinds of entries and what they say

@@ -21,8 +21,6 @@ from sottovoce.exceptions import LedgerError
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-__all__ = ["Row", "Store", "Transaction"]
-
 Row = tuple[int, str, str, str]  # number, hash of the entry before, hash, text
 
 _TABLE: Final = "sottovoce_ledger"

@@ -11,8 +11,6 @@ from sottovoce.exceptions import LedgerError, LedgerIntegrityError
 from sottovoce.ledger.book import Book
 from sottovoce.ledger.entries import FIRST, Entry
 
-__all__ = ["Verification", "export_line", "read_row", "verify_book", "verify_export"]
-
 
 @dataclass(frozen=True)
 class Verification:
