@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Final
 
 from sottovoce.exceptions import ModelFormatError, ParameterError
+
+OBJECT: Final = "solver object"  # the entry of a description that says which class it is of
 
 
 def encode(value: Any) -> Any:

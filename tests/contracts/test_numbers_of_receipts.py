@@ -17,7 +17,7 @@ from sottovoce.exceptions import ModelFormatError
 from sottovoce.papers import dp_scd
 from sottovoce.privacy import accounting
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from support.receipts import fitted
 
 # receipt -> option -> the largest value that is accepted

@@ -18,7 +18,7 @@ from sottovoce.exceptions import SottovoceError
 from sottovoce.papers import dp_scd
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import verify_receipt
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from support.receipts import CENTRAL, OTHER, fitted, receipts, together
 
 SAMPLES = Path(__file__).parents[1] / "data" / "formats" / "0.1.0"

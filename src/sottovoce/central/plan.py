@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce._numerics import Vector
+from sottovoce._plain_data import OBJECT
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
 from sottovoce.central.facts import TrainingFacts
@@ -19,8 +20,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
 from sottovoce.privacy.events import Event, outline
-
-OBJECT: Final = "solver object"  # the entry of a description that says which class it is of
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sottovoce._plain_data import OBJECT
 from sottovoce._validation import choice
 from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
-from sottovoce.central.plan import OBJECT, Plan
+from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.descent import DescentPlan

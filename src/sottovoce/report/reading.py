@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
+from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.model_card import check_model_card
 
@@ -73,8 +75,16 @@ def fingerprint(guarantee: Guarantee) -> str:
     return hashlib.sha256(guarantee.signed_bytes()).hexdigest()
 
 
-def open_receipt(path: str | Path) -> ReceiptFile:
-    """Read a file with limits on its size and depth; nothing is accounted yet."""
+def open_receipt(path: Any) -> ReceiptFile:
+    """Read a file, or what would be in it, with limits on its size and depth; nothing is accounted yet."""
+    given = getattr(path, "guarantee_", path)
+    if isinstance(given, (Guarantee, Mapping)):
+        text = given.to_json() if isinstance(given, Guarantee) else json.dumps(given, default=repr)
+        return _opened(text.encode("utf-8", "surrogatepass"))
+    if not isinstance(path, (str, PathLike)):
+        raise ParameterError(
+            f"path must be that of a file, a receipt, its dict, or what has one as guarantee_; got {path!r}."
+        )
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_LARGEST_MODEL + 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.check import Check
+from sottovoce.report.comparison import Check
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,15 @@ from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceErr
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import event_from_dict
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.check import Check, compared
-from sottovoce.report.model_file import compared_with_model
+from sottovoce.report.comparison import (
+    Check,
+    compared,
+    compared_with_model,
+    compared_with_run,
+    same,
+    same_schema,
+    same_text,
+)
 from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
 from sottovoce.report.signing import checked_signature
@@ -102,7 +108,7 @@ class Verification:
 
 
 def verify_receipt(
-    path: str | Path,
+    path: str | Path | Guarantee | Mapping[str, Any],
     *,
     model: str | Path | None = None,
     public_key: str | Path | None = None,
@@ -112,7 +118,8 @@ def verify_receipt(
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path, Guarantee, dict, or what has a receipt as ``guarantee_``
+        A file; or a receipt in memory, which is checked as its own file would be.
     model : str, Path or None, default=None
         A model file that the receipt should belong to. A model file in ``path`` is compared with its own receipt.
     public_key : str, Path or None, default=None
@@ -134,7 +141,8 @@ def verify_receipt(
     ModelFormatError
         If a file holds no receipt or no model, or one that this version cannot read.
     ParameterError
-        If ``public_key`` is no public key, or the library that checks signatures is missing.
+        If ``path`` is of another kind, ``public_key`` is no public key, or the library that checks signatures is
+        missing.
     """
     opened = open_receipt(path)
     beside = None if model is None else open_receipt(model)
@@ -143,7 +151,7 @@ def verify_receipt(
     try:
         checks, guarantee = _checked(opened, solvers)
     except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from None
+        raise ModelFormatError(f"{path}: {error}" if isinstance(path, (str, Path)) else str(error)) from None
     if guarantee is not None and beside is not None:
         checks += compared_with_model(guarantee, beside, own=False)
     if guarantee is not None and public_key is not None:
@@ -189,8 +197,6 @@ def _checked(opened: ReceiptFile, solvers: Sequence[type[Plan]]) -> tuple[list[C
     checks.append(Check("promise against event", True, said))
     checks += [_same_words(opened.data, guarantee), _accountant(opened.data, guarantee)]
     if guarantee.format > 1:
-        from sottovoce.report.comparison import compared_with_run, same_schema  # loads the solvers
-
         checks.append(_same_checksum(opened.data))
         checks += compared_with_run(guarantee, solvers)
         if guarantee.schema is not None:
@@ -250,7 +256,13 @@ def _figures(data: Mapping[str, Any], opened: ReceiptFile) -> list[Check]:
     except Exception as error:  # a stranger's numbers may lead anywhere
         return [Check("figures", False, f"no figures follow from the counts: {error or type(error).__name__}")]
     wrong = sorted(
-        name for name in {*data, *again} if not _equal(data.get(name), again.get(name), near=name == "measures")
+        name
+        for name in {*data, *again}
+        if not (
+            same(data.get(name), again.get(name), _NEAR, _NEAR)  # other machines may round measures otherwise
+            if name == "measures"
+            else same_text(data.get(name), again.get(name))
+        )
     )
     figures = compared(
         "figures",
@@ -259,17 +271,6 @@ def _figures(data: Mapping[str, Any], opened: ReceiptFile) -> list[Check]:
         f"what the file says is not what follows from its released counts: {', '.join(map(repr, wrong))}",
     )
     return [figures] if page is None else [figures, _same_page(opened, page)]
-
-
-def _equal(found: Any, wanted: Any, *, near: bool) -> bool:
-    """Compare plain data; where ``near``, other machines may round numbers otherwise."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return set(found) == set(wanted) and all(_equal(found[name], wanted[name], near=near) for name in wanted)
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(_equal(*pair, near=near) for pair in zip(found, wanted, strict=True))
-    if near and type(found) is type(wanted) is float:
-        return math.isclose(found, wanted, rel_tol=_NEAR, abs_tol=_NEAR)
-    return type(found) is type(wanted) and bool(found == wanted)
 
 
 def _same_page(opened: ReceiptFile, again: str) -> Check:

@@ -20,7 +20,7 @@ from sottovoce.papers.frank_wolfe.noise import (
 from sottovoce.papers.frank_wolfe.published import PublishedBallReply, PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.wire import Done, Refused

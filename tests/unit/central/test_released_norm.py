@@ -19,7 +19,7 @@ from sottovoce.papers import dp_scd
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent, releases_of
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from support.asking import answered
 from support.many_parts import with_lengths
 from support.solvers import solved

@@ -20,7 +20,7 @@ from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from support.asking import calibrating
 
 TEAM = Team(1, None)

@@ -8,7 +8,7 @@ from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer, fi
 from sottovoce.local.planning.simulate import simulate
 from sottovoce.local.server.ladder import _Ladder
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 
 EDGES = (0.0, 1.0, 2.0, 4.0, 10.0)
 

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,20 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelFormatError, match="not UTF-8"):
         verify_receipt(tmp_path / "bytes")
+
+
+def test_a_receipt_in_memory_is_verified_as_its_file_is(tmp_path):
+    known = receipt()
+    wanted = verify_receipt(written(tmp_path, known.to_json())).to_dict()
+    for given in (known, known.to_dict(), SimpleNamespace(guarantee_=known)):
+        assert verify_receipt(given).to_dict() == wanted
+    assert not verify_receipt(known.to_dict() | {"epsilon": 0.5}).passed
+    with pytest.raises(ModelFormatError, match="neither a receipt"):
+        verify_receipt({})
+    with pytest.raises(
+        ParameterError, match="path must be that of a file, a receipt, its dict, or what has one as gua"
+    ):
+        verify_receipt(3.0)
 
 
 # --- verification -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from sottovoce.exceptions import ModelFormatError, ParameterError, PartyError
 from sottovoce.privacy.events import NonPrivateEvent
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from sottovoce.vertical import (
     Party,
     VerticalLasso,

@@ -15,7 +15,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.ledger import Ledger
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from sottovoce.vertical import (
     ComputeSite,
     Helper,

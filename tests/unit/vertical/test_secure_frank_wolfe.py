@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.papers.frank_wolfe import PublishedBallPlan
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from sottovoce.vertical import (
     ComputeSite,
     Helper,

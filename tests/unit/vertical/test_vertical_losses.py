@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Huber, SigmoidLoss
-from sottovoce.report.rebuilding import made_again
+from sottovoce.report.comparison import made_again
 from sottovoce.vertical import VerticalLinearSVC, VerticalRidge, split_columns
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, line_search
 
