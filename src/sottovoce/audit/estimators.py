@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from sottovoce._plain_data import plain
 from sottovoce._validation import number, truth, whole_number
 from sottovoce.audit.pairs import Pair
-from sottovoce.audit.power import detectable_epsilon
 from sottovoce.audit.runs import ForeignRuns, OwnRuns, Runs
-from sottovoce.audit.threshold import choose_set, epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.audit.threshold import choose_set, detectable_epsilon, epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.exceptions import AuditError, ParameterError
 
 Array = NDArray[np.float64]

@@ -12,6 +12,11 @@ result is below the true epsilon with the stated confidence, whatever the score 
 set S has Phi^-1(P(S)) - Phi^-1(P'(S)) <= mu, with near equality at any threshold of a good score, also where the
 probabilities are large and few runs pin them down [2]_. The bound on mu is turned into one on epsilon.
 
+*Power.* An audit that finds nothing says little unless it could have found something. For a mechanism whose best attack
+sees two unit Gaussians at distance mu, the audit's bound is simulated with as many runs; the smallest true epsilon that
+it puts above the claim in nine of ten simulations is its power. Real attacks are weaker than the best one, so the
+figure is a floor of what had to be there to be found, not a promise that it would have been.
+
 References
 ----------
 .. [1] Jagielski, Ullman, Oprea (2020). Auditing Differentially Private Machine Learning. arXiv:2006.07709, Section 4.
@@ -20,6 +25,7 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +37,9 @@ from sottovoce.privacy.accounting import gaussian_epsilon
 
 _THRESHOLDS = 400
 _MIN_RUNS = 20
+_TRIALS: Final = 20
+_WANTED: Final = 18
+_SHIFTS: Final = np.geomspace(0.05, 20.0, 90)
 
 
 def epsilon_lower_bound(
@@ -188,3 +197,51 @@ def _lower(hits: int, runs: int, alpha: float) -> float:
 
 def _upper(hits: int, runs: int, alpha: float) -> float:
     return 1.0 if hits == runs else float(beta.ppf(1.0 - alpha, hits + 1, runs - hits))
+
+
+def detectable_epsilon(
+    epsilon: float,
+    delta: float,
+    n_runs: int,
+    *,
+    confidence: float = 0.999,
+    gaussian: bool = False,
+    random_state: int = 0,
+) -> float:
+    """Return the smallest true epsilon of a Gaussian mechanism that the audit would report, in nine of ten trials.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The claim; with ``delta=0`` the epsilon that is returned is at delta = 1e-6.
+    n_runs : int
+        Runs on each table.
+    confidence : float
+    gaussian : bool
+        As in `sottovoce.audit.audit_estimator`.
+
+    Returns
+    -------
+    float
+        ``inf`` if no violation would be seen: more runs are needed.
+    """
+    low, high = 0, len(_SHIFTS)
+    while low < high:
+        middle = (low + high) // 2
+        if _seen(float(_SHIFTS[middle]), epsilon, delta, n_runs, confidence, gaussian, random_state):
+            high = middle
+        else:
+            low = middle + 1
+    return float("inf") if low == len(_SHIFTS) else gaussian_epsilon(float(_SHIFTS[low]), delta or 1e-6)
+
+
+def _seen(
+    mu: float, epsilon: float, delta: float, n_runs: int, confidence: float, gaussian: bool, random_state: int
+) -> bool:
+    rng = np.random.default_rng(random_state)
+    found = 0
+    for _ in range(_TRIALS):
+        first, second = rng.normal(mu, 1.0, (2, n_runs)), rng.normal(0.0, 1.0, (2, n_runs))
+        event = choose_set(first[0], second[0], delta=delta, gaussian=gaussian)
+        found += event.epsilon(first[1], second[1], delta=delta, confidence=confidence) > epsilon
+    return found >= _WANTED

@@ -2,8 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Self
@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +23,7 @@ from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
+from sottovoce.central.core import Progress as Report
 from sottovoce.central.data.beside import UseRows, check_room_at_hand
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.lengths import measure_rows
@@ -32,7 +35,6 @@ from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
@@ -385,3 +387,47 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         X = self.within_bounds(numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)
+
+
+@contextmanager
+def progress_bar(owner: object, shown: bool, beside: Callable[[], str] | None = None) -> Iterator[Report]:
+    """Yield a function ``report(step, of)``; it draws a bar when ``shown`` and stderr is a terminal, or a notebook.
+
+    What ``beside`` returns is shown with it: a few words that change.
+    """
+    if not shown:
+        yield lambda step, of: None
+        return
+    console = Console(stderr=True)
+
+    def name() -> str:
+        return f"{type(owner).__name__} {'' if beside is None else beside()}".rstrip()
+
+    if console.is_jupyter:
+        yield _cell_bar(name)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name(), total=None)
+        yield lambda step, of: bar.update(task, completed=step, total=of, description=name())
+
+
+def _cell_bar(name: Callable[[], str]) -> Report:
+    """Return a report that draws below a notebook's cell; rich's own needs ipywidgets, and is lost when it is saved."""
+    from IPython.display import HTML, display
+
+    percent = -1
+    handle: Any = None
+
+    def report(step: int, of: int) -> None:
+        nonlocal percent, handle
+        if 100 * step // of == percent:
+            return
+        percent = 100 * step // of
+        shown = HTML(f"{name()} <progress value='{step}' max='{of}'></progress> {step} of {of} steps")
+        if handle is None:
+            handle = display(shown, display_id=True)
+        else:
+            handle.update(shown)
+
+    return report

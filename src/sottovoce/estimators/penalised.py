@@ -6,10 +6,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._entries import entries, numbers_of
 from sottovoce._numerics import Vector
-from sottovoce._parameters import parameter
+from sottovoce._parameters import attribute, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
@@ -22,7 +24,7 @@ from sottovoce.central.data.operation import Change
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import Bound, DPLinearEstimator
 from sottovoce.estimators.reading import refuse_beside
@@ -66,6 +68,10 @@ MAX_SAMPLE_WEIGHT: Final[Any] = parameter(
 )
 NORM_TEXT: Final = "The bound that rows were shortened to: the public one, or a released one."
 PASSES_TEXT: Final = "Passes over the data of each model; follows from public facts and noisy releases only."
+STANDARD_ERRORS: Final[Any] = attribute(
+    "ndarray of the same shape, or None",
+    "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",
+)
 
 
 def solver_parameter(own: str) -> Any:
@@ -292,3 +298,40 @@ def _plain_name(name: Any, classes: NDArray[Any]) -> object:
         return float(name)
     except (TypeError, ValueError):
         return str(name)
+
+
+def unpenalised(model: Any, plan: Plan, solution: Solution, offset: float = 0.0) -> tuple[Vector | None, Vector | None]:
+    """Return unpenalised coefficients and standard errors in the user's units, the intercept last where there is one.
+
+    ``offset``: what is added to the intercept.
+    """
+    found = solution.unpenalised
+    if found is None:
+        return None, None
+    coef, intercept = model._unscaled(plan, np.stack([found.estimates, found.standard_errors]))
+    if not model.fit_intercept:
+        return coef[0], coef[1]
+    return np.append(coef[0], intercept[0] + offset), np.append(coef[1], intercept[1])
+
+
+def intervals(model: Any, estimates: str, level: float, needs: str, remedy: str) -> Vector:
+    """Return confidence intervals of a level around unpenalised coefficients, the intercept last.
+
+    ``estimates``: the attribute that has them.
+    ``needs``, ``remedy``: what a model without them lacks, and how to fit one that has it.
+    """
+    check_is_fitted(model)
+    level = number("level", level, above=0.0, below=1.0)
+    if model.max_rows_per_group is not None:
+        raise ParameterError(
+            "confidence intervals are for independent rows, and those of one person are not independent; this model "
+            f"has max_rows_per_group={model.max_rows_per_group!r}."
+        )
+    centre, errors = getattr(model, estimates), model.standard_errors_
+    if centre is None or errors is None:
+        raise ParameterError(
+            f"confidence intervals need {needs}; this model has solver {model.guarantee_.parameters['solver']!r} and "
+            f"adjacency {model.adjacency!r}. Fit it with {remedy}."
+        )
+    half = float(ndtri(0.5 + 0.5 * level)) * errors
+    return np.column_stack([centre - half, centre + half])

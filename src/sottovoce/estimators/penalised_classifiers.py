@@ -7,7 +7,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import penalised
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.intervals import STANDARD_ERRORS, intervals, unpenalised
+from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals, unpenalised
 from sottovoce.losses import Hinge, Logistic
 
 CLASS_WEIGHT: Final[Any] = parameter(

@@ -8,7 +8,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import penalised
-from sottovoce.estimators.intervals import STANDARD_ERRORS, intervals, unpenalised
+from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals, unpenalised
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.losses import Squared
 

@@ -16,8 +16,8 @@ from sottovoce._numerics import Vector
 from sottovoce._plain_data import canonical_text, decode, digest, encode
 from sottovoce._validation import number
 from sottovoce.evaluation.axes import Axis
-from sottovoce.evaluation.intervals import Measure
 from sottovoce.evaluation.measures import (
+    Measure,
     calibration_of,
     of_binary,
     of_classes,

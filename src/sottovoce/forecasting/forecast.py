@@ -18,9 +18,8 @@ from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting.population import Classes, Numbers, Population
 from sottovoce.forecasting.trials import PipelineTrials, Trials
-from sottovoce.report.pages._markup import Markup, element
+from sottovoce.report.pages._document import Markup, element, svg_rules
 from sottovoce.report.pages.figures import HEIGHT, WIDTH, axes_for, figure, ticks
-from sottovoce.report.pages.style import svg_rules
 
 POINT: Final = 0.01
 # of the way from guessing to certainty, for labels that follow the features; chosen on real tables

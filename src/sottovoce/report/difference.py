@@ -10,8 +10,7 @@ from typing import Final
 from sottovoce._plain_data import plain
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report._words import digits, flat_parameters, rounded_up
-from sottovoce.report.verdict import verdict_of
+from sottovoce.report.verdict import digits, flat_parameters, rounded_up, verdict_of
 
 _DELTAS: Final = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 _SAME: Final = 1e-6  # relative; accountants on a grid may differ by less

@@ -12,8 +12,8 @@ from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import compose
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report._words import rounded_up
 from sottovoce.report.reading import fingerprint
+from sottovoce.report.verdict import rounded_up
 
 _ASSUMED = (
     "all receipts are about the same people: for different people nothing adds up",

@@ -11,7 +11,7 @@ from sklearn import metrics
 from sottovoce.evaluation import measures
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.evaluating import released_tables
-from sottovoce.evaluation.intervals import Measure, mean_of, share
+from sottovoce.evaluation.measures import Measure, mean_of, share
 from sottovoce.evaluation.plan import PARTS, EvaluationPlan
 from sottovoce.evaluation.tables import ScoredRows, Table
 from sottovoce.privacy.adjacency import Adjacency

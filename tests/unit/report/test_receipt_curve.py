@@ -18,7 +18,7 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import PrivacyCurve, privacy_curve
-from sottovoce.report._words import one_in, percent, rounded_up
+from sottovoce.report.verdict import one_in, percent, rounded_up
 
 
 def receipt(event, epsilon, delta, **changes):

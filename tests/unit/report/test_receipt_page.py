@@ -28,10 +28,8 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import CARD_FIELDS, difference_page, receipt_page
-from sottovoce.report.noise import noise_lines, public_size
-from sottovoce.report.pages._markup import data_block, element, text
-from sottovoce.report.pages.style import DARK, LIGHT, style_sheet
-from sottovoce.report.verdict import verdict_of
+from sottovoce.report.pages._document import DARK, LIGHT, data_block, element, style_sheet, text
+from sottovoce.report.verdict import noise_lines, public_size, verdict_of
 
 FIELDS = {
     "epsilon": 1.0,

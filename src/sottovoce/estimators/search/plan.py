@@ -1,11 +1,17 @@
-"""The frozen plan of a search: from public facts to the noise of one trial."""
+"""The frozen plan of a search: from public facts to the noise of one trial, and the space that trials draw from."""
 
+import itertools
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from sottovoce._notebook import ShownPlan, plan_rows
+from sottovoce._validation import choice
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
 from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
@@ -13,6 +19,9 @@ from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent,
 
 DISTRIBUTIONS: Final = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
 _EXACT = GaussianAccountant()
+# What a trial may choose: public choices that leave adjacency, budget and the checks of the data as they are.
+SEARCHABLE: Final = ("alpha", "data_norm", "fit_intercept", "intercept_scaling", "solver", "solver_options")
+_MOST_CHECKED: Final = 4096  # combinations of listed values that are checked before the data are read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,3 +127,38 @@ def _calibrate(epsilon: float, delta: float, n_iter: float, shape: float) -> flo
 
     start = 1.5 / gaussian_mu(epsilon, delta)
     return least_noise(make, accountant_for(make(1.0)), epsilon, delta, start=start, tolerance=1e-6)
+
+
+def check_space(space: object) -> None:
+    """Refuse what is no dict from searchable parameters to lists or distributions."""
+    if not isinstance(space, Mapping) or not space:
+        raise ParameterError(
+            f"param_distributions must be a dict from names to lists or distributions, not empty; got {space!r}."
+        )
+    for name, values in space.items():
+        choice("param_distributions", name, SEARCHABLE, remedy="Others are the same in every trial.")
+        listed = isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.ndim == 1)
+        if not hasattr(values, "rvs") and not (listed and len(values)):
+            raise ParameterError(
+                f"param_distributions[{name!r}] must be a list, not empty, or have a method rvs; got {values!r}."
+            )
+
+
+def combinations(space: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Go through the listed values, up to a few thousand; those with a distribution stay as the estimator has them."""
+    listed = {name: values for name, values in space.items() if not hasattr(values, "rvs")}
+    for chosen in itertools.islice(itertools.product(*listed.values()), _MOST_CHECKED):
+        yield {name: _plain(value) for name, value in zip(listed, chosen, strict=True)}
+
+
+def draw(space: Mapping[str, Any], chance: np.random.Generator) -> dict[str, Any]:
+    """Draw each parameter by itself, with replacement: trials have to be independent and alike."""
+    drawn = {}
+    for name, values in space.items():
+        listed = not hasattr(values, "rvs")
+        drawn[name] = _plain(values[chance.integers(len(values))] if listed else values.rvs(random_state=chance))
+    return drawn
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

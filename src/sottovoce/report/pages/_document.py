@@ -1,15 +1,75 @@
-"""The parts that every page is made of: the frame, sections, tables, lists."""
+"""What every page is made of: HTML that is safe by construction, the look of it, frame, sections, tables and lists.
+
+What is not markup made here is text, and text is escaped. The style sheet names no images or fonts from anywhere; it is
+for screen, dark screen and paper.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final
 
-from sottovoce.report.pages._markup import Markup, element, join
-from sottovoce.report.pages.style import content_security_policy, style_sheet
-
+_VOID: Final = frozenset({"meta", "link", "br", "hr"})
+# control characters, halves of surrogate pairs, and marks that reorder the letters around them: shown, never obeyed
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
 _LONG: Final = 12  # rows; a table of more may be cut between two pages, a shorter one is kept whole
+LIGHT: Final = {
+    "paper": "#ffffff", "sheet": "#f4f5f7", "ink": "#1b1f24", "soft": "#4d5661", "line": "#c6ccd4", "edge": "#7a828d",
+    "link": "#0b57a4", "curve": "#0b57a4", "mark": "#a33b00", "shade": "#e4ebf3", "good": "#0f5c2e",
+    "good-back": "#e5f3ea", "warn": "#7a4300", "warn-back": "#fdf1dd", "bad": "#96161a", "bad-back": "#fce8e6",
+}  # fmt: skip
+DARK: Final = {
+    "paper": "#15181c", "sheet": "#1f242a", "ink": "#e8eaed", "soft": "#b3bac3", "line": "#3d444d", "edge": "#7f8894",
+    "link": "#8ab9f1", "curve": "#8ab9f1", "mark": "#ffab70", "shade": "#232c37", "good": "#7fd6a0",
+    "good-back": "#13291c", "warn": "#f2c078", "warn-back": "#2f2413", "bad": "#ff9d97", "bad-back": "#351a1a",
+}  # fmt: skip
+
+
+class Markup(str):
+    """Text that is HTML already; only this module makes some."""
+
+    __slots__ = ()
+
+
+def text(value: str) -> Markup:
+    """Return ``value`` escaped for an element or a quoted attribute; what would be invisible is spelt out."""
+    if isinstance(value, Markup):
+        return value
+    return Markup(html.escape(_INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)))
+
+
+def join(parts: Iterable[str], between: str = "") -> Markup:
+    """Return the parts one after the other, each escaped unless it is markup."""
+    return Markup(text(between).join(text(part) for part in parts))
+
+
+def element(name: str, /, *children: str, **attributes: str | float | None) -> Markup:
+    """Return an element; ``class_`` and ``aria_label`` mean class and aria-label, and None leaves an attribute out."""
+    shown = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{shown}>")
+    return Markup(f"<{name}{shown}>{join(children)}</{name}>")
+
+
+def data_block(identifier: str, data: object) -> Markup:
+    """Return ``data`` as JSON in an element that no browser runs and that no text in it can close."""
+    content = json.dumps(data, allow_nan=False, indent=1)  # ASCII
+    for sign in "<>&":
+        content = content.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(f'<script type="application/json" id="{text(identifier)}">\n{content}\n</script>')
 
 
 def document(
@@ -110,3 +170,38 @@ def table(
     if len(heads) < 4:
         return whole
     return element("div", whole, class_="scroll", role="region", aria_label=caption, tabindex=0)
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {value};" for name, value in colours.items())
+
+
+def _rules() -> str:
+    return Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+
+
+def svg_rules(selector: str) -> str:
+    """Return the rules for what is in a drawing, and its colours, for one that stands by itself in ``selector``."""
+    drawn = [rule.removeprefix("svg") for rule in _rules().splitlines() if rule.startswith("svg ") and "{" in rule]
+    rules = "\n".join(f"{selector}{rule}" for rule in drawn if not rule.startswith(" {"))
+    return (
+        f"{selector} {{ {_variables(LIGHT)} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ {selector} {{ {_variables(DARK)} }} }}\n"
+        f"{selector} .paper {{ fill: var(--paper); }}\n{rules}"
+    )
+
+
+@cache
+def style_sheet() -> str:
+    """Return the style sheet: the colours, and the rules in ``page.css``."""
+    rules = _rules()
+    return (
+        f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n{rules}"
+    )
+
+
+def content_security_policy() -> str:
+    """Return a policy under which this style sheet applies and nothing else is loaded, run or sent."""
+    digest = base64.b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

@@ -7,11 +7,10 @@ from typing import Final
 
 from sottovoce._version import __version__
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report._words import rounded_up
 from sottovoce.report.difference import Difference, diff_receipts
-from sottovoce.report.pages._document import document, section, table
-from sottovoce.report.pages._markup import element
+from sottovoce.report.pages._document import document, element, section, table
 from sottovoce.report.reading import fingerprint
+from sottovoce.report.verdict import rounded_up
 
 _VERDICTS: Final = {
     "the same": ("good", "The same promise"),

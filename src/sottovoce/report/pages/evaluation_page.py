@@ -9,8 +9,18 @@ from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
 from sottovoce._version import __version__
 from sottovoce.evaluation.plan import COUNTS
-from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
-from sottovoce.report.pages._markup import Markup, data_block, element, join
+from sottovoce.report.pages._document import (
+    Markup,
+    data_block,
+    document,
+    element,
+    fact_table,
+    figure,
+    join,
+    listed,
+    section,
+    table,
+)
 from sottovoce.report.pages.figures import Axes, axes_for
 from sottovoce.report.pages.figures import figure as drawing
 from sottovoce.report.reading import fingerprint

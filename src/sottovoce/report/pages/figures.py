@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce.report._words import rounded_up
 from sottovoce.report.curve import PrivacyCurve
-from sottovoce.report.pages._markup import Markup, element
+from sottovoce.report.pages._document import Markup, element
+from sottovoce.report.verdict import rounded_up
 
 WIDTH: Final = 640
 HEIGHT: Final = 330

@@ -12,15 +12,33 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report._words import digits, flat_parameters, one_in, percent, rounded_up
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.model_card import CARD_FIELDS, check_model_card
-from sottovoce.report.noise import noise_lines, public_size
-from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
-from sottovoce.report.pages._markup import Markup, data_block, element, join
+from sottovoce.report.pages._document import (
+    Markup,
+    data_block,
+    document,
+    element,
+    fact_table,
+    figure,
+    join,
+    listed,
+    section,
+    table,
+)
 from sottovoce.report.pages.figures import detection_figure, privacy_figure
 from sottovoce.report.reading import fingerprint
-from sottovoce.report.verdict import Verdict, verdict_of
+from sottovoce.report.verdict import (
+    Verdict,
+    digits,
+    flat_parameters,
+    noise_lines,
+    one_in,
+    percent,
+    public_size,
+    rounded_up,
+    verdict_of,
+)
 
 _COLOURS: Final = {"nothing": "good", "private": "good", "weak": "warn", "seeded": "bad", "not-private": "bad"}
 _RARE: Final = 1e-6
