@@ -2,7 +2,7 @@
 
 import html
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 _MOST_LINES = 10
 
@@ -29,34 +29,3 @@ def ten_lines(rows: Iterable[tuple[str, str]], more: str) -> str:
         line = f"{name}: {first}" + (f" (and {len(others)} more)" if others else "")
         lines.append(line if len(line) <= width or not lines else line[: width - 3] + "...")
     return "\n".join([*lines[: _MOST_LINES - 1], more])
-
-
-def plan_rows(
-    what: str, summary: Mapping[str, object], *, unit: str, private: bool, hint: str = ""
-) -> list[tuple[str, str]]:
-    """Return the summary of a plan as (heading, text) pairs, in plain words first, ``hint`` after them."""
-    promise = (
-        f"{what} would be ({_shown(summary['epsilon'])}, {_shown(summary['delta'])})-differentially private for {unit}"
-        if private
-        else f"{what} would add no noise: nothing is promised to anybody"
-    )
-    size = f"The table has {summary['n_samples']:,} rows and {summary['n_features']:,} columns."
-    words = " ".join(part for part in (f"{promise}.", size, "No data were read.", hint) if part)
-    return [("in short", words), *((name, _shown(value)) for name, value in summary.items())]
-
-
-def _shown(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-class ShownPlan:
-    """What a plan shows of itself: `_rows` in a notebook, ten of them when it is printed."""
-
-    def _rows(self) -> list[tuple[str, str]]:
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        return ten_lines(self._rows(), "all of it: .summary()")
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows())

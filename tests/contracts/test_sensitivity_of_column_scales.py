@@ -85,7 +85,7 @@ def test_the_bound_is_reached():
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 50.0])
 @pytest.mark.parametrize("rows", [1, 7])
 def test_the_noise_of_a_round_is_that_of_the_plan(epsilon, rows):
-    facts = plan(epsilon=epsilon, max_rows=None if rows == 1 else rows, n_samples=2**37, n_features=5)
+    facts = plan(epsilon=epsilon, max_rows_per_group=None if rows == 1 else rows, n_samples=2**37, n_features=5)
     for share in (0.25, 1.0):
         mechanism = columns_mechanism(2, 2 * 161, facts.per_column, share**0.5 * facts.mu)
         assert mechanism.l2_sensitivity >= rows * 2**0.5

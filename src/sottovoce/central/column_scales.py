@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, softmax
 
-from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce._numerics import Vector
 from sottovoce._validation import truth
 from sottovoce.central.core import Asked, Keep, Release, Unprotected, replay
+from sottovoce.central.plan import FrozenPlan
 from sottovoce.central.sums.histograms import (
     CELLS,
     HIGH,
@@ -37,7 +37,7 @@ from sottovoce.central.sums.histograms import (
     CountMagnitudes,
     columns_mechanism,
 )
-from sottovoce.privacy.adjacency import Adjacency, Neighbours, unit_of
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, describe
 
@@ -55,9 +55,10 @@ _FEW_ZEROS: Final = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnScalesPlan(ShownPlan):
+class ColumnScalesPlan(FrozenPlan):
     """Public facts and privacy parameters of a release of locations and scales."""
 
+    what = "A scaler"
     # The budget; ``epsilon=inf`` adds no noise.
     epsilon: float
     delta: float
@@ -69,11 +70,7 @@ class ColumnScalesPlan(ShownPlan):
     cut: float = math.inf  # where scaled entries are cut; infinite where they are not
     # Public lower and upper bounds: one for each column, or one for all; None is +-2^40.
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    max_rows: int | None = None  # rows of one person that are used; None where the unit is a row
-
-    @property
-    def is_private(self) -> bool:
-        return math.isfinite(self.epsilon)
+    max_rows_per_group: int | None = None  # rows of one person that are used; None where the unit is a row
 
     @cached_property
     def mu(self) -> float:
@@ -82,7 +79,7 @@ class ColumnScalesPlan(ShownPlan):
     @property
     def per_column(self) -> float:
         """How far a row, or the rows of a person, can move the histogram of one column (L2)."""
-        return Neighbours(self.adjacency, self.max_rows or 1).square_factor
+        return Neighbours(self.adjacency, self.max_rows_per_group or 1).square_factor
 
     @property
     def signal(self) -> float:
@@ -105,9 +102,6 @@ class ColumnScalesPlan(ShownPlan):
     def event(self) -> Event:
         return replay(lambda: column_scales(self)).event
 
-    def settle(self) -> None:
-        _ = self.event
-
     def details(self) -> dict[str, object]:
         return {
             "share of mu^2 for the scaler": self.share,
@@ -116,19 +110,8 @@ class ColumnScalesPlan(ShownPlan):
             "scaled entries are cut at": self.cut if self.rounds else math.inf,
         }
 
-    def _rows(self) -> list[tuple[str, str]]:
-        return plan_rows("A scaler", self.summary(), unit=unit_of(self.max_rows), private=self.is_private)
-
-    def summary(self) -> dict[str, object]:
-        return {
-            "n_samples": self.n_samples,
-            "n_features": self.n_features,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency.value,
-            **self.details(),
-            "event": describe(self.event),
-        }
+    def event_in_words(self) -> str:
+        return describe(self.event)
 
 
 def signal_of(mu: float, n_samples: int, n_features: int, per_column: float) -> float:
@@ -192,7 +175,7 @@ def _released(
 
 def _rows_seen(counts: Vector, std: float, plan: ColumnScalesPlan) -> float:
     """Return the number of rows for likelihoods: the public one, unless it is a stand-in and the counts tell better."""
-    if plan.adjacency is not Adjacency.ADD_REMOVE and plan.max_rows is None:
+    if plan.adjacency is not Adjacency.ADD_REMOVE and plan.max_rows_per_group is None:
         return plan.n_samples
     told, off = float(counts.sum()) / len(counts), std * math.sqrt(counts.shape[1] / len(counts))
     return max(told, off, 1.0) if off < plan.n_samples / 3.0 else plan.n_samples

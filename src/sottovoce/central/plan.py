@@ -1,5 +1,6 @@
 """The frozen plan: made from public facts before any data are read; it scales the noise and it is accounted."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sottovoce._notebook import ShownPlan, plan_rows
+from sottovoce._notebook import html_table, ten_lines
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import OBJECT
 from sottovoce.central.core import Asked, replay
@@ -43,6 +44,78 @@ class Solution:
     norm: float | None = None  # released bound on the norm of a row, where none is public
 
 
+class FrozenPlan(ABC):
+    """Whatever follows from public facts and spends a budget: what a fit asks of it, and what it shows of itself."""
+
+    what: ClassVar[str]  # with its article, for the first words
+    max_rows_per_group: int | None = None
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    n_samples: int
+    n_features: int
+
+    @property
+    def event(self) -> Event:
+        """What the run costs at most."""
+        raise NotImplementedError
+
+    @property
+    def is_private(self) -> bool:
+        return math.isfinite(self.epsilon)
+
+    def settle(self) -> None:
+        """Compute all that the noise follows from, or refuse: a plan that cannot be met fails before data are read.
+
+        Raises
+        ------
+        ParameterError or AccountingError
+            From public facts alone.
+        """
+        _ = self.event
+
+    def details(self) -> dict[str, object]:
+        """Return the plan's own parameters for summary and receipt."""
+        return {}
+
+    def event_in_words(self) -> str:
+        return outline(self.event)
+
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers."""
+        return {
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            **self.details(),
+            "event": self.event_in_words(),
+        }
+
+    def hint(self) -> str:
+        """Return one more sentence for whoever looks at the plan."""
+        return ""
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the summary as (heading, text) pairs, in plain words first."""
+        found, unit = self.summary(), unit_of(self.max_rows_per_group)
+        told = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in found.items()}
+        words = (
+            f"{self.what} would be ({told['epsilon']}, {told['delta']})-differentially private for {unit}."
+            if self.is_private
+            else f"{self.what} would add no noise: nothing is promised to anybody."
+        )
+        size = f"The table has {found['n_samples']:,} rows and {found['n_features']:,} columns. No data were read."
+        return [("in short", f"{words} {size} {self.hint()}".rstrip()), *told.items()]
+
+    def __str__(self) -> str:
+        return ten_lines(self._rows(), "all of it: .summary()")
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+
 class _Shown:
     """The facts that a plan shows as attributes of its own."""
 
@@ -63,11 +136,10 @@ class _Shown:
     label_bound: float | None
     weight_bound: float | None
     releases_norm: bool
-    is_private: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(_Shown, ShownPlan, ABC):
+class Plan(_Shown, FrozenPlan):
     """A solver, whose fields are its options, and with public facts the frozen plan of one training run.
 
     Without facts it is what ``solver=`` takes in place of a name.
@@ -80,6 +152,7 @@ class Plan(_Shown, ShownPlan, ABC):
         Why ``solver="auto"`` took this solver; empty when the user named it.
     """
 
+    what = "A fit"
     # Name of the solver as users give it.
     solver: ClassVar[str]
     # Page with statement and proof.
@@ -140,16 +213,6 @@ class Plan(_Shown, ShownPlan, ABC):
         """What the statement covers, for the receipt."""
         return tuple(replay(self.asks).words)
 
-    def settle(self) -> None:
-        """Compute all that the noise follows from, or refuse: a plan that cannot be met fails before data are read.
-
-        Raises
-        ------
-        ParameterError or AccountingError
-            From public facts alone.
-        """
-        _ = self.event
-
     def check_size(self, n_rows: int) -> None:
         """Refuse a number of rows for which the plan cannot be followed, before noise is drawn."""
 
@@ -193,10 +256,6 @@ class Plan(_Shown, ShownPlan, ABC):
             return ()
         return (f"the table has at most {MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
 
-    def details(self) -> dict[str, object]:
-        """Return the solver's own parameters for summary and receipt."""
-        return {}
-
     def norm_details(self) -> dict[str, object]:
         """Return how a bound on the norm of a row is released, for summary and receipt."""
         share = self.facts.share_of_norm
@@ -219,13 +278,11 @@ class Plan(_Shown, ShownPlan, ABC):
             "adjacency": self.adjacency.value,
             **self.norm_details(),
             **self.details(),
-            "event": outline(self.event),
+            "event": self.event_in_words(),
         }
 
-    def _rows(self) -> list[tuple[str, str]]:
-        hint = "How good a model to expect: sottovoce.forecast." if self.alpha > 0.0 and self.is_private else ""
-        unit = unit_of(self.facts.max_rows_per_group)
-        return plan_rows("A fit", self.summary(), unit=unit, private=self.is_private, hint=hint)
+    def hint(self) -> str:
+        return "How good a model to expect: sottovoce.forecast." if self.alpha > 0.0 and self.is_private else ""
 
     def __str__(self) -> str:
         return repr(self) if self.facts is None else super().__str__()

@@ -17,13 +17,10 @@ from sottovoce import _parameters as of_budget
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import nearest, whole_number
-from sottovoce.central.column_scales import ColumnScalesPlan
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import FrozenPlan
 from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
-from sottovoce.estimators.pipeline_plan import PipelinePlan
 from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
-from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -53,7 +50,7 @@ _INSTEAD: Final = {
     "bounds": "Give data_norm, the public bound on the norm of a row, or put a DPScaler(bounds=...) before the model.",
     **dict.fromkeys(("warm_start", "dual", "eta0", "learning_rate", "batch_size", "shuffle"), _NO_TUNING),
 }
-PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
+PlanT = TypeVar("PlanT", bound=FrozenPlan)
 
 
 def not_covered(unit: str) -> tuple[str, ...]:

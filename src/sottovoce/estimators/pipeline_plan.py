@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce.central.column_scales import ColumnScalesPlan, signal_of
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import FrozenPlan, Plan
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
-from sottovoce.privacy.adjacency import Adjacency, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, compose, describe
 
@@ -21,9 +19,10 @@ _HALVINGS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipelinePlan(ShownPlan):
+class PipelinePlan(FrozenPlan):
     """Public facts and privacy parameters of a pipeline."""
 
+    what = "A pipeline"
     # Budget of the whole.
     epsilon: float
     delta: float
@@ -32,18 +31,9 @@ class PipelinePlan(ShownPlan):
     model_epsilon: float  # budget of the model, at the same delta
     n_features: int  # columns of the table that the pipeline is given
 
-    @property
-    def is_private(self) -> bool:
-        return math.isfinite(self.epsilon)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        return self.model.adjacency
-
-    @property
-    def n_samples(self) -> int:
-        """Public number of rows, or a stand-in for it."""
-        return self.model.n_samples
+    def __post_init__(self) -> None:
+        shown = ("adjacency", "n_samples", "max_rows_per_group")
+        vars(self).update((name, getattr(self.model, name)) for name in shown)
 
     @property
     def event(self) -> Event:
@@ -53,18 +43,11 @@ class PipelinePlan(ShownPlan):
     def event_of(self, model: Event) -> Event:
         return model if self.scaler is None else compose(self.scaler.event, model)
 
-    def settle(self) -> None:
-        _ = self.event
-
     def details(self) -> dict[str, object]:
         return {
             **({} if self.scaler is None else self.scaler.details()),
             "epsilon left to the model": self.model_epsilon,
         }
-
-    def _rows(self) -> list[tuple[str, str]]:
-        unit = unit_of(self.model.max_rows_per_group)
-        return plan_rows("A pipeline", self.summary(), unit=unit, private=self.is_private)
 
     def summary(self) -> dict[str, object]:
         return {

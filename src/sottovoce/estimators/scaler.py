@@ -107,7 +107,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             epsilon=epsilon, delta=delta, share=share, adjacency=adjacency, n_samples=n_samples, n_features=n_features,
             centred=truth("with_centering", self.with_centering), bounds=self._bounds(n_features),
             cut=number("cut", self.cut, at_least=1e-3, infinite=True),
-            max_rows=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
+            max_rows_per_group=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
         )  # fmt: skip
 
     def _bounds(self, n_features: int) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -189,8 +189,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """Release location and scale of columns that were `read`."""
         with holding_features(self, X) as holder:
             if persons is not None:
-                assert plan.max_rows is not None
-                kept = kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))
+                assert plan.max_rows_per_group is not None
+                kept = kept_rows(persons, plan.max_rows_per_group, streams.generator(Purpose.PERSONS))
                 holder.ask(Remember(KEPT, kept))
             found = drive(lambda: column_scales(plan), holder, streams).result
         self.location_, self.scale_ = map(np.array, found)

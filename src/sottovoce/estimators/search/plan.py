@@ -5,17 +5,17 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
-from sottovoce._notebook import ShownPlan, plan_rows
 from sottovoce._validation import choice
+from sottovoce.central.plan import FrozenPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
-from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, outline
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent
 
 DISTRIBUTIONS: Final = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
 _EXACT = GaussianAccountant()
@@ -25,11 +25,10 @@ _MOST_CHECKED: Final = 4096  # combinations of listed values that are checked be
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchPlan(ShownPlan):
+class SearchPlan(FrozenPlan):
     """Public facts and privacy parameters of a search, and how the budget becomes that of one trial."""
 
-    is_private: ClassVar[bool] = True  # there is no search without noise
-
+    what = "A search"
     # Budget of the whole search.
     epsilon: float
     delta: float
@@ -53,9 +52,6 @@ class SearchPlan(ShownPlan):
 
     def event_of(self, trial: Event) -> Event:
         return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
-
-    def settle(self) -> None:
-        _ = self.event
 
     @property
     def mu(self) -> float:
@@ -104,20 +100,6 @@ class SearchPlan(ShownPlan):
         """Standard deviation of the noise in the score of a trial, in the unit of the score."""
         held_out = max(1.0, self.n_samples * self.validation_size)
         return 0.5 * self.score_bound * self.adjacency.sum_factor * self.noise_multiplier / held_out
-
-    def summary(self) -> dict[str, object]:
-        return {
-            "n_samples": self.n_samples,
-            "n_features": self.n_features,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency.value,
-            **self.details(),
-            "event": outline(self.event),
-        }
-
-    def _rows(self) -> list[tuple[str, str]]:
-        return plan_rows("A search", self.summary(), unit=ROW_UNIT, private=True)
 
 
 @lru_cache(maxsize=256)
