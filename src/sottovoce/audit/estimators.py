@@ -12,6 +12,7 @@ and the ratio of histograms makes the best of either, thresholds on both sides i
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from sottovoce._plain_data import plain
 from sottovoce._validation import number, truth, whole_number
 from sottovoce.audit.pairs import Pair
-from sottovoce.audit.runs import ForeignRuns, OwnRuns, Runs
+from sottovoce.audit.runs import ForeignRuns, Runs, own_runs
 from sottovoce.audit.threshold import choose_set, detectable_epsilon, epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.exceptions import AuditError, ParameterError
 
@@ -252,7 +253,7 @@ def audit_estimator(
     pilot: dict[str, float] = {}
     for place, pair in enumerate(pairs):
         tell(f"pilot {place + 1} of {len(pairs)}: {pair.name}")
-        outputs = _finite(runs.run(pair, n_pilot, 2 * n_pilot * place), pair)
+        outputs = _finite(runs(pair, n_pilot, 2 * n_pilot * place), pair)
         value, _ = _best_attack(outputs, pair, delta, gaussian)
         pilot[pair.name] = max(0.0, value)
         if best is None or value > best[0]:
@@ -260,11 +261,11 @@ def audit_estimator(
     assert best is not None
     pair = best[1]
     tell(f"choosing the attack: {pair.name}")
-    outputs = _finite(runs.run(pair, max(n_pilot, n_runs // _CHOOSING), _CHOICE_SEED), pair)
+    outputs = _finite(runs(pair, max(n_pilot, n_runs // _CHOOSING), _CHOICE_SEED), pair)
     attack = _best_attack(outputs, pair, delta, gaussian)[1]
     event = choose_set(*(attack.scores(part) for part in outputs), delta=delta, gaussian=gaussian)
     tell(f"main runs: {pair.name}")
-    outputs = _finite(runs.run(pair, n_runs, _MAIN_SEED), pair)
+    outputs = _finite(runs(pair, n_runs, _MAIN_SEED), pair)
     first, second = (attack.scores(part) for part in outputs)
     return AuditReport(
         estimator=name,
@@ -300,20 +301,20 @@ def _runs(
     if isinstance(estimator, str):
         if release is not None:
             raise ParameterError("release is for an estimator of this process; one that is named runs in another.")
-        more = {} if python is None else {"python": python}
-        return ForeignRuns(estimator, parameters, n_jobs=n_jobs, **more), estimator
+        whole_number("n_jobs", n_jobs, at_least=1)
+        return ForeignRuns(estimator, parameters or {}, str(python or sys.executable), n_jobs), estimator
     if parameters is not None or python is not None or n_jobs != 1:
         raise ParameterError(
             "parameters, python and n_jobs are for an estimator that is named: 'package.module.Class'."
         )
     if callable(estimator) and not hasattr(estimator, "fit"):
-        return OwnRuns(estimator, release), getattr(estimator, "__name__", "estimator")
+        return own_runs(estimator, release), getattr(estimator, "__name__", "estimator")
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise ParameterError(
             f"estimator must be an unfitted estimator, a callable that makes one, or a name; got {estimator!r}."
         )
     kind, given = type(estimator), estimator.get_params(deep=False)
-    return OwnRuns(lambda: kind(**given), release), kind.__name__
+    return own_runs(lambda: kind(**given), release), kind.__name__
 
 
 def _finite(outputs: Array, pair: Pair) -> Array:

@@ -2,18 +2,16 @@
 
 import json
 import subprocess
-import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import whole_number
 from sottovoce.audit import worker
 from sottovoce.audit.pairs import Pair
 from sottovoce.exceptions import AuditError
@@ -21,63 +19,42 @@ from sottovoce.randomness import uncounted_fits
 
 Array = NDArray[np.float64]
 Release = Callable[[Any], Array]
+Runs = Callable[[Pair, int, int], Array]  # number of runs, first seed: what they release, of shape (2, runs, outputs)
 
 _LAST_LINES: Final = 12
 
 
-class Runs(ABC):
-    """Fits an estimator again and again on two tables."""
-
-    @abstractmethod
-    def run(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
-        """Return what was released, of shape (2, n_runs, n_outputs)."""
-
-
-class OwnRuns(Runs):
-    """Runs in this process.
+def own_runs(make: Callable[[], Any], release: Release | None = None) -> Runs:
+    """Run in this process.
 
     ``make``: returns a fresh, unfitted estimator.
     ``release``: from a fitted estimator to a vector of all that it releases. Default: coefficients and intercepts.
     """
 
-    def __init__(self, make: Callable[[], Any], release: Release | None = None) -> None:
-        self.make = make
-        self.release = worker.released_numbers if release is None else release
-
-    def run(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
+    def run(pair: Pair, n_runs: int, first_seed: int) -> Array:
         try:
             with uncounted_fits():
-                outputs: Array = worker.fit_many(self.make, _tables(pair), n_runs, first_seed, self.release)
+                told = worker.released_numbers if release is None else release
+                outputs: Array = worker.fit_many(make, _tables(pair), n_runs, first_seed, told)
         except Exception as error:
             raise AuditError(
                 f"the estimator under audit failed on the pair {pair.name!r}: {type(error).__name__}: {error}"
             ) from error
         return outputs
 
+    return run
 
-class ForeignRuns(Runs):
-    """Runs in an interpreter of another environment, which needs numpy and the estimator's package, nothing of ours.
 
-    ``estimator``: as ``package.module.Class``.
-    ``parameters``: of its constructor; plain data.
-    ``python``: the interpreter.
-    ``n_jobs``: processes at the same time.
-    """
+@dataclass(frozen=True)
+class ForeignRuns:
+    """Runs in an interpreter of another environment, which needs numpy and the estimator's package, nothing of ours."""
 
-    def __init__(
-        self,
-        estimator: str,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        python: str | Path = sys.executable,
-        n_jobs: int = 1,
-    ) -> None:
-        self.estimator = estimator
-        self.parameters = dict(parameters or {})
-        self.python = str(python)
-        self.n_jobs = whole_number("n_jobs", n_jobs, at_least=1)
+    estimator: str  # as ``package.module.Class``
+    parameters: Mapping[str, Any]  # of its constructor; plain data
+    python: str
+    n_jobs: int  # processes at the same time
 
-    def run(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
+    def __call__(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
         shares = [len(part) for part in np.array_split(np.arange(n_runs), min(self.n_jobs, n_runs))]
         starts = [first_seed + 2 * sum(shares[:place]) for place in range(len(shares))]
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(shares)) as pool:
@@ -91,7 +68,7 @@ class ForeignRuns(Runs):
         np.savez(folder / "tables.npz", X0=X0, y0=y0, X1=X1, y1=y1)
         job = {
             "estimator": self.estimator,
-            "parameters": self.parameters,
+            "parameters": dict(self.parameters),
             "tables": str(folder / "tables.npz"),
             "runs": n_runs,
             "first_seed": first_seed,

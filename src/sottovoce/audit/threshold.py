@@ -24,7 +24,7 @@ References
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -73,10 +73,7 @@ def epsilon_lower_bound(
     >>> 1.0 < bound < 1.26  # one Gaussian release of mean shift 1 has epsilon 1.26 at this delta
     True
     """
-    delta = number("delta", delta, at_least=0.0, below=1.0)
-    confidence = number("confidence", confidence, above=0.0, below=1.0)
-    p, q = _checked(scores, neighbour_scores)
-    return max(0.0, _bound(p, q, _ratio(delta), confidence))
+    return _lower_bound(scores, neighbour_scores, delta, confidence, gaussian=False)
 
 
 def gaussian_lower_bound(
@@ -98,11 +95,7 @@ def gaussian_lower_bound(
     ParameterError
         If there are fewer than 20 runs on a table, or a score is NaN.
     """
-    delta = number("delta", delta, at_least=0.0, below=1.0)
-    confidence = number("confidence", confidence, above=0.0, below=1.0)
-    p, q = _checked(scores, neighbour_scores)
-
-    return gaussian_epsilon(max(0.0, _bound(p, q, _shift, confidence)), delta)
+    return _lower_bound(scores, neighbour_scores, delta, confidence, gaussian=True)
 
 
 _Scores = NDArray[np.float64]
@@ -130,23 +123,43 @@ class OutputSet:
 
     def epsilon(self, scores: _Scores, neighbour_scores: _Scores, *, delta: float, confidence: float) -> float:
         """Return the lower bound on epsilon from runs that took no part in the choice of this event."""
-        first, second = _checked(scores, neighbour_scores)
-        if self.gaussian:
-            return gaussian_epsilon(max(0.0, self._bound(first, second, _shift, confidence)), delta)
-        return max(0.0, self._bound(first, second, _ratio(delta), confidence))
+        return self._bound(*_checked(scores, neighbour_scores), delta, confidence)
 
-    def _bound(self, first: _Scores, second: _Scores, promise: _Promise, confidence: float) -> float:
+    def _bound(self, first: _Scores, second: _Scores, delta: float, confidence: float) -> float:
         p, q = (second, first) if self.swapped else (first, second)
         each = (1.0 - confidence) / 2.0
         low = _lower(int(np.sum(self.sign * p > self.threshold)), len(p), each)
         high = _upper(int(np.sum(self.sign * q > self.threshold)), len(q), each)
-        return float(promise(np.array([low]), np.array([high]))[0])
+        promise = _shift if self.gaussian else _ratio(delta)
+        bound = max(0.0, float(promise(np.array([low]), np.array([high]))[0]))
+        return gaussian_epsilon(bound, delta) if self.gaussian else bound
 
 
 def choose_set(scores: _Scores, neighbour_scores: _Scores, *, delta: float, gaussian: bool = False) -> OutputSet:
     """Return the event that promises the largest bound on epsilon, from runs that must not be used to judge it."""
-    event = _chosen(*_checked(scores, neighbour_scores), _shift if gaussian else _ratio(delta))
-    return replace(event, gaussian=gaussian)
+    return _chosen(*_checked(scores, neighbour_scores), delta, gaussian)
+
+
+def _chosen(first: _Scores, second: _Scores, delta: float, gaussian: bool) -> OutputSet:
+    promise = _shift if gaussian else _ratio(delta)
+    best, event = -np.inf, OutputSet(False, 1.0, 0.0, gaussian)
+    for swapped in (False, True):
+        p, q = (second, first) if swapped else (first, second)
+        for sign in (1.0, -1.0):
+            value, threshold = _search(sign * p, sign * q, promise)
+            if value > best:
+                best, event = value, OutputSet(swapped, sign, threshold, gaussian)
+    return event
+
+
+def _lower_bound(
+    scores: _Scores, neighbour_scores: _Scores, delta: float, confidence: float, *, gaussian: bool
+) -> float:
+    """Choose tables' order, side and threshold on every second run, and judge them on the others."""
+    delta = number("delta", delta, at_least=0.0, below=1.0)
+    confidence = number("confidence", confidence, above=0.0, below=1.0)
+    first, second = _checked(scores, neighbour_scores)
+    return _chosen(first[0::2], second[0::2], delta, gaussian)._bound(first[1::2], second[1::2], delta, confidence)
 
 
 def _ratio(delta: float) -> _Promise:
@@ -159,23 +172,6 @@ def _ratio(delta: float) -> _Promise:
 def _shift(low: _Scores, high: _Scores) -> _Scores:
     shift: _Scores = norm.ppf(low) - norm.ppf(high)
     return np.where(np.isfinite(shift), shift, -np.inf)
-
-
-def _chosen(first: _Scores, second: _Scores, promise: _Promise) -> OutputSet:
-    best, event = -np.inf, OutputSet(False, 1.0, 0.0)
-    for swapped in (False, True):
-        p, q = (second, first) if swapped else (first, second)
-        for sign in (1.0, -1.0):
-            value, threshold = _search(sign * p, sign * q, promise)
-            if value > best:
-                best, event = value, OutputSet(swapped, sign, threshold)
-    return event
-
-
-def _bound(first: _Scores, second: _Scores, promise: _Promise, confidence: float) -> float:
-    """Choose tables' order, side and threshold on every second run, and judge them on the others."""
-    event = _chosen(first[0::2], second[0::2], promise)
-    return event._bound(first[1::2], second[1::2], promise, confidence)
 
 
 def _search(p: _Scores, q: _Scores, promise: _Promise) -> tuple[float, float]:

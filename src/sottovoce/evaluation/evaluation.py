@@ -55,6 +55,11 @@ _CLASSES: Final = ("accuracy", "balanced_accuracy", "precision", "recall")
 _NUMBERS: Final = ("mse", "rmse", "mae", "r2")
 
 
+def _measure(name: str, text: str) -> Any:
+    """Return the property of one measure; None where the model does not allow it."""
+    return property(lambda found: found._found[name].value if name in found._found else None, doc=text)
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Measures of a model on private rows, each with an interval; all follows from released counts.
@@ -82,60 +87,35 @@ class Evaluation:
 
     # --- the measures
 
-    @property
-    def accuracy(self) -> float | None:
-        """Share of rows whose class is predicted."""
-        return self._value("accuracy")
-
-    @property
-    def balanced_accuracy(self) -> float | None:
-        """Mean over the classes of the share of their rows that is predicted."""
-        return self._value("balanced_accuracy")
-
-    @property
-    def auc(self) -> float | None:
-        """Area under the ROC curve: how often a row of the second class scores higher than one of the first."""
-        return self._value("auc")
-
-    @property
-    def log_loss(self) -> float | None:
-        """Mean log loss, with probabilities cut to within 0.0003 and 0.9997."""
-        return self._value("log_loss")
-
-    @property
-    def brier(self) -> float | None:
-        """Mean squared error of the probabilities; summed over the classes where there are more than two."""
-        return self._value("brier")
-
-    @property
-    def precision(self) -> float | None:
-        """Share of rows predicted as the second class that are of it; the mean over more than two classes."""
-        return self._value("precision")
-
-    @property
-    def recall(self) -> float | None:
-        """Share of rows of the second class that are predicted as such; the mean over more than two classes."""
-        return self._value("recall")
-
-    @property
-    def mse(self) -> float | None:
-        """Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`."""
-        return self._value("mse")
-
-    @property
-    def rmse(self) -> float | None:
-        """Root of `mse`."""
-        return self._value("rmse")
-
-    @property
-    def mae(self) -> float | None:
-        """Mean absolute error; labels and predictions are cut to the label bounds."""
-        return self._value("mae")
-
-    @property
-    def r2(self) -> float | None:
-        """Share of the variance of the labels that is explained."""
-        return self._value("r2")
+    accuracy = _measure("accuracy", "Share of rows whose class is predicted.")
+    balanced_accuracy = _measure(
+        "balanced_accuracy",
+        "Mean over the classes of the share of their rows that is predicted.",
+    )
+    auc = _measure(
+        "auc",
+        "Area under the ROC curve: how often a row of the second class scores higher than one of the first.",
+    )
+    log_loss = _measure("log_loss", "Mean log loss, with probabilities cut to within 0.0003 and 0.9997.")
+    brier = _measure(
+        "brier",
+        "Mean squared error of the probabilities; summed over the classes where there are more than two.",
+    )
+    precision = _measure(
+        "precision",
+        "Share of rows predicted as the second class that are of it; the mean over more than two classes.",
+    )
+    recall = _measure(
+        "recall",
+        "Share of rows of the second class that are predicted as such; the mean over more than two classes.",
+    )
+    mse = _measure(
+        "mse",
+        "Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`.",
+    )
+    rmse = _measure("rmse", "Root of `mse`.")
+    mae = _measure("mae", "Mean absolute error; labels and predictions are cut to the label bounds.")
+    r2 = _measure("r2", "Share of the variance of the labels that is explained.")
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
@@ -250,9 +230,6 @@ class Evaluation:
             if "losses" in self.tables:
                 found |= of_losses(self.tables["losses"], level)
         return {name: found[name] for name in NAMES if name in found}
-
-    def _value(self, name: str) -> float | None:
-        return self._found[name].value if name in self._found else None
 
     # --- for people
 
