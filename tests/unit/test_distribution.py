@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce._addresses import documentation
-from sottovoce._proofs import proof, proof_names, proof_path
+from sottovoce.cli.proof import proof_names, proof_page, proof_path
 
 for needed in ("build", "twine", "hatch_fancy_pypi_readme"):
     pytest.importorskip(needed)
@@ -55,7 +55,7 @@ def test_the_wheel_has_the_proofs(wheel):
     with zipfile.ZipFile(wheel) as opened:
         for name in proof_names():
             packed = f"sottovoce/proofs/{proof_path(name).removeprefix('docs/')}"
-            assert opened.read(packed).decode("utf-8") == proof(name), name
+            assert opened.read(packed).decode("utf-8") == proof_page(name), name
         assert len([name for name in opened.namelist() if "/proofs/" in name]) == len(proof_names())
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import sottovoce
-from sottovoce._proofs import proof
+from sottovoce.cli.proof import proof_page
 
 PACKAGE = Path(sottovoce.__file__).parent
 PAGE = re.compile(r"docs/[\w/]+\.md")
@@ -34,6 +34,6 @@ def test_pages_that_messages_name_come_with_the_package():
             continue
         for text in texts(ast.parse(file.read_text(encoding="utf-8"))):
             for page in PAGE.findall(text):
-                assert proof(page), (file, page)  # refuses a page that is not there
+                assert proof_page(page), (file, page)  # refuses a page that is not there
                 seen += 1
     assert seen > 20

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sottovoce as sv
-from sottovoce import _addresses, _proofs
+from sottovoce import _addresses
 from sottovoce._addresses import documentation, where_to_read
-from sottovoce._proofs import proof, proof_names, proof_path
 from sottovoce.cli import app
+from sottovoce.cli.proof import _pages, proof_names, proof_page, proof_path
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import receipt_page
 
@@ -74,7 +74,7 @@ def test_every_proof_that_code_names_is_shipped():
     for path in named:
         assert (ROOT / path).exists(), path
         assert proof_path(path) == path
-        assert proof(path) == (ROOT / path).read_text(encoding="utf-8")
+        assert proof_page(path) == (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_names_and_titles():
@@ -84,20 +84,24 @@ def test_names_and_titles():
         *(page.stem for page in (ROOT / "docs/privacy").glob("*.md") if page.stem != "README"),
     }  # fmt: skip
     assert names["dp_scd"] == "DP-SCD with secret dual variables"
-    assert proof("README") == proof("ground-rules") == (ROOT / "docs/privacy/README.md").read_text(encoding="utf-8")
+    assert (
+        proof_page("README")
+        == proof_page("ground-rules")
+        == (ROOT / "docs/privacy/README.md").read_text(encoding="utf-8")
+    )
     assert proof_path("ground_rules") == "docs/privacy/README.md"
     assert proof_path("known_limits") == "docs/known_limits.md"
     with pytest.raises(ParameterError, match=r"no proof is named 'dp_sc'\. Did you mean 'dp_scd'.*lists all"):
-        proof("dp_sc")
+        proof_page("dp_sc")
 
 
 def test_the_pages_of_an_installed_wheel_come_first(monkeypatch, tmp_path):
     (tmp_path / "proofs" / "privacy").mkdir(parents=True)
     (tmp_path / "proofs" / "privacy" / "dp_scd.md").write_text("# Shipped\n")
-    monkeypatch.setattr(_proofs, "files", lambda _: tmp_path)
-    _proofs._pages.cache_clear()
-    assert proof("dp_scd") == "# Shipped\n"
-    _proofs._pages.cache_clear()
+    monkeypatch.setattr("sottovoce.cli.proof.files", lambda _: tmp_path)
+    _pages.cache_clear()
+    assert proof_page("dp_scd") == "# Shipped\n"
+    _pages.cache_clear()
 
 
 @pytest.mark.parametrize("home", ["https://sottovoce.example/docs/", "https://docs.sottovoce.org/", None])

@@ -1,26 +1,34 @@
-"""``sottovoce proof``: the page with statement and proof that a receipt names."""
+"""``sottovoce proof``: the pages with statements and proofs, as they come with the package; receipts name them."""
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 import re
 import sys
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.markdown import Markdown
 
 from sottovoce._addresses import documentation
-from sottovoce._proofs import proof as proof_page
-from sottovoce._proofs import proof_names, proof_path
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument
 from sottovoce.cli._output import print_rows
+from sottovoce.exceptions import ParameterError
 
-__all__ = ["proof"]
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _WIDTH = 110  # wider lines are hard to read
 # to a file or folder, not to a place on the page
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]+(?:\.\w+|/))(#[^)\s]*)?(?=\))")
+# beside privacy/, below docs/; pyproject.toml puts the same files into the wheel
+_FURTHER: Final = ("known_limits.md",)
+_GROUND_RULES: Final = "ground_rules"  # the page README.md
 
 
 def proof(
@@ -51,3 +59,54 @@ def _with_addresses(page: str, folder: str) -> str:
         return documentation(posixpath.normpath(f"{folder}/{found[1]}") + (found[2] or ""))
 
     return _LINK.sub(absolute, page)
+
+
+def proof_names() -> dict[str, str]:
+    """Return the name of each page, which receipts and `sottovoce proof` give it, with its title."""
+    return {name: proof_page(name).partition("\n")[0].lstrip("# ") for name in sorted(_pages())}
+
+
+def proof_page(name: str) -> str:
+    """Return the page with a statement and its proof, as Markdown.
+
+    Raises ParameterError if there is no such page; the message names the nearest.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"dp_scd"``, or as a receipt has it: ``"docs/privacy/dp_scd.md"``.
+
+    Examples
+    --------
+    >>> proof_page("dp_scd").splitlines()[0]
+    '# DP-SCD with secret dual variables'
+    """
+    return _page(name).read_text(encoding="utf-8")
+
+
+def proof_path(name: str) -> str:
+    """Return where the page of a proof is in the project: ``docs/privacy/dp_scd.md``."""
+    file = _page(name).name
+    return "docs/" + next((path for path in _FURTHER if Path(path).name == file), f"privacy/{file}")
+
+
+def _page(name: str) -> Traversable:
+    wanted, pages = _name(name), _pages()
+    if wanted not in pages:
+        near = difflib.get_close_matches(wanted, pages, n=3, cutoff=0.5)
+        meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ParameterError(f"no proof is named {name!r}.{meant} `sottovoce proof` lists all.")
+    return pages[wanted]
+
+
+@cache
+def _pages() -> dict[str, Traversable]:
+    shipped = files("sottovoce") / "proofs"
+    root = shipped if shipped.is_dir() else Path(__file__).parents[3] / "docs"  # a checkout, installed in place
+    paths = [f"privacy/{page.name}" for page in (root / "privacy").iterdir() if page.name.endswith(".md")]
+    return {_name(path): root / path for path in (*paths, *_FURTHER)}
+
+
+def _name(path: str) -> str:
+    name = Path(path).name.removesuffix(".md").replace("-", "_")
+    return _GROUND_RULES if name == "README" else name

@@ -174,14 +174,8 @@ class Ledger:
             "composition": rule.composition,
             "allow_nonprivate": truth("allow_nonprivate", allow_nonprivate),
         }
-        founding = {"format": FORMAT, "version": VERSION, "ledger": secrets.token_hex(16)}
         self._store.create()
-
-        def bodies(book: Book) -> _Bodies:
-            book.check_new(name)
-            return [*([("ledger", founding)] if book.n_entries == 0 else []), ("create", body)]
-
-        self._append(bodies)
+        self._append([("create", body)], lambda book: book.check_new(name))
         return self._book.datasets[name]
 
     def reserve(
@@ -237,14 +231,13 @@ class Ledger:
         if is_of_persons(filled_text("unit", unit)):
             body["unit"] = unit
 
-        def bodies(book: Book) -> _Bodies:
+        def check(book: Book) -> None:
             book.check_unit(dataset, unit)
             book.check_fits(dataset, event, made_for, delta, seeded=seeded)
-            return [("reserve", body)]
 
         with self._current() as book:  # accounting can take a second: once before the writer's lock is held
-            bodies(book)
-        return self._append(bodies)
+            check(book)
+        return self._append([("reserve", body)], check)
 
     def import_receipt(
         self, dataset: str, guarantee: Guarantee, *, same_unit: bool = False, another_run: bool = False
@@ -294,7 +287,7 @@ class Ledger:
         body["receipt"] = hashlib.sha256(guarantee.signed_bytes()).hexdigest()  # the same with and without a signature
         ended = {"dataset": dataset, "charge": body["charge"], "event": body["event"]}
 
-        def bodies(book: Book) -> _Bodies:
+        def check(book: Book) -> None:
             known = book.account(dataset).dataset
             persons = is_of_persons(known.unit) and is_of_persons(guarantee.unit)
             if not (same_unit or persons or known.unit == guarantee.unit):
@@ -307,9 +300,8 @@ class Ledger:
             if not another_run:
                 book.check_new_receipt(dataset, body["receipt"])
             book.check_fits(dataset, guarantee.event, made_for, guarantee.delta, seeded=guarantee.seeded)
-            return [("reserve", body), ("commit", ended)]
 
-        return self._append(bodies)
+        return self._append([("reserve", body), ("commit", ended)], check)
 
     def commit(self, charge: Charge, event: Event) -> Charge:
         """Record the end of a run, with the event that it really had.
@@ -331,12 +323,7 @@ class Ledger:
         """
         record = self._known(charge)
         body = {"dataset": record.dataset, "charge": record.charge, "event": event.to_dict()}
-
-        def bodies(book: Book) -> _Bodies:
-            book.check_commit(record.charge, event)
-            return [("commit", body)]
-
-        return self._append(bodies)
+        return self._append([("commit", body)], lambda book: book.check_commit(record.charge, event))
 
     def cancel(self, charge: Charge | str, reason: str) -> Charge:
         """Give back a reservation of a run that told nobody anything: no result, and no failure over the data.
@@ -358,12 +345,7 @@ class Ledger:
         record = self._now().charge(charge) if isinstance(charge, str) else self._known(charge)
         by_hand = {"by_hand": True} if isinstance(charge, str) else {}
         body = {"dataset": record.dataset, "charge": record.charge, "reason": filled_text("reason", reason), **by_hand}
-
-        def bodies(book: Book) -> _Bodies:
-            book.check_open(record.charge)
-            return [("cancel", body)]
-
-        return self._append(bodies)
+        return self._append([("cancel", body)], lambda book: book.check_open(record.charge))
 
     def datasets(self) -> dict[str, Dataset]:
         """Return all data sets, by name."""
@@ -410,10 +392,8 @@ class Ledger:
         if not named:
             return None
         record = named[0]
-        about = [
-            entry for entry in map(read_row, self._store.read(record.seq)) if entry.body.get("charge") == record.charge
-        ]
-        last = about[-1]
+        rows = map(read_row, self._store.read(record.seq))
+        last = [entry for entry in rows if entry.body.get("charge") == record.charge][-1]
         return Charge(record.charge, dataset, str(self._now().ledger), last.seq, last.hash), record
 
     def head(self) -> str:
@@ -478,16 +458,17 @@ class Ledger:
             raise ParameterError(f"charge must be a Charge, from Ledger.reserve; got {charge!r}.")
         return self._now().charge(charge.charge)
 
-    def _append(self, bodies: Callable[[Book], _Bodies]) -> Charge:
-        """Add entries whose bodies follow from everything before them; return what the last one is about."""
+    def _append(self, bodies: _Bodies, check: Callable[[Book], None]) -> Charge:
+        """Add entries that ``check`` admits after everything before them; return what the last one is about."""
         for _ in range(_TRIES):
             with self._lock:
                 try:
-                    with self._store.writing() as transaction:
-                        self._catch_up(transaction.read(self._book.n_entries))
-                        entries = self._entries(bodies(self._book))
+                    with self._store.writing() as (read, append):
+                        self._catch_up(read(self._book.n_entries))
+                        check(self._book)
+                        entries = self._entries(bodies)
                         for entry in entries:
-                            transaction.append((entry.seq, entry.previous, entry.hash, entry.text))
+                            append((entry.seq, entry.previous, entry.hash, entry.text))
                 except self._store.collision:
                     continue
                 for entry in entries:  # they are on disk now
@@ -506,6 +487,8 @@ class Ledger:
         """
         entries: list[Entry] = []
         seq, head = self._book.n_entries, self._book.head
+        if seq == 0:
+            bodies = [("ledger", {"format": FORMAT, "version": VERSION, "ledger": secrets.token_hex(16)}), *bodies]
         who, today = self.who or _user(), datetime.now(UTC).date().isoformat()
         for kind, body in bodies:
             at = self._book.day_of(body.get("charge")) or today
@@ -532,13 +515,8 @@ def _reservation(
 
 
 def _checked_name(dataset: object) -> str:
-    if (
-        not isinstance(dataset, str)
-        or not dataset.strip()
-        or len(dataset) > _LONGEST_NAME
-        or not dataset.isprintable()
-        or dataset != dataset.strip()
-    ):
+    good = isinstance(dataset, str) and 0 < len(dataset) <= _LONGEST_NAME and dataset.isprintable()
+    if not isinstance(dataset, str) or not good or dataset != dataset.strip():
         raise ParameterError(
             f"dataset must be a name of 1 to {_LONGEST_NAME} printable characters without spaces at its ends; got "
             f"{dataset!r}."

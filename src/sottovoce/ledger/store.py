@@ -10,8 +10,9 @@ Every operation opens its own connection, so that a ledger can be used after a f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,21 +60,6 @@ _GUARDS: Final = {
 }
 
 
-class Transaction:
-    """Reads and appends while nobody else can append."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def read(self, after: int) -> list[Row]:
-        return _rows(self._connection, after)
-
-    def append(self, row: Row) -> None:
-        statement = f"INSERT INTO {_TABLE} (seq, previous, hash, entry) VALUES (:seq, :previous, :hash, :entry)"
-        values = dict(zip(("seq", "previous", "hash", "entry"), row, strict=True))
-        self._connection.execute(_alchemy().text(statement), values)
-
-
 class Store:
     """The table of a ledger.
 
@@ -118,11 +104,14 @@ class Store:
             return _rows(connection, after)
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """Be the only writer; what was appended is on disk when the block ends, and is not there if it fails."""
+    def writing(self) -> Iterator[tuple[Callable[[int], list[Row]], Callable[[Row], None]]]:
+        """Be the only writer, and get what reads rows after a number and what appends one.
+
+        What was appended is on disk when the block ends, and is not there if it fails.
+        """
         with self._writer() as connection:
             self._check_table(connection)
-            yield Transaction(connection)
+            yield partial(_rows, connection), partial(_append, connection)
 
     def missing_guards(self) -> set[str]:
         statement, wanted = _GUARDS[self.kind]
@@ -181,6 +170,11 @@ class Store:
 def _rows(connection: sa.Connection, after: int) -> list[Row]:
     statement = f"SELECT seq, previous, hash, entry FROM {_TABLE} WHERE seq >= :after ORDER BY seq"
     return [tuple(row) for row in connection.execute(_alchemy().text(statement), {"after": after})]
+
+
+def _append(connection: sa.Connection, row: Row) -> None:
+    statement = f"INSERT INTO {_TABLE} (seq, previous, hash, entry) VALUES (:seq, :previous, :hash, :entry)"
+    connection.execute(_alchemy().text(statement), dict(zip(("seq", "previous", "hash", "entry"), row, strict=True)))
 
 
 def _alchemy() -> Any:

@@ -17,10 +17,9 @@ from sottovoce.central.core import drive
 from sottovoce.estimators import linear
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import AccountingError, BudgetError, DataError, LedgerError, ParameterError
-from sottovoce.ledger import Ledger
+from sottovoce.ledger import Ledger, store
 from sottovoce.ledger.charging import OpenCharge
 from sottovoce.ledger.ledger import Charge
-from sottovoce.ledger.store import Transaction
 from sottovoce.papers.dp_scd import Minibatch
 from sottovoce.privacy.trials import TrialCount
 from sottovoce.report.reading import fingerprint
@@ -441,15 +440,15 @@ def test_the_receipt_of_a_run_that_charged_this_ledger_is_not_charged_again(ledg
 
 
 def test_an_import_that_is_interrupted_leaves_nothing(ledger, monkeypatch):
-    before, append, seen = ledger.head(), Transaction.append, []
+    before, append, seen = ledger.head(), store._append, []
 
-    def dying(self, row):
-        append(self, row)
+    def dying(connection, row):
+        append(connection, row)
         seen.append(row)
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Transaction, "append", dying)
+    monkeypatch.setattr(store, "_append", dying)
     with pytest.raises(KeyboardInterrupt):
         ledger.import_receipt("people", receipt())
     assert len(seen) == 2 and ledger.head() == before and ledger.verify().ok
