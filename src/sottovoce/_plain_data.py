@@ -34,6 +34,14 @@ def encode(value: Any) -> Any:
     raise ParameterError(f"a value of type {type(value).__name__} cannot be stored in a model file: {value!r}.")
 
 
+def encode_or_write(value: Any) -> Any:
+    """Return plain data; what has none is written out, because a receipt must not fail after the noise was drawn."""
+    try:
+        return encode(value)
+    except ParameterError:
+        return repr(value)
+
+
 def decode(value: Any) -> Any:
     """Undo `encode`; lists come back as lists."""
     if isinstance(value, list):

@@ -23,7 +23,6 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
@@ -117,11 +116,6 @@ def learns_nothing(step: Any) -> bool:
         return all(learns_nothing(part) for _, part in (step.steps if kind is Pipeline else step.transformer_list))
     own = loaded("sottovoce.tables.transformer")
     return kind in _LEARN_NOTHING or (own is not None and kind is own.SchemaEncoder)
-
-
-def is_paid(step: Any) -> bool:
-    """Tell whether a step is a frozen one that was fitted with a receipt."""
-    return type(step) is FrozenEstimator and getattr(step.estimator, "guarantee_", None) is not None
 
 
 def row_by_row(step: Any) -> Any:

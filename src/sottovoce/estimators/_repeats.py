@@ -181,12 +181,7 @@ def _of_numbers(cells: Any, n_rows: int) -> list[int]:
     with np.errstate(all="ignore"):
         steps = np.diff(cells, axis=0)
         kept = np.any(steps != steps[:1], axis=0)
-    bits = np.ascontiguousarray(cells.T + 0.0).view(np.uint64)
-    seed = hashlib.shake_256(_KEY + n_rows.to_bytes(8, "little")).digest(8 * bits.shape[1])
-    bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(32)
-    digests = (bits * (np.frombuffer(seed, np.uint64) | np.uint64(1))).sum(axis=1, dtype=np.uint64)
-    return [int(one) for one in digests[kept]]
+    return [_number(column.tobytes(), n_rows, 0) for column in (cells.T + 0.0)[kept]]
 
 
 def _of_objects(column: Any, n_rows: int) -> list[int]:

@@ -241,15 +241,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
 
     def neighbours(self: Any, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
         """Return the adjacency and the public number of rows, checked."""
-        adjacency = Adjacency.parse(self.adjacency)
-        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
-            raise ParameterError(
-                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
-                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
-            )
-        if self.n_public is not None:
-            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
-        return adjacency, int(n_samples)
+        return public_rows(self.adjacency, n_samples, self.n_public, private=private)
 
     def check_groups(self: Any, X: Any, groups: Any) -> None:
         """Refuse, from public facts, groups that are missing, or too many."""
@@ -295,6 +287,30 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         # a private model may differ between two fits on the same data, and is noise on a dozen rows
         tags.non_deterministic = self.random_state is None and self.epsilon != math.inf
         return tags
+
+
+def public_rows(
+    adjacency: str | Adjacency, n_samples: int, n_public: int | None, *, private: bool = True
+) -> tuple[Adjacency, int]:
+    """Return the adjacency and the public number of rows, or the stand-in for it, checked."""
+    parsed = Adjacency.parse(adjacency)
+    if n_public is not None:
+        return parsed, whole_number("n_public", n_public, at_least=1, at_most=2**53)
+    if parsed is Adjacency.ADD_REMOVE and private:
+        raise ParameterError(
+            "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public stand-in "
+            "for it (an order of magnitude is enough), or use adjacency='zero-out'."
+        )
+    return parsed, int(n_samples)
+
+
+def absent(message: str) -> Any:
+    """Return a property for names that are not there, whose error says what is."""
+
+    def missing(_: object) -> Any:
+        raise AttributeError(message)
+
+    return property(missing, doc="Not there, and an error says what is.")
 
 
 def _size_before_reading(X: Any) -> tuple[int, int] | None:

@@ -162,9 +162,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         """Return what a receipt says of the public facts about labels and weights of rows."""
         return *self._label_assumptions(), *self._bound.weight_assumptions(self)
 
-    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        return self._bound.unscaled(self, plan, weights)
-
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, RemoteTable) and not plan.in_order:
             raise ParameterError(
@@ -291,7 +288,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return driven.result
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
+        self.coef_, self.intercept_ = self._bound.unscaled(self, plan, solution.weights)
 
     def within_bounds(self, X: Any) -> Any:
         """Return rows with their columns cut to ``column_bounds_``: each entry by itself.

@@ -179,7 +179,8 @@ class Penalised(Bound):
     def weight_bound(self, model: Any) -> float | None:
         weights = getattr(model, "class_weight", None)
         by_class = None if weights is None else checked_class_weights(weights, model.public_classes())
-        return largest_weight(by_class, model.max_sample_weight)
+        most = None if model.max_sample_weight is None else _checked_bound(model.max_sample_weight)
+        return most if by_class is None else (1.0 if most is None else most) * max(by_class.values())
 
     def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:
         weights, constant = _weights_by_name(model), None
@@ -256,14 +257,6 @@ def checked_class_weights(given: object, classes: NDArray[Any] | None) -> dict[A
     return {name: by_name[key] for name, key in zip(classes.tolist(), names, strict=True)}
 
 
-def largest_weight(by_class: Mapping[Any, float] | None, max_sample_weight: object) -> float | None:
-    """Return the public bound on the weight of a row, the product of both; None where neither is given."""
-    if by_class is None and max_sample_weight is None:
-        return None
-    most = 1.0 if max_sample_weight is None else _checked_bound(max_sample_weight)
-    return most if by_class is None else most * max(by_class.values())
-
-
 def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object) -> Vector:
     """Return private weights over their public bound: those beyond are clipped to it, negative ones to 0.
 
@@ -308,7 +301,7 @@ def unpenalised(model: Any, plan: Plan, solution: Solution, offset: float = 0.0)
     found = solution.unpenalised
     if found is None:
         return None, None
-    coef, intercept = model._unscaled(plan, np.stack([found.estimates, found.standard_errors]))
+    coef, intercept = model._bound.unscaled(model, plan, np.stack([found.estimates, found.standard_errors]))
     if not model.fit_intercept:
         return coef[0], coef[1]
     return np.append(coef[0], intercept[0] + offset), np.append(coef[1], intercept[1])

@@ -1,11 +1,12 @@
 """The penalised classifiers: logistic regression, and the linear support vector machine."""
 
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import penalised
+from sottovoce.estimators.base import absent
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals, unpenalised
 from sottovoce.losses import Hinge, Logistic
@@ -171,11 +172,7 @@ class DPLinearSVC(DPLinearClassifier):
 
     _loss, _bound, fit = Hinge(), penalised.Penalised(), penalised.fit_with_weights
 
-    def _no_probabilities(self) -> NoReturn:
-        """Not there: the hinge loss has no honest probabilities."""
-        raise AttributeError(
-            "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "
-            "DPLogisticRegression for probabilities, or decision_function for scores."
-        )
-
-    predict_proba = predict_log_proba = probabilities_of = property(_no_probabilities)
+    predict_proba = predict_log_proba = probabilities_of = absent(
+        "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "
+        "DPLogisticRegression for probabilities, or decision_function for scores."
+    )

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -30,12 +31,20 @@ from sottovoce.estimators._pipelines import (
     checked_steps,
     described_step,
     fitted_before,
-    is_paid,
     learns_nothing,
     remedy_for,
     row_by_row,
 )  # fmt: skip
-from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, AroundModel, PrivateEstimator, Run, not_covered
+from sottovoce.estimators.base import (
+    ADJACENCY,
+    MAX_ROWS,
+    N_PUBLIC,
+    AroundModel,
+    PrivateEstimator,
+    Run,
+    absent,
+    not_covered,
+)
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
@@ -424,24 +433,15 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             model.feature_names_in_ = self.feature_names_in_
         return model
 
-    def _no_coefficients(self) -> Any:
-        """Not there, and an error says where they are."""
-        raise AttributeError(
-            "a DPPipeline has no coefficients: its scaler cuts entries, which coefficients alone do not tell. folded() "
-            "has those in the units of the table, with the bounds to which it cuts columns."
-        )
-
-    coef_ = intercept_ = property(_no_coefficients)
-
-    def _no_transformer(self) -> Any:
-        """Not there, and an error says what is."""
-        raise AttributeError(
-            "a DPPipeline ends in a private model: it has no transform, and steps are fitted by its fit alone. After "
-            "that pipeline[:-1] is scikit-learn's pipeline of the fitted steps before the model, which transforms."
-        )
-
-    fit_transform = fit_predict = transform = inverse_transform = property(_no_transformer)
-    get_feature_names_out = score_samples = set_callbacks = property(_no_transformer)
+    coef_ = intercept_ = absent(
+        "a DPPipeline has no coefficients: its scaler cuts entries, which coefficients alone do not tell. folded() has "
+        "those in the units of the table, with the bounds to which it cuts columns."
+    )
+    fit_transform = fit_predict = transform = inverse_transform = get_feature_names_out = score_samples = absent(
+        "a DPPipeline ends in a private model: it has no transform, and steps are fitted by its fit alone. After that "
+        "pipeline[:-1] is scikit-learn's pipeline of the fitted steps before the model, which transforms."
+    )
+    set_callbacks = transform
 
     def to_sklearn(self) -> Pipeline:
         """Return a fitted scikit-learn pipeline of plain parts that predicts the same.
@@ -527,7 +527,11 @@ def pipeline_receipt(
         event=event,
         assumptions=(
             *(scaler.assumptions() if scaler is not None else ()),
-            *(f"{what} treats each row by itself, by {_rules_of(what)}" for what in others),
+            *(
+                f"{what} treats each row by itself, by "
+                + ("what it released" if PAID in what else "rules that are public")
+                for what in others
+            ),
             *part.assumptions,
         ),
         not_covered=(*fitted_before(steps), *not_covered(part.unit)) if plan.is_private else (),
@@ -572,11 +576,8 @@ def _is_nothing(step: Any) -> bool:
 
 def _is_bought(step: Any) -> bool:
     """Tell whether a step is a frozen scaler that an earlier fit paid for."""
-    return is_paid(step) and isinstance(step.estimator, DPScaler)
-
-
-def _rules_of(described: str) -> str:
-    return "what it released" if PAID in described else "rules that are public"
+    frozen = type(step) is FrozenEstimator and isinstance(step.estimator, DPScaler)
+    return frozen and getattr(step.estimator, "guarantee_", None) is not None
 
 
 def _described(steps: Sequence[tuple[str, Any]]) -> list[str]:

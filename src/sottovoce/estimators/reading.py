@@ -76,14 +76,6 @@ def check_public_sizes(X: Any, y: Any) -> None:
     check_consistent_length(X, y)
 
 
-def refuse_shape(name: str, X: Any, values: Any) -> None:
-    """Refuse, before anything is charged or read, one value a row that does not fit the number of rows."""
-    shape = getattr(values, "shape", ())
-    if len(shape) > 1:
-        raise ParameterError(f"{name} must hold one value for each row of X; got the shape {tuple(shape)}.")
-    check_consistent_length(X, values)
-
-
 def own_groups(X: Any) -> Callable[[], Any] | None:
     """Return what tells the person of each row when a fit has paid for it, where the table can; a column never does."""
     return X.groups if isinstance(X, (UnreadTable, RemoteTable)) else None
@@ -95,7 +87,9 @@ def refuse_beside(X: Any, **values: Any) -> None:
         if given is None:
             continue
         if not callable(given):  # a table that can tell itself
-            refuse_shape(name, X, given)
+            if len(shape := getattr(given, "shape", ())) > 1:
+                raise ParameterError(f"{name} must hold one value for each row of X; got the shape {tuple(shape)}.")
+            check_consistent_length(X, given)
         if isinstance(X, RemoteTable) and X.keeps_log:
             raise ParameterError(
                 f"{name} must be None for a DaskTable with a log: a fit that is taken up again would have to be given "
@@ -142,21 +136,16 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
 
 def refuse_texts(X: Any, cause: Exception | None = None) -> None:
     """Refuse a table with columns whose type is no number; their values are not looked at."""
-    suspects = (
-        [f"all ({X.dtype})"] if getattr(X, "dtype", np.dtype(float)).kind in "SUMm" else _columns_without_numbers(X)
-    )
+    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())  # of a data frame, from pandas or polars
+    suspects = [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
+    if getattr(X, "dtype", np.dtype(float)).kind in "SUMm":
+        suspects = [f"all ({X.dtype})"]
     if suspects:
         raise DataError(
             f"X has columns whose type is no number: {', '.join(suspects)}. sottovoce.SchemaEncoder makes numbers of "
             "texts and dates by public rules (categories and bounds that you give, not counted ones); or leave the "
             "columns out."
         ) from cause
-
-
-def _columns_without_numbers(X: Any) -> list[str]:
-    """Return names and types of a data frame's columns that are no numbers, from pandas or polars."""
-    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())
-    return [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
 
 
 def _is_number(kind: Any) -> bool:

@@ -63,7 +63,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         return Numbers()
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        coef, intercept = self._unscaled(plan, solution.weights)
+        coef, intercept = self._bound.unscaled(self, plan, solution.weights)
         self.coef_, self.intercept_ = coef[0], float(intercept[0]) + (solution.offset + self._middle())
 
     @where_the_rows_are

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._plain_data import decode, digest, encode
-from sottovoce.exceptions import ModelFormatError, ParameterError
+from sottovoce._plain_data import decode, digest, encode, encode_or_write
+from sottovoce.exceptions import ModelFormatError
 
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
@@ -24,7 +24,7 @@ _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b"
 def arguments_of(estimator: Any) -> dict[str, Any]:
     """Return the constructor arguments as plain data, without the seed, which would take the noise away."""
     return {
-        name: _plain(value)
+        name: encode_or_write(value)
         for name, value in estimator.get_params(deep=False).items()
         if name not in LEFT_OUT and not (value is None and name in _LEFT_OUT_IF_NONE)
     }
@@ -67,7 +67,7 @@ def model_digest(estimator: Any) -> str:
 def encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
     """Return the list of classes as plain data; a kind that no model file can hold is written out as text."""
     kind = _KINDS.get(classes.dtype.kind, str(classes.dtype))
-    return {"kind": kind, "values": [_plain(name) for name in classes]}
+    return {"kind": kind, "values": [encode_or_write(name) for name in classes]}
 
 
 def decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
@@ -78,11 +78,3 @@ def decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
     if classes.ndim != 1 or len(classes) < 2:
         raise ModelFormatError(f"classes_ must list at least two classes; got {values!r}: damaged file.")
     return classes
-
-
-def _plain(value: Any) -> Any:
-    """Return plain data; what has none is written out, because a receipt must not fail after the noise was drawn."""
-    try:
-        return encode(value)
-    except ParameterError:
-        return repr(value)

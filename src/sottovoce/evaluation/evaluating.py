@@ -8,20 +8,21 @@ from sklearn.utils.validation import _num_samples
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import digest
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import number
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.holder import Held
+from sottovoce.estimators.base import public_rows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable, check_public_sizes
 from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
-from sottovoce.evaluation.scoring import model_of, score_rows, task_of
+from sottovoce.evaluation.scoring import score_rows, task_of
 from sottovoce.evaluation.tables import PLACING, CellCounts, ScoredRows, StoredRows, Table, axes_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
-from sottovoce.privacy.adjacency import Adjacency, unit_of
+from sottovoce.privacy.adjacency import unit_of
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Purpose, Streams
 
@@ -104,7 +105,7 @@ def evaluate(
     >>> bool(found.accuracy > 0.85 and found.auc > 0.95)
     True
     """
-    model = model_of(model)
+    model = getattr(model, "best_estimator_", model)  # of a search
     person = _unit(X, groups, max_rows_per_group)
     plan = evaluation_plan(
         model, 1 if X is None else _size(X), epsilon=epsilon, delta=delta, max_rows_per_group=person,
@@ -154,14 +155,7 @@ def evaluation_plan(
 ) -> EvaluationPlan:
     """Return the frozen plan of an evaluation, from public facts; the parameters are those of `evaluate`."""
     task, n_classes = task_of(model)
-    neighbours = Adjacency.parse(adjacency)
-    if neighbours is Adjacency.ADD_REMOVE and n_public is None:
-        raise ParameterError(
-            "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public stand-in "
-            "for it (an order of magnitude is enough), or use adjacency='zero-out'."
-        )
-    if n_public is not None:
-        n_samples = whole_number("n_public", n_public, at_least=1)
+    neighbours, n_samples = public_rows(adjacency, n_samples, n_public)
     if task == "regression":
         label_bounds = getattr(model, "label_bounds", None) if label_bounds is None else label_bounds
     elif label_bounds is not None:

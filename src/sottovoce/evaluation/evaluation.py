@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce._notebook import html_table
 from sottovoce._numerics import Vector
-from sottovoce._plain_data import canonical_text, decode, digest, encode
+from sottovoce._plain_data import canonical_text, decode, digest, encode, encode_or_write
 from sottovoce._validation import number
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.measures import (
@@ -326,7 +326,7 @@ class Evaluation:
 def released(classes: tuple[Any, ...] | None, tables: Mapping[str, Table]) -> dict[str, Any]:
     """Return what all figures follow from, as it is stored; the receipt has its digest."""
     return {
-        "classes": None if classes is None else [_plain(label) for label in classes],
+        "classes": None if classes is None else [encode_or_write(label) for label in classes],
         "tables": {
             name: {
                 "cells": encode(table.cells),
@@ -336,13 +336,6 @@ def released(classes: tuple[Any, ...] | None, tables: Mapping[str, Table]) -> di
             for name, table in tables.items()
         },
     }
-
-
-def _plain(label: Any) -> Any:
-    try:
-        return encode(label)
-    except ParameterError:  # the noise was drawn: whatever names a class is written out
-        return repr(label)
 
 
 def _table(plan: EvaluationPlan, name: str, entry: Mapping[str, Any]) -> Table:

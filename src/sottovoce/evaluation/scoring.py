@@ -32,11 +32,6 @@ _LABEL: Final = "label as it was read"
 _HOW: Final = "predict_proba", "decision_function"
 
 
-def model_of(model: Any) -> Any:
-    """Return the model itself of a search."""
-    return getattr(model, "best_estimator_", model)
-
-
 def task_of(model: Any) -> tuple[str, int]:
     """Return the kind of evaluation that a trained model allows, and its number of classes.
 
@@ -46,7 +41,8 @@ def task_of(model: Any) -> tuple[str, int]:
         raise ParameterError(f"model must be a trained model with a method predict; got {type(model).__name__}.")
     classes = getattr(model, "classes_", None)
     if classes is None:
-        if getattr(model, "_estimator_type", None) == "classifier" or _kind(model) == "classifier":
+        tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
+        if "classifier" in (getattr(model, "_estimator_type", None), getattr(tags, "estimator_type", None)):
             raise ParameterError(f"model is a {type(model).__name__} without classes_: fit it first.")
         return "regression", 0
     if isinstance(classes, (list, tuple)) and len(classes) and isinstance(classes[0], np.ndarray):
@@ -56,11 +52,6 @@ def task_of(model: Any) -> tuple[str, int]:
         kinds = {"predict_proba": "binary, probabilities", "decision_function": "binary, scores"}
         return next((kinds[name] for name in _HOW if hasattr(model, name)), "classes"), n_classes
     return "classes, probabilities" if hasattr(model, "predict_proba") else "classes", n_classes
-
-
-def _kind(model: Any) -> str | None:
-    kind: str | None = get_tags(model).estimator_type if hasattr(model, "__sklearn_tags__") else None
-    return kind
 
 
 def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows | StoredRows:
@@ -101,24 +92,29 @@ def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block:
         model, X = behind
         X, more = _readable(model, X)
         unreadable = unreadable | more
-    classes = None if plan.task == "regression" else model.classes_
+    classes, own = None if plan.task == "regression" else model.classes_, isinstance(model, DPLinearEstimator)
     labels = y if block else labels_of(plan, classes, y)
     with np.errstate(all="ignore"):
         if plan.task == "regression":
             assert plan.label_bounds is not None
-            return _without(labels, np.clip(_predictions(model, X), *plan.label_bounds), unreadable)
+            found = margins_of(model, X)[:, 0] if own else np.asarray(model.predict(X), np.float64).reshape(-1)
+            return _without(labels, np.clip(found, *plan.label_bounds), unreadable)
         if plan.task.startswith("binary"):
             return _without(labels, np.clip(_scores(model, X), *_limits(plan)), unreadable)
         if plan.task == "classes":
-            return _without(labels, _predicted_places(model, X), unreadable)
+            places = margins_of(model, X).argmax(axis=1) if own else _places(model.classes_, entries(model.predict(X)))
+            return _without(labels, np.asarray(places, np.float64), unreadable)
         chances = _probabilities(model, X)
         rows = _without(
             labels, np.argmax(chances, axis=1).astype(np.float64), unreadable | np.isnan(chances).any(axis=1)
         )
-        own = chances[np.arange(len(chances)), np.where(rows.left_out, 0, rows.labels).astype(np.int64)]
-        squares = np.sum(chances**2, axis=1) - 2.0 * own + 1.0
+        of_label = chances[np.arange(len(chances)), np.where(rows.left_out, 0, rows.labels).astype(np.int64)]
+        squares = np.sum(chances**2, axis=1) - 2.0 * of_label + 1.0
         return ScoredRows(
-            rows.labels, rows.scores, rows.left_out, (np.clip(-np.log(own), 0.0, MOST_LOSS), np.clip(squares, 0.0, 2.0))
+            rows.labels,
+            rows.scores,
+            rows.left_out,
+            (np.clip(-np.log(of_label), 0.0, MOST_LOSS), np.clip(squares, 0.0, 2.0)),
         )
 
 
@@ -218,20 +214,8 @@ def _scores(model: Any, X: Any) -> Vector:
     return np.asarray(model.decision_function(X), dtype=np.float64)
 
 
-def _predicted_places(model: Any, X: Any) -> Vector:
-    if isinstance(model, DPLinearEstimator):
-        return np.asarray(margins_of(model, X).argmax(axis=1), dtype=np.float64)
-    return _places(model.classes_, entries(model.predict(X)))
-
-
 def _probabilities(model: Any, X: Any) -> Vector:
     if isinstance(model, DPLinearClassifier):
         own = margins_of(model, X)
         return model.probabilities_of(own[:, 0] if own.shape[1] == 1 else own)
     return np.asarray(model.predict_proba(X), dtype=np.float64)
-
-
-def _predictions(model: Any, X: Any) -> Vector:
-    if isinstance(model, DPLinearEstimator):
-        return margins_of(model, X)[:, 0]
-    return np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
