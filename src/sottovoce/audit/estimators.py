@@ -286,7 +286,9 @@ def audit_estimator(
 def _best_attack(outputs: Array, pair: Pair, delta: float, gaussian: bool) -> tuple[float, Attack]:
     """Return the attack that is best on every second run, learnt on the others; then learnt again on all of them."""
     learnt = learn_attacks(outputs[0, 0::2], outputs[1, 0::2], pair.direction)
-    values = [_rough(attack, outputs[:, 1::2], delta, gaussian) for attack in learnt]
+    bound = gaussian_lower_bound if gaussian else epsilon_lower_bound
+    judged = [[attack.scores(part) for part in outputs[:, 1::2]] for attack in learnt]
+    values = [bound(*scores, delta=delta, confidence=_PILOT_CONFIDENCE) for scores in judged]
     place = int(np.argmax(values))
     return values[place], learn_attacks(outputs[0], outputs[1], pair.direction)[place]
 
@@ -321,9 +323,3 @@ def _finite(outputs: Array, pair: Pair) -> Array:
     if not np.isfinite(outputs).all():
         raise AuditError(f"the estimator released NaN or infinity on the pair {pair.name!r}.")
     return outputs
-
-
-def _rough(attack: Attack, outputs: Array, delta: float, gaussian: bool) -> float:
-    first, second = (attack.scores(part) for part in outputs)
-    bound = gaussian_lower_bound if gaussian else epsilon_lower_bound
-    return bound(first, second, delta=delta, confidence=_PILOT_CONFIDENCE)

@@ -97,6 +97,8 @@ def worst_case_pairs(
         raise ParameterError("give exactly one of data_norm and data_bound, as the estimator was told.")
     if (classes is None) == (label_bounds is None):
         raise ParameterError("give exactly one of classes and label_bounds, as the estimator was told.")
+    if classes is not None and len(np.unique(np.asarray(list(classes)))) != 2:
+        raise ParameterError(f"classes must list two classes; got {list(classes)!r}.")
     zero = np.zeros(n_features)
     long: dict[str, Array] = {}
     if data_norm is not None:
@@ -106,7 +108,7 @@ def worst_case_pairs(
             long["in all columns"] = np.full(n_features, norm / math.sqrt(n_features))
     else:
         long["in all columns"] = np.full(n_features, number("data_bound", data_bound, above=0.0))
-    low, high = _label_pair(classes) if classes is not None else bounds("label_bounds", label_bounds)
+    low, high = bounds("label_bounds", label_bounds) if classes is None else np.unique(np.asarray(list(classes)))
     quiet_labels = np.array([low, high] * n_rows)[: n_rows - 1]
     pairs = []
     for where, row in long.items():
@@ -132,10 +134,3 @@ def _changes(row: Array, zero: Array, low: Any, high: Any, adjacency: str) -> li
         ("a long row or its opposite", (row, high), (-row, high)),
         ("a long row or a zero one of the other label", (row, high), (zero, low)),
     ]
-
-
-def _label_pair(classes: Any) -> tuple[Any, Any]:
-    listed = np.unique(np.asarray(list(classes)))
-    if len(listed) != 2:
-        raise ParameterError(f"classes must list two classes; got {list(classes)!r}.")
-    return listed[0], listed[1]

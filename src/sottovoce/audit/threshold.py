@@ -128,8 +128,9 @@ class OutputSet:
     def _bound(self, first: _Scores, second: _Scores, delta: float, confidence: float) -> float:
         p, q = (second, first) if self.swapped else (first, second)
         each = (1.0 - confidence) / 2.0
-        low = _lower(int(np.sum(self.sign * p > self.threshold)), len(p), each)
-        high = _upper(int(np.sum(self.sign * q > self.threshold)), len(q), each)
+        hits, others = (int(np.sum(self.sign * one > self.threshold)) for one in (p, q))
+        low = 0.0 if hits == 0 else float(beta.ppf(each, hits, len(p) - hits + 1))
+        high = 1.0 if others == len(q) else float(beta.ppf(1.0 - each, others + 1, len(q) - others))
         promise = _shift if self.gaussian else _ratio(delta)
         bound = max(0.0, float(promise(np.array([low]), np.array([high]))[0]))
         return gaussian_epsilon(bound, delta) if self.gaussian else bound
@@ -185,14 +186,6 @@ def _search(p: _Scores, q: _Scores, promise: _Promise) -> tuple[float, float]:
     values = promise(low, high)
     place = int(np.argmax(values))
     return float(values[place]), float(thresholds[place])
-
-
-def _lower(hits: int, runs: int, alpha: float) -> float:
-    return 0.0 if hits == 0 else float(beta.ppf(alpha, hits, runs - hits + 1))
-
-
-def _upper(hits: int, runs: int, alpha: float) -> float:
-    return 1.0 if hits == runs else float(beta.ppf(1.0 - alpha, hits + 1, runs - hits))
 
 
 def detectable_epsilon(

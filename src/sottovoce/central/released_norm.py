@@ -19,7 +19,7 @@ Proof: ``docs/privacy/released_norm.md``.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from sottovoce.central.sums.histograms import (
 )
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-
-if TYPE_CHECKING:
-    pass
 
 NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
 _MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
@@ -68,12 +65,8 @@ class NormRelease:
         return min(_MOST_SHARE, max(_SHARE, (_WANTED / (self.mu * self.n_units)) ** 2))
 
     @property
-    def mu_norm(self) -> float:
-        return self.mu * math.sqrt(self.share)
-
-    @property
     def mechanism(self) -> GridGaussian:
-        return lengths_mechanism(self.neighbours, self.mu_norm)
+        return lengths_mechanism(self.neighbours, self.mu * math.sqrt(self.share))
 
     def asks(self) -> Asked[float]:
         """Release a bound that most rows keep; it is within the range of public numbers.

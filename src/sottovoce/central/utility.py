@@ -137,7 +137,8 @@ def excess_risk_bound(
         tried = sorted({math.ceil(each) for each in np.geomspace(1.0, longest, _TRIED)})
     else:
         tried = [whole_number("passes", passes, at_least=1)]
-    bounds = {count: _mean_of_last(follow(count), averaged) for count in tried}
+    # the mean of the last bounds: by convexity one for the mean of the weights
+    bounds = {count: float(np.mean(follow(count)[-max(1, round(averaged * count)) :])) for count in tried}
     taken = min(bounds, key=lambda count: bounds[count])
     return UtilityBound(
         excess_risk=bounds[taken],
@@ -169,11 +170,6 @@ def accumulated_noise(passes: int, momentum: float) -> Vector:
     # a momentum that rounds to 1 belongs to a penalty that is next to nothing
     weights = (1.0 - momentum ** (ages + 1.0)) / (1.0 - momentum) if momentum < 1.0 - 1e-9 else ages + 1.0
     return np.concatenate([[0.0], np.cumsum(weights**2)])
-
-
-def _mean_of_last(bounds: list[float], share: float) -> float:
-    """Return the mean of the last bounds: by convexity one for the mean of the weights."""
-    return float(np.mean(bounds[-max(1, round(share * len(bounds))) :]))
 
 
 class _Problem:

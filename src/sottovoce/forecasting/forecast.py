@@ -165,23 +165,15 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as plain data."""
+        own = ("estimator", "metric", "n_samples", "n_features", "epsilon", "delta")
+        told = ("without_noise", "score", "low", "high", "price")
         return {
-            "estimator": self.estimator,
-            "metric": self.metric,
-            "n_samples": self.n_samples,
-            "n_features": self.n_features,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+            **{name: getattr(self, name) for name in own},
             "assumed": dict(self.assumed),
-            "expected": {
-                name: {
-                    "without_noise": row.without_noise, "score": row.score, "low": row.low, "high": row.high,
-                    "price": row.price,
-                } for name, row in self.rows.items()
-            },
+            "expected": {name: {one: getattr(row, one) for one in told} for name, row in self.rows.items()},
             "rows_for_a_point": self.rows_for_a_point,
             "in_words": self.sentence,
-        }  # fmt: skip
+        }
 
     def picture(self) -> str:
         """Return the score against epsilon and against the number of rows as SVG; it names nothing outside itself."""

@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
 from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.ledger.store import Row, Store
-from sottovoce.ledger.verification import Verification, export_line, read_row, verify_book
+from sottovoce.ledger.verification import Verification, read_row, verify_book
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.adjacency import ROW_UNIT, UNITS, Adjacency, is_of_persons
 from sottovoce.privacy.calibration import gaussian_mu
@@ -419,8 +419,11 @@ class Ledger:
             ``ok``, and the problems in words.
         """
         found = verify_book(map(read_row, self._store.read()), expected_head=expected_head)
-        missing = sorted(self._store.missing_guards())
-        return found.with_problems(f"the trigger {name!r}, which refuses changes, is not there" for name in missing)
+        missing = (
+            f"the trigger {name!r}, which refuses changes, is not there"
+            for name in sorted(self._store.missing_guards())
+        )
+        return replace(found, problems=(*found.problems, *missing))
 
     def export(self, path: str | Path) -> str:
         """Write the whole ledger as JSON lines, which `verify_export` checks without a database.
@@ -436,7 +439,7 @@ class Ledger:
             The hash of the last entry.
         """
         rows = self._store.read()
-        write_whole(path, "".join(export_line(row) for row in rows))
+        write_whole(path, "".join(f'{{"hash":"{row[2]}","entry":{row[3]}}}\n' for row in rows))
         return rows[-1][2] if rows else FIRST
 
     @contextmanager

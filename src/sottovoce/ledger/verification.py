@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from sottovoce._plain_data import canonical_text
 from sottovoce.exceptions import LedgerError, LedgerIntegrityError
@@ -38,10 +37,6 @@ class Verification:
         """Whether no problem was found."""
         return not self.problems
 
-    def with_problems(self, problems: Iterable[str]) -> Self:
-        """Return the same with more problems."""
-        return replace(self, problems=(*self.problems, *problems))
-
 
 def read_row(row: tuple[int, str, str, str]) -> Entry:
     """Return the entry of a stored row, whose columns must agree with it.
@@ -56,10 +51,6 @@ def read_row(row: tuple[int, str, str, str]) -> Entry:
     if (entry.seq, entry.previous) != (seq, previous):
         raise LedgerIntegrityError(f"{place} was changed: its number or its predecessor is another one in its text.")
     return entry
-
-
-def export_line(row: tuple[int, str, str, str]) -> str:
-    return f'{{"hash":"{row[2]}","entry":{row[3]}}}\n'
 
 
 def verify_book(entries: Iterable[Entry], *, expected_head: str | None = None) -> Verification:

@@ -123,6 +123,12 @@ def section(name: str, heading: str, *content: str) -> Markup:
     return element("section", element("h2", heading, id=name), *parts, aria_labelledby=name)
 
 
+def verdict(colour: str, headline: str, *content: str, label: str = "Verdict") -> Markup:
+    """Return what a page says first, in one of the colours "good", "warn" and "bad"."""
+    heading = element("p", headline, class_="headline")
+    return element("section", heading, *content, class_=f"verdict {colour}", aria_label=label)
+
+
 def figure(drawing: Markup, caption: str) -> Markup:
     return element("figure", drawing, element("figcaption", caption))
 

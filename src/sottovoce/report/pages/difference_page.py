@@ -8,7 +8,7 @@ from typing import Final
 from sottovoce._version import __version__
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.difference import Difference, diff_receipts
-from sottovoce.report.pages._document import document, element, section, table
+from sottovoce.report.pages._document import document, element, section, table, verdict
 from sottovoce.report.reading import fingerprint
 from sottovoce.report.verdict import rounded_up
 
@@ -38,15 +38,9 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
     """
     found = diff_receipts(a, b)
     colour, headline = _VERDICTS[found.promise]
-    verdict = element(
-        "section",
-        element("p", headline, class_="headline"),
-        element("p", found.summary()),
-        *([element("ul", *(element("li", reason) for reason in found.reasons))] if found.reasons else []),
-        # a stronger curve with a catch is no good news
-        class_=f"verdict {'warn' if found.reasons and colour == 'good' else colour}",
-        aria_label="Verdict",
-    )
+    reasons = [element("ul", *(element("li", reason) for reason in found.reasons))] if found.reasons else []
+    # a stronger curve with a catch is no good news
+    colour = "warn" if reasons and colour == "good" else colour
     curve = [(f"{row.delta:.4g}", rounded_up(row.before, 4), rounded_up(row.after, 4)) for row in found.curve]
     parts = [
         section("headline", "Promise", _changes("What is promised", found.headline, names)),
@@ -67,7 +61,7 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
         lead=(
             element("p", "Two receipts compared", class_="kicker"),
             element("h1", f"{names[0]} and {names[1]}"),
-            verdict,
+            verdict(colour, headline, element("p", found.summary()), *reasons),
         ),
         first=parts,
         foot=f"Page made by sottovoce {__version__}. Fingerprints: {fingerprint(a)} and {fingerprint(b)}.",

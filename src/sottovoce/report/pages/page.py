@@ -25,11 +25,11 @@ from sottovoce.report.pages._document import (
     listed,
     section,
     table,
+    verdict,
 )
 from sottovoce.report.pages.figures import detection_figure, privacy_figure
 from sottovoce.report.reading import fingerprint
 from sottovoce.report.verdict import (
-    Verdict,
     digits,
     flat_parameters,
     noise_lines,
@@ -76,7 +76,9 @@ def receipt_page(
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise ParameterError(f"title must be a text that is not empty, or None; got {title!r}.")
     card = None if model_card is None else check_model_card(model_card)
-    verdict, curve = verdict_of(guarantee), privacy_curve(guarantee)
+    found, curve = verdict_of(guarantee), privacy_curve(guarantee)
+    statement = element("p", element("strong", "The statement: "), guarantee.statement())
+    first_words = verdict(_COLOURS[found.kind], found.headline, element("p", found.explanation), statement)
     heading = title or _title(guarantee, card)
     first = (
         _promise(guarantee), _not_covered(guarantee), _meaning(guarantee, curve), _released(guarantee),
@@ -89,7 +91,7 @@ def receipt_page(
     )  # fmt: skip
     return document(
         title=heading,
-        lead=(element("p", "Privacy receipt", class_="kicker"), element("h1", heading), _verdict(guarantee, verdict)),
+        lead=(element("p", "Privacy receipt", class_="kicker"), element("h1", heading), first_words),
         first=first,
         annex_title="Annex: the evidence",
         annex=annex,
@@ -107,17 +109,6 @@ def _title(guarantee: Guarantee, card: Mapping[str, str | list[str]] | None) -> 
         return str(card["name"])
     name = guarantee.parameters.get("estimator")
     return f"{name} model" if isinstance(name, str) else "What was released about the data"
-
-
-def _verdict(guarantee: Guarantee, verdict: Verdict) -> Markup:
-    return element(
-        "section",
-        element("p", verdict.headline, class_="headline"),
-        element("p", verdict.explanation),
-        element("p", element("strong", "The statement: "), guarantee.statement()),
-        class_=f"verdict {_COLOURS[verdict.kind]}",
-        aria_label="Verdict",
-    )
 
 
 def _promise(guarantee: Guarantee) -> Markup:
