@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         DPSearchCV,
         DPSparseLogisticRegression,
     )
+    from sottovoce.estimators.base import plan
     from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.evaluation import Evaluation, evaluate
     from sottovoce.forecasting.forecast import Forecast, forecast
     from sottovoce.ledger import Ledger
-    from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
     from sottovoce.tables.parquet import ParquetTable
     from sottovoce.tables.transformer import SchemaEncoder
@@ -50,7 +50,7 @@ _HOMES: Final = {
     "Plan": "central.plan",
     "SchemaEncoder": "tables.transformer",
     **dict.fromkeys(("load_model", "save_model"), "estimators.persistence"),
-    "plan": "planning",
+    "plan": "estimators.base",
     "__version__": "_version",
     **dict.fromkeys(("audit", "cluster", "ledger", "local", "vertical"), ""),
 }

@@ -17,7 +17,6 @@ import pytest
 import sottovoce as sv
 from sottovoce import _groups
 from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.parallel import team
 from sottovoce.cluster.frames import _READY, FrameSource
 from sottovoce.estimators.penalised import checked_sample_weights
 from sottovoce.estimators.reading import holding, read_features
@@ -154,7 +153,7 @@ def test_labels_of_a_fit(kind):
 
     def read(given):
         classifier = sv.DPLogisticRegression(data_norm=2.0, classes=classes, **BUDGET)
-        with team() as threads, holding(classifier, X, given, threads) as holder:
+        with holding(classifier, X, given) as holder:
             classifier.read_labels(holder)
             return holder.part.memory.get(LABEL, slice(0, 6)).tolist()
 
@@ -167,7 +166,7 @@ def test_labels_of_a_fit(kind):
 def test_numbers_of_a_fit(kind):
     def read(given):
         ridge = sv.DPRidge(data_norm=2.0, label_bounds=(-1e20, 1e20), **BUDGET)
-        with team() as threads, holding(ridge, X, given, threads) as holder:
+        with holding(ridge, X, given) as holder:
             ridge.read_labels(holder)
             return holder.part.memory.get(LABEL, slice(0, 6)).tolist()
 

@@ -32,7 +32,6 @@ from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, Run, not_covered
@@ -243,7 +242,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             if isinstance(X, UnreadTable):
                 X, y = X.read()
             groups = own() if own is not None else groups
-            with team() as threads, holding(self, X, y, threads) as holder:
+            with holding(self, X, y) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
                 self.read_labels(holder)
                 self._bound.weigh(self, holder, sample_weight)

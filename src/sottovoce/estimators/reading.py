@@ -242,46 +242,32 @@ def _canonical(X: Any) -> Any:
 
 
 @contextmanager
-def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
+def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> Iterator[Holder]:
     """Hold a table for one fit: its rows, their raw labels, and what is remembered of them until the end.
 
     The estimator is told number and names of the columns. Labels that a table names itself are read where they are.
+    Rows that are not ``labelled`` were read, and checked, before.
     """
     if isinstance(X, RemoteTable):
-        check_columns(estimator, X, reset=True)
+        if labelled:
+            check_columns(estimator, X, reset=True)
         with X.opened(question_of(estimator)) as holder:
             yield holder
         return
-    if isinstance(X, StreamedTable) and y is None:
+    if labelled and isinstance(X, StreamedTable) and y is None:
         if not X.has_labels:
             X.labels()  # says that there are none
         check_columns(estimator, X, reset=True)
-    else:
+    elif labelled:
         X, y = read_rows(estimator, X, y)
-    with _holding_rows(X, y, threads) as holder:
-        yield holder
+    with team() as threads:
+        part = Part(X, threads, X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None, labels=y)
+        try:
+            yield LocalHolder(part)
+        finally:
+            part.memory.close()
 
 
 def holding_labels(y: NDArray[Any]) -> LocalHolder:
     """Return a holder of labels alone."""
     return LocalHolder(Part(np.empty((len(y), 0)), Team(1, None), labels=y))
-
-
-@contextmanager
-def holding_features(estimator: Any, X: Any) -> Iterator[Holder]:
-    """Hold rows for one release, wherever they are; those in memory or on disk were read."""
-    if isinstance(X, RemoteTable):
-        with X.opened(question_of(estimator)) as holder:
-            yield holder
-        return
-    with team() as threads, _holding_rows(X, None, threads) as holder:
-        yield holder
-
-
-@contextmanager
-def _holding_rows(X: Any, y: Any, threads: Team) -> Iterator[Holder]:
-    part = Part(X, threads, X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None, labels=y)
-    try:
-        yield LocalHolder(part)
-    finally:
-        part.memory.close()

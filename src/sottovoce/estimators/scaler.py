@@ -27,7 +27,7 @@ from sottovoce.central.data.streamed import SteppedTable, StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, not_covered
 from sottovoce.estimators.plain import cut_columns
-from sottovoce.estimators.reading import check_columns, holding_features, numbers, read_features, refuse_copy_of_map
+from sottovoce.estimators.reading import check_columns, holding, numbers, read_features, refuse_copy_of_map
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -179,7 +179,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             check_columns(self, X, reset=True)
         else:
             X = read_features(self, X)
-        with holding_features(self, X) as holder:
+        with holding(self, X, labelled=False) as holder:
             measure_rows(holder, self._column_names)
         return X
 
@@ -187,7 +187,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         self, X: Any, plan: ColumnScalesPlan, streams: Streams, persons: NDArray[np.int64] | None = None
     ) -> None:
         """Release location and scale of columns that were `read`."""
-        with holding_features(self, X) as holder:
+        with holding(self, X, labelled=False) as holder:
             if persons is not None:
                 assert plan.max_rows_per_group is not None
                 kept = kept_rows(persons, plan.max_rows_per_group, streams.generator(Purpose.PERSONS))
