@@ -50,7 +50,7 @@ def real_data() -> Callable[..., Path]:
 def seeds_and_tables_of_this_test_alone() -> None:
     """Forget seeds and tables of other tests: what a run says must not depend on what ran before it."""
     randomness._SEEDS_OF_NOISE.clear()
-    repeats = loaded("sottovoce.estimators._repeats")
+    repeats = loaded("sottovoce.estimators._callers")
     if repeats is not None:
         repeats.forget()
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, Po
 
 import sottovoce as sv
 from sottovoce.evaluation.evaluating import evaluation_plan
-from sottovoce.evaluation.scoring import model_of, score_rows
+from sottovoce.evaluation.scoring import score_rows
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
 
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"], 11: [f"class {k}" for k in range(11)]}
@@ -202,7 +202,7 @@ def test_a_row_scores_the_same_alone_and_at_every_place(name):
 
     Each row is alone in the first container, and in one of the others.
     """
-    model = model_of(MODELS[name]())
+    model = getattr(made := MODELS[name](), "best_estimator_", made)
     d = model.protocol.n_features if "reports" in name else 16 if "scikit" in name else model.n_features_in_
     frame = "schema" in name
     rows = rows_to_score(model, d, frame)

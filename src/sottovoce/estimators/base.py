@@ -16,17 +16,21 @@ from sklearn.utils.metaestimators import available_if
 from sottovoce import _parameters as of_budget
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import nearest, whole_number
+from sottovoce._validation import nearest, warn_of_large_delta, whole_number
 from sottovoce.central.plan import FrozenPlan
-from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
-from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators._callers import (
+    fit_without_ledger,
+    fitted_steps,
+    given_seed,
+    refuse_copies,
+    warn_of_fitted_steps,
+)
 from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, is_of_persons, unit_of
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Streams
 
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"

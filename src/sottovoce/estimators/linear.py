@@ -20,7 +20,7 @@ from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
-from sottovoce._validation import number, privacy_budget, whole_number
+from sottovoce._validation import number, privacy_budget, refuse_large_delta, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
 from sottovoce.central.core import Progress as Report
@@ -33,7 +33,7 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._callers import fitted_before
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
@@ -50,7 +50,6 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose
 

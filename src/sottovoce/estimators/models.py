@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sottovoce.central.core import replay
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._pipelines import checked_steps
+from sottovoce.estimators._callers import checked_steps
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator

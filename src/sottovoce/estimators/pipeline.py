@@ -26,7 +26,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable
-from sottovoce.estimators._pipelines import (
+from sottovoce.estimators._callers import (
     PAID,
     checked_steps,
     described_step,

@@ -15,7 +15,7 @@ from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest, encode
-from sottovoce._validation import number, privacy_budget, truth, whole_number
+from sottovoce._validation import number, privacy_budget, refuse_large_delta, truth, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
@@ -24,7 +24,7 @@ from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._callers import fitted_before
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, not_covered
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import check_columns, holding, numbers, read_features, refuse_copy_of_map
@@ -33,7 +33,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import checked_max_rows
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose, Streams
 

@@ -8,7 +8,7 @@ from sklearn.utils.validation import _num_samples
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import digest
-from sottovoce._validation import number
+from sottovoce._validation import number, warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.holder import Held
 from sottovoce.estimators.base import public_rows
@@ -23,7 +23,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.adjacency import unit_of
-from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Purpose, Streams
 
 

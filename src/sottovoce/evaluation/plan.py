@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._shown import is_class_name
-from sottovoce._validation import MAX_EPSILON, bounds, choice, number, whole_number
+from sottovoce._validation import MAX_EPSILON, bounds, choice, number, refuse_large_delta, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, compose, describe
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.receipts import ChargeLike, make_receipt

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Final
 
+from sottovoce._validation import is_large_delta
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
@@ -27,7 +28,6 @@ from sottovoce.privacy.events import (
     releases_of,
 )
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import is_large_delta
 
 # what is commonly held (Ponomareva et al. 2023, arXiv:2303.00654, section 5.2): up to 1 strong, up to 10 reasonable
 _STRONG: Final = 1.0

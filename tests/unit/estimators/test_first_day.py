@@ -25,11 +25,11 @@ from typer.testing import CliRunner
 
 import sottovoce as sv
 from sottovoce import vertical
+from sottovoce._validation import refuse_large_delta, warn_of_large_delta
 from sottovoce.cli import app
-from sottovoce.estimators import _repeats
+from sottovoce.estimators import _callers
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
-from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.report.verdict import verdict_of
 from support.receipts import classifier, joint, lasso, reports, ridge, searched
@@ -228,22 +228,22 @@ def test_folds_of_a_grid_search_are_fits_of_one_table():
 
 def test_nothing_is_kept_alive():
     X = fresh()
-    before = len(_repeats._OWNERS)
+    before = len(_callers._OWNERS)
     model().fit(X, labels(X))
     seen = weakref.ref(X)
-    assert len(_repeats._OWNERS) == before + 1
+    assert len(_callers._OWNERS) == before + 1
     del X
     gc.collect()
-    assert seen() is None and len(_repeats._OWNERS) == before
+    assert seen() is None and len(_callers._OWNERS) == before
 
 
 def test_of_twenty_threads_one_is_warned(monkeypatch):
     X = fresh()
     told = []
-    monkeypatch.setattr(_repeats, "warn_of_privacy", told.append)
+    monkeypatch.setattr(_callers, "warn_of_privacy", told.append)
 
     def fit():
-        with _repeats.fit_without_ledger(X, lambda: True):
+        with _callers.fit_without_ledger(X, lambda: True):
             pass
 
     threads = [threading.Thread(target=fit) for _ in range(20)]

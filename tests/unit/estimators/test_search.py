@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce import randomness
-from sottovoce.estimators import _repeats
+from sottovoce.estimators import _callers
 from sottovoce.estimators.search.scores import row_losses
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
@@ -108,7 +108,7 @@ def test_nothing_tells_the_number_of_trials(monkeypatch, capfd, caplog):
     for count in (1, 7):
         monkeypatch.setattr(TrialCount, "draw", lambda self, chance, count=count: count)
         randomness._SEEDS_OF_NOISE.clear()  # the second search has the seed and the table of the first
-        _repeats.forget()
+        _callers.forget()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = search(space={"alpha": [1e-3]}).fit(X.copy(), Y)

@@ -21,7 +21,7 @@ from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._callers import fitted_before
 from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
 from sottovoce.estimators.linear import DPLinearEstimator

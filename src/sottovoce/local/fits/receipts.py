@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sottovoce._validation import choice, whole_number
+from sottovoce._validation import choice, refuse_large_delta, warn_of_large_delta, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import PureEvent
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.shuffling import shuffled_epsilon
 

@@ -27,13 +27,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sottovoce._compiling import njit
 from sottovoce._plain_data import digest
-from sottovoce._validation import whole_number
+from sottovoce._validation import warn_of_large_delta, whole_number
 from sottovoce.exceptions import DataError, ModelFormatError, SottovoceWarning
 from sottovoce.local.fits.receipts import device_receipt
 from sottovoce.papers.ldp.report import BernsteinProtocol
 from sottovoce.papers.ldp.surrogate import Oracle
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["BernsteinModel", "expected_noise_error", "fit_reports", "guarantee", "sigm", "verify_receipt"]

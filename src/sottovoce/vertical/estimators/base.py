@@ -13,7 +13,7 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
-from sottovoce._validation import privacy_budget
+from sottovoce._validation import privacy_budget, refuse_large_delta, warn_of_large_delta
 from sottovoce._warnings import warn_caller
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
@@ -24,7 +24,6 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
 from sottovoce.privacy.receipts import digest_of_parts, make_receipt
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
