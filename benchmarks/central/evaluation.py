@@ -24,7 +24,7 @@ from sottovoce._plain_data import digest
 from sottovoce.evaluation.evaluating import evaluation_plan, released_tables
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
-from sottovoce.evaluation.scoring import score_rows
+from sottovoce.evaluation.evaluating import score_rows
 from sottovoce.evaluation.tables import MOST_LOSS, ScoredRows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Streams

@@ -20,8 +20,7 @@ from sottovoce.central.data.row_memory import LABEL
 from sottovoce.cluster.frames import _READY, FrameSource
 from sottovoce.estimators.penalised import checked_sample_weights
 from sottovoce.estimators.reading import holding, read_features
-from sottovoce.evaluation.evaluating import evaluation_plan
-from sottovoce.evaluation.scoring import score_rows
+from sottovoce.evaluation.evaluating import evaluation_plan, score_rows
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.local import Protocol
 from sottovoce.tables import ParquetTable

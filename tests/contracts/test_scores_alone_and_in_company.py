@@ -13,8 +13,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
 
 import sottovoce as sv
-from sottovoce.evaluation.evaluating import evaluation_plan
-from sottovoce.evaluation.scoring import score_rows
+from sottovoce.evaluation.evaluating import evaluation_plan, score_rows
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
 
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"], 11: [f"class {k}" for k in range(11)]}

@@ -16,8 +16,7 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
-from sottovoce.forecasting.population import Classes, Numbers, Population
-from sottovoce.forecasting.trials import PipelineTrials, Trials
+from sottovoce.forecasting.trials import Classes, Numbers, PipelineTrials, Population, Trials
 from sottovoce.report.pages._document import Markup, element, svg_rules
 from sottovoce.report.pages.figures import HEIGHT, WIDTH, axes_for, figure, ticks
 

@@ -1,13 +1,11 @@
 """The receipt for people: as a page or a card to read and keep; verified, signed, compared with another, added up."""
 
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
-from sottovoce.report.difference import ReceiptDifference, diff_receipts
-from sottovoce.report.model_card import CARD_FIELDS, read_model_card
+from sottovoce.report.difference import ReceiptDifference, ReceiptSum, diff_receipts, sum_receipts
 from sottovoce.report.pages.difference_page import difference_page
 from sottovoce.report.pages.page import receipt_page
-from sottovoce.report.reading import read_receipt
+from sottovoce.report.reading import CARD_FIELDS, read_model_card, read_receipt
 from sottovoce.report.signing import make_key, sign_receipt
-from sottovoce.report.summing import ReceiptSum, sum_receipts
 from sottovoce.report.verification import Verification, verify_receipt
 
 __all__ = [

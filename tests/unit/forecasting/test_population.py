@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.forecasting.population import Classes, Numbers
+from sottovoce.forecasting.trials import Classes, Numbers
 
 
 @pytest.mark.parametrize(("n_classes", "largest"), [(2, 0.5), (2, 0.9), (5, 0.3)])

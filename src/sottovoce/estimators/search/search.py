@@ -28,8 +28,17 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
 from sottovoce.estimators.reading import holding_labels, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
-from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan, check_space, combinations, draw
-from sottovoce.estimators.search.scores import row_losses, score, score_mechanism, scoring_for
+from sottovoce.estimators.search.plan import (
+    DISTRIBUTIONS,
+    SearchPlan,
+    check_space,
+    combinations,
+    draw,
+    row_losses,
+    score,
+    score_mechanism,
+    scoring_for,
+)
 from sottovoce.estimators.ties import arguments_of, model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.ledger.ledger import Charge

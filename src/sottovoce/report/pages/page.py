@@ -13,7 +13,6 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
-from sottovoce.report.model_card import CARD_FIELDS, check_model_card
 from sottovoce.report.pages._document import (
     Markup,
     data_block,
@@ -28,7 +27,7 @@ from sottovoce.report.pages._document import (
     verdict,
 )
 from sottovoce.report.pages.figures import detection_figure, privacy_figure
-from sottovoce.report.reading import fingerprint
+from sottovoce.report.reading import CARD_FIELDS, check_model_card, fingerprint
 from sottovoce.report.verdict import (
     digits,
     flat_parameters,
