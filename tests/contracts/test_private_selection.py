@@ -11,7 +11,7 @@ from dp_accounting.rdp import rdp_privacy_accountant as theirs
 from scipy.optimize import brentq
 from scipy.stats import chisquare, norm
 
-from sottovoce.estimators.search.plan import SearchPlan
+from sottovoce.estimators.search_plan import SearchPlan
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import (
     GaussianAccountant,

@@ -5,7 +5,7 @@ from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRe
 from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.scaler import DPScaler
-from sottovoce.estimators.search.search import DPSearchCV
+from sottovoce.estimators.search import DPSearchCV
 
 __all__ = [
     "DPLasso", "DPLinearSVC", "DPLogisticRegression", "DPPipeline", "DPRidge", "DPScaler", "DPSearchCV",

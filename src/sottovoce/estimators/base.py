@@ -216,9 +216,10 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         plan = plan_for(*public_size(X), models)
         plan.settle()
         self._check_sizes(X, y)
+        of = {"of": type(self._prototype()).__name__} if isinstance(self, AroundModel) else {}
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
-            unit=self.unit(), plan={"estimator": type(self).__name__, **self._charged_as(), **plan.summary()},
+            unit=self.unit(), plan={"estimator": type(self).__name__, **of, **plan.summary()},
         ) as charge:  # fmt: skip
             charge.looking()
             yield Run(streams, charge, plan_for)
@@ -282,9 +283,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         """Return what a receipt says of the public size of the table."""
         given = "n_public" if self.n_public is not None else "n_samples"
         return f"{given} = {n_samples}, n_features = {n_features} and their names"
-
-    def _charged_as(self) -> dict[str, object]:
-        return {}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -272,9 +272,6 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             scaler._check_table(X, plan.scaler)
         self.checked()[0]._check_table(X, plan.model)
 
-    def _charged_as(self) -> dict[str, object]:
-        return {"of": type(self[-1]).__name__}
-
     # --- the fit
 
     @whole_fit

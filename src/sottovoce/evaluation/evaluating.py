@@ -29,7 +29,7 @@ from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, refuse_texts
-from sottovoce.estimators.search.plan import margins_of
+from sottovoce.estimators.search_plan import margins_of
 from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt

@@ -11,13 +11,14 @@ from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._shown import is_class_name
 from sottovoce._validation import MAX_EPSILON, bounds, choice, number, refuse_large_delta, whole_number
 from sottovoce.exceptions import ParameterError
+from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, compose, describe
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.privacy.receipts import ChargeLike, make_receipt
+from sottovoce.privacy.receipts import make_receipt
 
 Mechanism = DiscreteLaplace | GridGaussian
 
@@ -154,7 +155,7 @@ def evaluation_receipt(
     seeded: bool,
     counts: str,
     model: str | None = None,
-    charge: ChargeLike | None = None,
+    charge: Charge | None = None,
 ) -> Guarantee:
     """Return the receipt of an evaluation.
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce._plain_data import canonical_text, decode, digest, encode
 from sottovoce._version import __version__
@@ -16,20 +16,10 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, releases_of
 from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
 
+if TYPE_CHECKING:
+    from sottovoce.ledger.ledger import Charge
+
 _PAIRS: Final = ("label_bounds", "coef_bounds")
-
-
-class ChargeLike(Protocol):
-    """An entry of a ledger, as `sottovoce.ledger.ledger.Charge` is one."""
-
-    @property
-    def ledger(self) -> str: ...
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def charge(self) -> str: ...
-    @property
-    def hash(self) -> str: ...
 
 
 def make_receipt(
@@ -49,7 +39,7 @@ def make_receipt(
     private: bool = True,
     preprocessing: bool = True,
     accountant: str | None = None,
-    charge: ChargeLike | None = None,
+    charge: Charge | None = None,
     model: str | None = None,
 ) -> Guarantee:
     """Return a receipt; day, version, accountant and the exceptions that every receipt has are filled in here.

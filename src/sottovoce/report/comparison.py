@@ -38,7 +38,7 @@ _ENTRIES: Final = (
 # a closed list: nothing that a receipt says is imported. The first entry that is there counts
 _MAKERS: Final = {
     "evaluation": "sottovoce.evaluation.plan",
-    "search": "sottovoce.estimators.search.search",
+    "search": "sottovoce.estimators.search",
     "pipeline": "sottovoce.estimators.pipeline",
     "described": "sottovoce.vertical.estimators.receipts",
     "n_reports": "sottovoce.local.fits.receipts",

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ _MOST_EVENTS: Final = 10_000
 _MODELS: Final = ("sottovoce-model", "sottovoce-local-model")
 _EVALUATION: Final = "sottovoce-evaluation"
 _PAGE: Final = b"<!doctype html>"
+_BLOCK: Final = re.compile(r'<script(?: type="application/json")? id="([a-z]+)">(.*?)</script>', re.DOTALL)
 # name in the file: heading on the page; the order is that of the page
 CARD_FIELDS: Final = {
     "name": "Name",
@@ -151,13 +152,15 @@ def _opened(raw: bytes) -> ReceiptFile:
 
 
 def _page(content: str) -> ReceiptFile:
-    blocks = _Blocks()
-    blocks.feed(content)
-    blocks.close()
-    about = "evaluation" if "evaluation" in blocks.found else "receipt"
-    if set(blocks.found) != {"page", about}:
+    # two and no more, or a page of many that do not end would take for ever
+    blocks = _BLOCK.findall(content) if content.lower().count("<script") == 2 else []
+    named = dict(blocks)
+    about = "evaluation" if "evaluation" in named else "receipt"
+    if len(named) < len(blocks):
+        raise ModelFormatError(f"this page has two data blocks {blocks[0][0]!r}.")
+    if set(named) != {"page", about}:
         raise ModelFormatError("this page holds no receipt: it must have one data block 'receipt' and one 'page'.")
-    found, made_with = _parsed(blocks.found[about]), _parsed(blocks.found["page"])
+    found, made_with = _parsed(named[about]), _parsed(named["page"])
     evaluation = found if about == "evaluation" and isinstance(found, dict) else None
     data = found if evaluation is None else evaluation.get("guarantee")
     if not isinstance(data, dict) or not isinstance(made_with, dict):
@@ -170,30 +173,6 @@ def _page(content: str) -> ReceiptFile:
     except SottovoceError as error:
         raise ModelFormatError(f"the page has no valid model card: {error}") from None
     return ReceiptFile("page", _limited(data), content, title, checked, evaluation=evaluation)
-
-
-class _Blocks(HTMLParser):
-    """Collect the data blocks of a page by their identifiers."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: dict[str, str] = {}
-        self._open: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "script":
-            self._open = dict(attrs).get("id") or ""
-            if self._open in self.found:
-                raise ModelFormatError(f"this page has two data blocks {self._open!r}.")
-            self.found[self._open] = ""
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "script":
-            self._open = None
-
-    def handle_data(self, data: str) -> None:
-        if self._open is not None:
-            self.found[self._open] += data
 
 
 def _parsed(content: str) -> Any:

@@ -19,7 +19,7 @@ from sottovoce.central.released_norm import NormRelease
 from sottovoce.central.split import label_location_and_scale
 from sottovoce.central.sums import largest_eigenvalue, shared_counts
 from sottovoce.central.sums.shared_counts import Prior, design_for
-from sottovoce.estimators.search.plan import score, score_mechanism
+from sottovoce.estimators.search_plan import score, score_mechanism
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency, Neighbours

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import sottovoce as sv
 from sottovoce import randomness
 from sottovoce.estimators import _callers
-from sottovoce.estimators.search.plan import row_losses
+from sottovoce.estimators.search_plan import row_losses
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

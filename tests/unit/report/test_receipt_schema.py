@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 import sottovoce as sv
 from sottovoce.central.core import replay
-from sottovoce.estimators.search.search import search_receipt
+from sottovoce.estimators.search import search_receipt
 from sottovoce.local import Protocol
 from sottovoce.local.fits.fitting import FitRequest
 from sottovoce.local.fits.fitting import _receipt as local_receipt

@@ -28,7 +28,7 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
 from sottovoce.estimators.reading import holding_labels, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
-from sottovoce.estimators.search.plan import (
+from sottovoce.estimators.search_plan import (
     DISTRIBUTIONS,
     SearchPlan,
     check_space,
@@ -196,9 +196,6 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         for params in combinations(self.param_distributions):
             _trial(prototype, params, plan, n_models)
         return plan
-
-    def _charged_as(self) -> dict[str, object]:
-        return {"of": type(self.estimator).__name__}
 
     @whole_fit
     def fit(self, X: Any, y: Any) -> Self:
