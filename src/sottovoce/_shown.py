@@ -1,7 +1,10 @@
-"""Text of strangers as people see it: nothing in it can move a cursor, turn letters round or pass for our own words."""
+"""What people see: text of strangers, which cannot move a cursor or pass for our own words, and objects as tables."""
 
+import html
 import json
 import re
+import shutil
+from collections.abc import Iterable
 from typing import Final
 
 _LONGEST: Final = 60
@@ -12,6 +15,7 @@ _HIDDEN: Final = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 QUOTED: Final = r'"(?:[^"\\]|\\(?:["\\bfnrt]|u[0-9a-f]{4}))*"'  # what `quoted` makes, as a pattern
+_MOST_LINES = 10
 
 
 def shown(text: str) -> str:
@@ -36,3 +40,27 @@ def is_class_name(name: object) -> bool:
 
 def _escaped(found: re.Match[str]) -> str:
     return json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f")
+
+
+def html_table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return (heading, text) pairs as a table of two columns."""
+    cells = "".join(
+        f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
+        f"<td style='text-align:left;white-space:pre-line;overflow-wrap:anywhere'>{html.escape(text)}</td></tr>"
+        for name, text in rows
+    )
+    return f"<table>{cells}</table>"
+
+
+def ten_lines(rows: Iterable[tuple[str, str]], more: str) -> str:
+    """Return (heading, text) pairs as at most ten lines: the first in full, those after it no wider than the terminal.
+
+    ``more``: the last line, which says where all of it is.
+    """
+    width = max(60, shutil.get_terminal_size((100, 24)).columns)
+    lines: list[str] = []
+    for name, text in rows:
+        first, *others = text.split("\n")
+        line = f"{name}: {first}" + (f" (and {len(others)} more)" if others else "")
+        lines.append(line if len(line) <= width or not lines else line[: width - 3] + "...")
+    return "\n".join([*lines[: _MOST_LINES - 1], more])

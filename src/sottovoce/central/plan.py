@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sottovoce._notebook import html_table, ten_lines
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import OBJECT
+from sottovoce._shown import html_table, ten_lines
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
 from sottovoce.central.facts import TrainingFacts

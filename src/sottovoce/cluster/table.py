@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sottovoce._notebook import html_table
+from sottovoce._shown import html_table
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable

@@ -11,9 +11,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._notebook import html_table
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import canonical_text, decode, digest, encode, encode_or_write
+from sottovoce._shown import html_table
 from sottovoce._validation import number
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.measures import (

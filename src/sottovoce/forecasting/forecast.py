@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from sottovoce._notebook import html_table, ten_lines
+from sottovoce._shown import html_table, ten_lines
 from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
 from sottovoce.estimators.base import PrivateEstimator
 from sottovoce.estimators.classifier import DPLinearClassifier

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from sottovoce._addresses import where_to_read
-from sottovoce._notebook import html_table, ten_lines
 from sottovoce._plain_data import digest, plain
-from sottovoce._shown import in_one_line, quoted
+from sottovoce._shown import html_table, in_one_line, quoted, ten_lines
 from sottovoce._validation import filled_text, number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import accountant_for, epsilon_of
