@@ -84,11 +84,8 @@ def test_names_and_titles():
         *(page.stem for page in (ROOT / "docs/privacy").glob("*.md") if page.stem != "README"),
     }  # fmt: skip
     assert names["dp_scd"] == "DP-SCD with secret dual variables"
-    assert (
-        proof_page("README")
-        == proof_page("ground-rules")
-        == (ROOT / "docs/privacy/README.md").read_text(encoding="utf-8")
-    )
+    rules = (ROOT / "docs/privacy/README.md").read_text(encoding="utf-8")
+    assert proof_page("README") == proof_page("ground-rules") == rules
     assert proof_path("ground_rules") == "docs/privacy/README.md"
     assert proof_path("known_limits") == "docs/known_limits.md"
     with pytest.raises(ParameterError, match=r"no proof is named 'dp_sc'\. Did you mean 'dp_scd'.*lists all"):

@@ -18,9 +18,9 @@ import math
 import statistics
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -344,23 +344,9 @@ class PipelineTrials(Trials):
         )  # fmt: skip
 
     def _fitted(self, model: Any, X: Any, y: Any, groups: Any) -> Any:
-        return _Elsewhere(model.fit(self._raw(X), y, groups=groups), self._raw)
-
-    def _raw(self, X: Any) -> Any:
-        return X * self._units + self._offsets
-
-
-class _Elsewhere(NamedTuple):
-    """A fitted model for rows in the unit of the population."""
-
-    model: Any
-    raw: Callable[[Any], Any]
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        found: NDArray[Any] = self.model.classes_
-        return found
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        found: NDArray[Any] = self.model.predict(self.raw(X))
-        return found
+        """Return a fitted model for rows in the unit of the population."""
+        fitted = model.fit(X * self._units + self._offsets, y, groups=groups)
+        return SimpleNamespace(
+            classes_=getattr(fitted, "classes_", None),
+            predict=lambda rows: fitted.predict(rows * self._units + self._offsets),
+        )
