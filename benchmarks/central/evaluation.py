@@ -21,10 +21,9 @@ from benchmarks.common import parts_at_hand
 from benchmarks.driver import DOCS, benchmark, write_tables
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 from sottovoce._plain_data import digest
-from sottovoce.evaluation.evaluating import evaluation_plan, released_tables
+from sottovoce.evaluation.evaluating import evaluation_plan, released_tables, score_rows
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
-from sottovoce.evaluation.evaluating import score_rows
 from sottovoce.evaluation.tables import MOST_LOSS, ScoredRows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Streams
