@@ -31,7 +31,7 @@ def schema(
         check_output("--out", out, inputs=(table,), overwrite=force)
     bar = ReadingBar(table)
     with bar.drawn():
-        rows = reading.batches(table, Layout(), once=True, report=bar)
+        rows = reading.batches(table, Layout(), report=bar)
         draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))
     if out is None:
         echo(draft, nl=False)

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
-import numpy.typing as npt
 
-from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables._toml import toml_text
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.looking import Look, Numbers, first_rows
-from sottovoce.tables.notation import DateNotation
+from sottovoce.tables.looking import MOST_CATEGORIES, MOST_CLASSES, Look, Numbers, look_at
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
-from sottovoce.tables.table import Cells, Table
-
-__all__ = ["MARK", "draft_schema"]
+from sottovoce.tables.table import Table
 
 MARK = "from the data: confirm from public knowledge"
 
@@ -50,12 +43,9 @@ _PROPOSED = f'missing = "{INDICATOR}"  # values were missing; with this line a f
 _USUAL_MISSING = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 _MOST_CODES = 12
 _ROWS_PER_CODE = 5
-_MOST_CATEGORIES = 100
-_MOST_CLASSES = 20_000
 _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
 _DAYS = 19_000_101, 21_001_231  # whole numbers that may be days
-_UNREAD_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d\d( .*)?|\d{1,2}[-. ]*[A-Za-z]{3,9}[-. ,]*\d{2,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +67,7 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     Parameters
     ----------
     table : Table or BatchedTable
-        Private. The table to look at: its first million rows, or fewer where it has more than 20 columns.
+        Private. The table to look at, in one pass: all of its rows.
     target : str or None, default=None
         Name of the column to predict. None leaves a line for it to be filled in.
     layout : Layout or None, default=None
@@ -100,24 +90,9 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     if target is not None:
         table.cells(target)
     layout = layout or Layout()
-    markers = {*layout.missing, *_USUAL_MISSING}
-    rows, are_all = first_rows(table)
-    proposals: dict[str, _Proposal] = {}
-    occurring: set[str] = set()
-    with_gaps: set[str] = set()
-    for name in rows.column_names:  # one look at a time: that at a column of identifiers is large
-        cells, is_target = rows.cells(name), name == target
-        unread = None if is_target else _propose_for_type(cells)
-        if unread is not None:
-            proposals[name] = unread
-            if cells.values.null_count:
-                with_gaps.add(name)
-            continue
-        look = Look(cells, markers)
-        proposals[name] = _propose(look, is_target=is_target)
-        occurring |= look.markers
-        if look.n_present < rows.n_rows:
-            with_gaps.add(name)
+    looks, n_rows = look_at(table, {*layout.missing, *_USUAL_MISSING}, target)
+    proposals = {name: _propose(look) for name, look in looks.items()}
+    occurring: set[str] = set().union(*(look.occurring for look in looks.values()))
     seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
     layout = replace(layout, missing=(*layout.missing, *seen))
     entries: dict[str, object] = {"format": FORMAT, "version": VERSION, "confirmed": False}
@@ -137,92 +112,74 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
         comments["confirmed",] = 'add target = "NAME" below this line'
     lacking = {
         name: _PROPOSED
-        for name in rows.column_names
-        if name != target and name in with_gaps and proposals[name].column.feature_names
+        for name, look in looks.items()
+        if name != target and look.n_present < n_rows and proposals[name].column.feature_names
     }
-    heading = (
-        _HEADING if are_all else (*_HEADING, "", f"Only the first {rows.n_rows:,} rows of the table were looked at.")
-    )
-    return toml_text(entries, heading=heading, comments=comments, proposals=lacking)
+    return toml_text(entries, heading=_HEADING, comments=comments, proposals=lacking)
 
 
-def _propose(look: Look, *, is_target: bool) -> _Proposal:
-    name = look.name
-    if is_target:
+def _propose(look: Look) -> _Proposal:
+    name, numbers, counts = look.name, look.numbers, look.counts
+    if look.unreadable:
+        return _Proposal(IgnoredColumn(name), look.unreadable)
+    if look.is_target:
         if look.n_present == 0:
             raise TableError(f"the target column {name!r} holds no value. Choose another target.")
-    elif len(look.counts) < 2:
+    elif look.is_dated:
+        return _propose_for_days(look) if look.days else _Proposal(IgnoredColumn(name), "no value")
+    elif counts is not None and len(counts) < 2:
         return _Proposal(IgnoredColumn(name), "one value at most")
-    else:
-        formats = look.date_formats if _may_be_dates(look) else []
-        if formats:
-            seconds = DateNotation(formats[0]).seconds(pa.array(list(look.counts), pa.string()))[0]
-            return _propose_for_days(name, seconds // 86_400, formats)
-        if all(map(_UNREAD_DATE.fullmatch, look.counts)):
-            why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
-            return _Proposal(IgnoredColumn(name), why)
-        if not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and look.numbers is None:
-            return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
-    if {text.lower() for text in look.counts} <= {"true", "false"}:
+    elif look.days and (numbers is None or _may_be_days(look, numbers)):
+        return _propose_for_days(look)
+    elif look.has_unread_dates:
+        why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
+        return _Proposal(IgnoredColumn(name), why)
+    elif not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and numbers is None:
+        return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
+    if counts is not None and {text.lower() for text in counts} <= {"true", "false"}:
         return _Proposal(CategoricalColumn(name, categories=(False, True)))
-    if look.numbers is not None:
-        return _propose_for_numbers(look, look.numbers, is_target=is_target)
-    if not is_target and len(look.counts) > _MOST_CATEGORIES:
-        return _Proposal(IgnoredColumn(name), f"text of more than {_MOST_CATEGORIES} values")
-    if len(look.counts) > _MOST_CLASSES:
+    if numbers is not None:
+        return _propose_for_numbers(look, numbers)
+    if counts is None and not look.is_target:
+        return _Proposal(IgnoredColumn(name), f"text of more than {MOST_CATEGORIES} values")
+    if counts is None:
         raise TableError(
-            f"the target column {name!r} holds more than {_MOST_CLASSES} different texts. Choose another target, or "
+            f"the target column {name!r} holds more than {MOST_CLASSES} different texts. Choose another target, or "
             "leave it out of the draft and write its categories yourself."
         )
-    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(look.counts))))
+    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(counts))))
 
 
-def _propose_for_type(cells: Cells) -> _Proposal | None:
-    """Return what is proposed for a column whose type is neither number nor text; None for the others."""
-    if cells.is_dated:
-        seconds, absent = cells.seconds((), DateNotation())
-        if np.all(absent):
-            return _Proposal(IgnoredColumn(cells.name), "no value")
-        return _propose_for_days(cells.name, seconds[~absent] // 86_400, [None])
-    try:
-        cells.plain()
-    except TableError:
-        why = f"values of type {cells.values.type} are neither numbers nor text"
-        return _Proposal(IgnoredColumn(cells.name), why)
-    return None
-
-
-def _may_be_dates(look: Look) -> bool:
-    numbers = look.numbers
-    if numbers is None:
-        return True
+def _may_be_days(look: Look, numbers: Numbers) -> bool:
     return look.notation is None and numbers.whole and _DAYS[0] <= numbers.low and numbers.high <= _DAYS[1]
 
 
-def _propose_for_days(name: str, days: npt.NDArray[np.int64], formats: Sequence[str | None]) -> _Proposal:
+def _propose_for_days(look: Look) -> _Proposal:
     """Return a column of dates between the first day of the first year and the last day of the last one."""
-    first, last = (int(str(np.datetime64(int(day), "D"))[:4]) for day in (days.min(), days.max()))
+    form, days = next(iter(look.days.items()))
+    first, last = (int(str(np.datetime64(int(day), "D"))[:4]) for day in days)
     notes = ['dates; period = "month", or part = "weekday" without bounds, reads them otherwise']
-    if len(formats) > 1:
-        notes.append(f"day or month first? {' or '.join(map(repr, formats))}")
+    if len(look.days) > 1:
+        notes.append(f"day or month first? {' or '.join(map(repr, look.days))}")
     bounds = datetime.date(first, 1, 1), datetime.date(last, 12, 31)
-    return _Proposal(DateColumn(name, bounds=bounds, format=formats[0]), "; ".join(notes))
+    return _Proposal(DateColumn(look.name, bounds=bounds, format=form), "; ".join(notes))
 
 
-def _propose_for_numbers(look: Look, numbers: Numbers, *, is_target: bool) -> _Proposal:
+def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
     name, low, high, n_rows = look.name, numbers.low, numbers.high, look.n_present
-    few = numbers.n_distinct <= _MOST_CODES and look.notation is None
     written = {} if look.notation is None else look.notation.entries()
     marks = ", ".join(f'{key} = "{mark}"' for key, mark in written.items())
     note = f"is a comma or point one of decimals or of thousands? read with {marks}" if look.is_ambiguous else ""
-    if numbers.whole and few and (numbers.n_distinct <= 2 or n_rows >= _ROWS_PER_CODE * numbers.n_distinct):
-        codes = tuple(sorted({int(float(text)) for text in look.counts if math.isfinite(float(text))}))
-        if len(codes) > 1:
+    if numbers.whole and look.notation is None and look.counts is not None:
+        spellings = [float(text) for text in look.counts if math.isfinite(float(text))]
+        codes = tuple(sorted(set(map(int, spellings))))
+        enough = len(spellings) <= 2 or n_rows >= _ROWS_PER_CODE * len(spellings)
+        if len(codes) > 1 and len(spellings) <= _MOST_CODES and enough:
             return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
-    if numbers.whole and not is_target and numbers.are_a_range and n_rows >= _FEWEST_FOR_IDENTIFIER:
+    if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and numbers.are_a_range:
         return _Proposal(IgnoredColumn(name), "row numbers?")
     bounds = round_outward(low, high)
-    if not is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
+    if not look.is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
         skewed = f"very skewed; {note}" if note else "very skewed"
         return _Proposal(NumericColumn(name, bounds=bounds, scale="log", **written), skewed)  # type: ignore[arg-type]
     return _Proposal(NumericColumn(name, bounds=bounds, **written), note)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import SchemaError
-
-__all__ = ["DATE_FORMATS", "DateNotation", "NumberNotation", "date_formats_of", "number_notations_of"]
 
 _FEW: Final = 5  # texts that are looked at before all of them are
 _SPACES: Final = " \u00a0\u2009\u202f"
@@ -75,13 +73,19 @@ class NumberNotation:
         texts = pa.compute.replace_substring(texts, self.decimal, ".")
         return pa.compute.if_else(fits, texts, pa.scalar(None, pa.string()))
 
+    def fits(self, texts: Collection[str]) -> bool:
+        """Tell whether all texts are written so, with the symbol if there is one."""
+        column = pa.array(list(texts), pa.string())
+        return all((self.symbol or "") in text for text in texts) and not any(
+            self.plain(some).null_count for some in (column[:_FEW], column)
+        )
+
 
 def number_notations_of(texts: Collection[str]) -> list[NumberNotation]:
     """Return in which ways all texts are numbers, the likeliest first; [] if they are none."""
-    column = pa.array(list(texts), pa.string())
     symbol = next((one for one in _SYMBOLS if all(one in text for text in texts)), None)
     ways = (NumberNotation(decimal, thousands, symbol) for decimal, thousands in _NOTATIONS)
-    return [way for way in ways if not any(way.plain(some).null_count for some in (column[:_FEW], column))]
+    return [way for way in ways if way.fits(texts)]
 
 
 _FIELDS: Final = {"Y": "year", "m": "month", "d": "day", "H": "hour", "M": "minute", "S": "second"}
@@ -96,6 +100,8 @@ DATE_FORMATS: Final = tuple(
     for date in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
     for time in ("", " %H:%M", " %H:%M:%S")
 )
+# two digits of the year, or the name of the month: no format reads these
+UNREAD_DATE: Final = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d\d( .*)?|\d{1,2}[-. ]*[A-Za-z]{3,9}[-. ,]*\d{2,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +154,9 @@ class DateNotation:
         return np.asarray(pa.compute.cast(texts, pa.int64()).to_numpy())
 
 
-def date_formats_of(texts: Collection[str]) -> Iterator[str | None]:
-    """Yield the formats by which all texts are dates, that of ISO 8601 first."""
+def date_formats_of(texts: Collection[str], formats: Iterable[str | None]) -> Iterator[str | None]:
+    """Yield those formats by which all texts are dates; None is ISO 8601."""
     column = pa.array(list(texts), pa.string())
-    for one in (None, *DATE_FORMATS):
+    for one in formats:
         if all(DateNotation(one).seconds(some)[1].all() for some in (column[:_FEW], column)):
             yield one
