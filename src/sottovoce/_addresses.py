@@ -8,8 +8,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Final
 
-__all__ = ["documentation", "where_to_read"]
-
 _PAGE: Final = re.compile(r"docs/([^#]+)\.md(#.*)?")  # docs/ becomes the site
 _PROOF: Final = re.compile(r"docs/(?:privacy|papers)/(\w+)\.md", re.ASCII)
 

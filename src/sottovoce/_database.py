@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.engine import URL
 
-__all__ = ["WRITES", "make_private_file", "open_engine", "parse_address"]
-
 WRITES: Final = "sottovoce_writes"  # execution option of a connection whose transaction will write
 
 

@@ -20,8 +20,6 @@ from sottovoce.tables.reading import refuse_libsvm
 if TYPE_CHECKING:
     from sottovoce.cluster.holder import ClusterHolder
 
-__all__ = ["Cluster"]
-
 _PANEL = "On a cluster"
 
 

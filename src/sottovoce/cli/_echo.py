@@ -8,8 +8,6 @@ import typer
 
 from sottovoce._shown import shown
 
-__all__ = ["echo", "is_terminal", "write_data"]
-
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     typer.echo(shown(str(text)), err=err, nl=nl)

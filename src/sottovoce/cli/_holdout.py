@@ -23,8 +23,6 @@ from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["SpilledRows", "Split", "spilled_for_evaluation", "spilled_for_fit", "split_by_coins"]
-
 _AT_ONCE = 1 << 16
 
 Mask = npt.NDArray[np.bool_]

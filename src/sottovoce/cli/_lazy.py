@@ -10,8 +10,6 @@ import typer
 import typer.core
 import typer.main
 
-__all__ = ["LazyGroup", "group"]
-
 _PLACES = {"Arguments": 0, "Privacy": 1, "Model": 2, "Data": 3, "Output": 5, "Options": 6}  # of headings in a help
 
 

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import typer
 
-__all__ = ["WrongUse", "what_to_type"]
-
 WrongUse: Any = typer.BadParameter.__mro__[1]  # of all wrong use; Typer has no name of its own for it
 _VALUES: Final = {
     "--epsilon": "1", "--delta": "1e-6", "--model": "logistic", "--out": "model.json", "--n-samples": "10000",

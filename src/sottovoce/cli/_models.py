@@ -17,11 +17,6 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
-__all__ = [
-    "MODELS", "REGRESSIONS", "EvaluationBudget", "Planned", "Training", "is_sparse", "label_facts",
-    "make_estimator", "model_rows", "refuse_foreign",
-]  # fmt: skip
-
 MODELS: Final[Models] = Models({
     ModelKind.RIDGE: DPRidge, ModelKind.LOGISTIC: DPLogisticRegression, ModelKind.SVM: DPLinearSVC,
     ModelKind.LASSO: DPLasso, ModelKind.SPARSE_LOGISTIC: DPSparseLogisticRegression,

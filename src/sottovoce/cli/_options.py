@@ -19,13 +19,6 @@ from sottovoce.exceptions import ParameterError
 if TYPE_CHECKING:
     from sottovoce.tables import BatchedTable, Layout, Table
 
-__all__ = [
-    "JSON", "LEDGER", "MODEL", "MODEL_CARD", "REQUIRED", "TOPICS",
-    "SCRATCH", "TABLE", "TABLE_OR_ADDRESS", "TARGET", "ForceOption", "Format", "ModelKind", "Reading",
-    "argument", "complete_column", "flag", "option", "option_name", "refuse_fields", "refuse_options", "require",
-    "with_groups",
-]  # fmt: skip
-
 _MOST_BYTES = 1 << 16
 _T = TypeVar("_T")
 REQUIRED: Any = ...

@@ -23,11 +23,6 @@ from sottovoce._shown import in_one_line, shown
 from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
-__all__ = [
-    "Content", "ReadingBar", "check_output", "check_outputs", "print_columns", "print_json", "print_rows",
-    "say_how_good", "saying_what_was_charged", "tell", "write_or_keep", "write_page",
-]  # fmt: skip
-
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 
 _PLAIN_WIDTH = 100

@@ -12,8 +12,6 @@ from sottovoce._parameters import Declared, parameters
 from sottovoce.cli._options import TOPICS, ModelKind, option, option_name, refuse_options
 from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 
-__all__ = ["Models", "Parameters"]
-
 _T = TypeVar("_T")
 _CODE: Final = re.compile(r"`{1,2}([^`]+)`{1,2}")
 _ONLY_PYTHON: Final = re.compile(

@@ -8,11 +8,6 @@ from typing import TypeVar
 from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
-__all__ = [
-    "parse_bounds", "parse_by_party", "parse_classes", "parse_number_or_auto", "parse_numbers", "parse_sizes",
-    "parse_weights",
-]  # fmt: skip
-
 _T = TypeVar("_T")
 
 

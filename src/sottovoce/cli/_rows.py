@@ -21,8 +21,6 @@ from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
 from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.text import Reported
 
-__all__ = ["HELD_BYTES", "Labels", "OpenedTable", "Pieces", "ReadRows", "RowReader", "confirmed_schema", "note_unused"]
-
 Labels = npt.NDArray[Any]
 Pieces: TypeAlias = "Generator[tuple[Any, Any]]"  # rows and labels, some at a time
 

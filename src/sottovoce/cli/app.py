@@ -18,8 +18,6 @@ from sottovoce.cli._lazy import LazyGroup
 from sottovoce.cli._mistakes import WrongUse, what_to_type
 from sottovoce.exceptions import SottovoceError
 
-__all__ = ["app", "as_options", "main"]
-
 
 class _Commands(LazyGroup):
     """Commands that report an expected error, or one of the disk, as a plain message, with exit code 2."""

@@ -17,8 +17,6 @@ from sottovoce.cli._output import print_json, print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["audit"]
-
 audit = group("Try to refute what a private estimator claims.", model=f"{__name__}:model")
 
 _TABLES = "The tables, within what the estimator was told"

@@ -16,8 +16,6 @@ from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPR
 from sottovoce.exceptions import PrivacyWarning, StorageError
 from sottovoce.randomness import uncounted_fits
 
-__all__ = ["compile"]
-
 _ROWS: Final = {"few": 100, "many": 20_000}  # at which `solver="auto"` takes one solver or another
 _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "float64": np.ascontiguousarray,

@@ -19,8 +19,6 @@ from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.tables import Encoder
 
-__all__ = ["evaluate"]
-
 
 @cli.with_groups
 def evaluate(

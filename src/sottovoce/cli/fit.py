@@ -26,8 +26,6 @@ from sottovoce.ledger.charging import is_charged
 from sottovoce.report import read_model_card, receipt_page
 from sottovoce.tables import Encoder, Schema
 
-__all__ = ["fit"]
-
 _HOLDOUT = "Rows set aside"
 
 

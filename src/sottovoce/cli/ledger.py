@@ -18,8 +18,6 @@ from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
 from sottovoce.report import read_receipt
 
-__all__ = ["ledger"]
-
 ledger = group(
     "Privacy budgets on disk, charged before anybody looks at the data.",
     **{name: f"{__name__}:{name}" for name in ("create", "show", "history", "cancel", "import_", "verify", "export")},

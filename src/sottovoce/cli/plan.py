@@ -16,8 +16,6 @@ from sottovoce.cli._parse import parse_bounds
 from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Encoder, Schema
 
-__all__ = ["plan"]
-
 _FORECAST: Final = "What is known of the labels"
 _LEAST_ROWS: Final = 10
 

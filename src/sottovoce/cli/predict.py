@@ -23,8 +23,6 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder
 
-__all__ = ["ScoredClasses", "ScoredNumbers", "predict", "without_schema"]
-
 
 @cli.with_groups
 def predict(

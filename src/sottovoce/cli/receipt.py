@@ -25,8 +25,6 @@ from sottovoce.report import (
 )
 from sottovoce.report.reading import fingerprint
 
-__all__ = ["receipt"]
-
 receipt = group(
     "Receipts: verify one, sign it, compare two, add several up.",
     **{name: f"{__name__}:{name}" for name in ("verify", "key", "sign", "sum_", "diff")},

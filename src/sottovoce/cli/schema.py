@@ -10,8 +10,6 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._output import ReadingBar, check_output
 from sottovoce.tables import Layout, draft_schema
 
-__all__ = ["schema"]
-
 
 @cli.with_groups
 def schema(

@@ -22,8 +22,6 @@ from sottovoce.report import read_model_card, read_receipt, receipt_page
 from sottovoce.report.reading import open_receipt
 from sottovoce.tables import Schema
 
-__all__ = ["show"]
-
 _SHOWN = 20
 
 

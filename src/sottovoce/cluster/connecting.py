@@ -17,8 +17,6 @@ from sottovoce.exceptions import ClusterError, ParameterError, SottovoceWarning
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["connected"]
-
 _SAME: Final = ("sottovoce", "dask", "distributed")  # who differs here may not understand the others
 _ALIKE: Final = ("numpy", "scipy", "numba", "pyarrow")  # who differs here may round otherwise
 _NAMED: Final = 3

@@ -17,8 +17,6 @@ from sottovoce.exceptions import ClusterError, ParameterError
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DaskPool", "check_client", "require_dask"]
-
 _LOOK: Final = 1.0  # seconds between two looks at who has not answered
 _SOON: Final = 5.0  # seconds that a worker which was silent has to show that it lives
 _SLOWER: Final = 10.0  # times the slowest of the others, and the time limit: then a call is given up

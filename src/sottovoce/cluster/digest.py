@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowsDigest", "digest_of", "question_digest"]
-
 
 class RowsDigest:
     """Takes rows block by block, however they are cut, then their labels.

@@ -22,8 +22,6 @@ from sottovoce.tables.row_groups import CutTable, batches, row_groups
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["EncodedRows", "EncodedTable", "encoded_sources"]
-
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once
 
 

@@ -18,8 +18,6 @@ from sottovoce.exceptions import DataError, ParameterError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FrameSource", "frame_sources"]
-
 _LOOK: Final = 1.0  # seconds between two looks at which workers are there
 _READY: "Final[dict[str, pd.DataFrame]]" = {}  # computed partitions, in the worker that is about to hold them
 

@@ -16,8 +16,6 @@ from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
 
-__all__ = ["ClusterHolder"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
-__all__ = ["Answer", "Facts", "Keeper", "runs"]
-
 Places = tuple[int, ...]
 
 

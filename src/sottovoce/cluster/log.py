@@ -32,8 +32,6 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable
 
-__all__ = ["FolderLog", "Log", "open_log"]
-
 _FACTS: Final = "facts.json"
 _NEW: Final = "new-"  # what a file is called before it is there
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # as `Path` leaves it, too

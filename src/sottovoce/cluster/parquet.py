@@ -17,8 +17,6 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.row_groups import CutTable
 
-__all__ = ["STORAGES", "ParquetSource", "bytes_a_row", "cut_sources", "parquet_sources", "storage_for"]
-
 STORAGES: Final = ("memory", "scratch", "file")
 
 _A_WORKER: Final = 6  # partitions: when it dies, others share them

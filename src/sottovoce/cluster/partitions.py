@@ -11,8 +11,6 @@ from sottovoce.cluster.pool import Call, Lost, Pool, Worker
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError
 
-__all__ = ["Partitions", "Prepare"]
-
 _PAUSE = 0.2  # seconds between two looks for a worker
 
 Places = tuple[int, ...]

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from sottovoce.cluster.keeper import Answer
 
-__all__ = ["Call", "Lost", "Pool", "Worker"]
-
 
 class Worker(NamedTuple):
     """A process that may hold partitions."""

@@ -16,8 +16,6 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.cluster.sources import LoadedRows, Source, held
 from sottovoce.exceptions import ClusterError
 
-__all__ = ["Count", "Place", "predicted_array"]
-
 _ROWS: Final = 1 << 16  # of a matrix in memory that are looked at together
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from sottovoce.cluster.digest import digest_of
 from sottovoce.exceptions import ClusterError
 
-__all__ = ["HeldRows", "InlineSource", "LoadedRows", "Source", "held", "load"]
-
 
 @dataclass(frozen=True)
 class LoadedRows:

@@ -25,8 +25,6 @@ from sottovoce.exceptions import ClusterError, DataError, ParameterError
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DaskTable"]
-
 
 class DaskTable(RemoteTable):
     """Numeric columns whose rows are held by the workers of a cluster, for training where they are.

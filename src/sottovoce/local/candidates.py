@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["candidates", "normal_quantile", "table", "uniforms"]
-
 Array = NDArray[np.float64]
 
 GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)

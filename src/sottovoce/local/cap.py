@@ -28,8 +28,6 @@ from scipy.special import betainc, ndtr, ndtri
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.odds import Odds
 
-__all__ = ["CapConstants", "Sizes", "constants", "density", "design", "planned_edge"]
-
 Array = NDArray[np.float64]
 
 _REACH: Final = 14.0  # the density of a Gaussian beyond it is below 1e-43, against at least e^-32 / K

@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Final
 from sottovoce._validation import number
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["CategoricalFeature", "Feature", "NumericFeature", "feature_from_json", "is_text", "scaled"]
-
 _MOST_TEXT: Final = 1000
 
 

@@ -15,8 +15,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-__all__ = ["COINS", "Odds"]
-
 COINS: Final = 2**64
 _DIGITS: Final = 80
 _DECIMAL_ERROR: Final = decimal.Decimal("1e-40")  # far above what 80 digits lose of a number below 2^64

@@ -18,8 +18,6 @@ from sottovoce.local.text import ProtocolText, check_entries
 if TYPE_CHECKING:
     from sottovoce.local.cap import CapConstants
 
-__all__ = ["Protocol"]
-
 Array = NDArray[np.float64]
 Label = str | int | float
 

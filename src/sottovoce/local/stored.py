@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from sottovoce.exceptions import MessageError, SottovoceError
 
-__all__ = ["Sealed", "named_errors"]
-
 _VERSION: Final = 1
 _DIGEST: Final = 32
 _MOST_HEADER: Final = 1 << 26

@@ -15,8 +15,6 @@ from typing import Any, Final, Self
 from sottovoce._plain_data import canonical_text
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["ProtocolText", "check_entries", "read_document"]
-
 _FORMAT: Final = "sottovoce-local-protocol"
 _VERSION: Final = 1
 _HEAD: Final = {"format": _FORMAT, "version": _VERSION}

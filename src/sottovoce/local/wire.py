@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["REPORT_BYTES", "Reason", "Rejection", "Report", "pack", "pack_many", "parse", "parse_many", "seed_of"]
-
 REPORT_BYTES: Final = 22
 
 _MAGIC: Final = b"LDP1"

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping
 from sottovoce._validation import bounds, nearest, number
 from sottovoce.exceptions import ParameterError, SchemaError
 
-__all__ = ["finite_number", "number_pair", "plain_number", "refuse_unknown_keys"]
-
 
 def refuse_unknown_keys(where: str, entries: object, allowed: Collection[str]) -> None:
     """Refuse ``entries`` unless it is a mapping whose keys are all in ``allowed``.

@@ -8,8 +8,6 @@ from typing import Any
 import tomlkit
 from tomlkit.items import Item, Table
 
-__all__ = ["toml_key", "toml_text"]
-
 _WIDTH = 100
 
 

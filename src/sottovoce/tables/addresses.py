@@ -18,8 +18,6 @@ from urllib.parse import parse_qsl, unquote
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 
-__all__ = ["DataFile", "Stamp", "found_files", "is_address"]
-
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?([A-Za-z_]\w*=[^/&]*(?:&[A-Za-z_]\w*=[^/&]*)*)$")
 _WILD: Final = re.compile(r"[*?[]")

@@ -24,8 +24,6 @@ from sottovoce.tables.column import (
 )
 from sottovoce.tables.table import SHOWN, Cells, shown
 
-__all__ = ["CategoricalColumn", "Level"]
-
 Level = str | int | float | bool
 
 _MISSING, _UNKNOWN = -1, -2

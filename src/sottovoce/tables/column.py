@@ -14,11 +14,6 @@ from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import refuse_unknown_keys
 from sottovoce.tables.table import Cells
 
-__all__ = [
-    "INDICATOR", "Block", "Column", "IgnoredColumn", "indicated", "indicated_place", "refuse_missing_rule",
-    "with_indicator",
-]  # fmt: skip
-
 INDICATOR: Final = "indicator"
 
 

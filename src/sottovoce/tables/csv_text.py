@@ -16,8 +16,6 @@ from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import BLOCK_BYTES, Lines, Reported, Source, TextStream, first_line
 
-__all__ = ["CsvFile", "CsvText"]
-
 
 @dataclass(frozen=True)
 class CsvFile:

@@ -26,8 +26,6 @@ from sottovoce.tables.parquet_rows import row_of
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import first_line
 
-__all__ = ["Database", "DatabaseRows"]
-
 _SCHEMES: Final = ("postgresql", "postgres", "duckdb")
 _BATCH_BYTES: Final = 1 << 22
 # texts, names and comments of SQL

@@ -15,8 +15,6 @@ from sottovoce.tables.column import INDICATOR, Block, Column, indicated, indicat
 from sottovoce.tables.notation import DateNotation
 from sottovoce.tables.table import Cells
 
-__all__ = ["DateColumn", "is_date"]
-
 _MONTHS_OF: Final = {"year": 12, "quarter": 3, "month": 1}
 _PARTS: Final = {
     "month": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),

@@ -17,8 +17,6 @@ from sottovoce.tables.column import Block
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 
-__all__ = ["Encoder"]
-
 _DENSE_FEATURES = 32
 _DENSE_SHARE = 0.2
 

@@ -9,8 +9,6 @@ from typing import Any
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import refuse_unknown_keys
 
-__all__ = ["Layout"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:

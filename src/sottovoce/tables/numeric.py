@@ -24,8 +24,6 @@ from sottovoce.tables.column import (
 from sottovoce.tables.notation import NumberNotation
 from sottovoce.tables.table import Cells
 
-__all__ = ["NumericColumn"]
-
 
 @dataclass(frozen=True)
 class NumericColumn(Column):

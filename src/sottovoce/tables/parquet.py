@@ -21,8 +21,6 @@ from sottovoce.tables.addresses import DataFile, found_files
 from sottovoce.tables.row_groups import CutTable, batches, opened, row_groups
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
-__all__ = ["ParquetTable"]
-
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
 _LABEL_ROWS = 1 << 16

@@ -12,8 +12,6 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
 
-__all__ = ["ParquetRows", "opened_parquet", "row_of"]
-
 _BATCH_BYTES = 1 << 22
 _TEXT_BYTES = 16
 _BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole

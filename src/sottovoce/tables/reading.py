@@ -19,11 +19,6 @@ from sottovoce.tables.parquet_rows import ParquetRows
 from sottovoce.tables.table import Cells, Table
 from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Reported, Source
 
-__all__ = [
-    "FORMATS", "KEPT_BYTES", "MOST_ROWS", "BatchedTable", "file_format", "open_table", "read_table",
-    "refuse_libsvm",
-]  # fmt: skip
-
 MOST_ROWS = 1 << 16
 KEPT_BYTES = 1 << 24
 FORMATS = ("csv", "parquet")

@@ -15,8 +15,6 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import DataFile, Stamp
 from sottovoce.tables.parquet_rows import opened_parquet
 
-__all__ = ["CutTable", "RowGroups", "batches", "opened", "row_groups"]
-
 _AT_ONCE = 16  # footers that are read at the same time
 
 

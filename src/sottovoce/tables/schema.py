@@ -22,8 +22,6 @@ from sottovoce.tables.dates import DateColumn, is_date
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.numeric import NumericColumn
 
-__all__ = ["FORMAT", "VERSION", "Schema"]
-
 FORMAT = "sottovoce-schema"
 VERSION = 1
 _KEYS = ("format", "version", "confirmed", "target", "unit", "max_rows_per_unit", "table", "columns")

@@ -17,8 +17,6 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.notation import DateNotation, NumberNotation, number_notations_of
 
-__all__ = ["Cells", "Table", "shown"]
-
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -20,10 +20,6 @@ from typing import Any, TypeAlias
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 
-__all__ = [
-    "BLOCK_BYTES", "COMPRESSIONS", "Lines", "Reported", "Source", "TextStream", "first_line", "unreadable",
-]  # fmt: skip
-
 BLOCK_BYTES = 1 << 20  # read and parsed at once
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BLANK = b"\r\n"

@@ -16,8 +16,6 @@ from sottovoce.tables.encoding import Encoder, Features
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 
-__all__ = ["SchemaEncoder"]
-
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Turns the columns of a table into numbers by public facts alone, for use before a private model.

@@ -10,8 +10,6 @@ from sottovoce.tables import Schema
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.numeric import NumericColumn
 
-__all__ = ["protocol_arguments"]
-
 
 def protocol_arguments(schema: Schema, missing: bool) -> dict[str, Any]:
     """Return the features and the labels of a schema as arguments of `Protocol`.

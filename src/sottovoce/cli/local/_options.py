@@ -10,8 +10,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 from sottovoce.local.stored import named_errors
 
-__all__ = ["DATABASE", "MAY_BE_MISSING", "MISSING", "PROTOCOL", "SCHEMA", "TARGET", "read_protocol"]
-
 PROTOCOL: Any = argument("PROTOCOL", "The public parameters (JSON), of `sottovoce local protocol`.")
 DATABASE: Any = option(
     "--database",

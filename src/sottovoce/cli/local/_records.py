@@ -11,8 +11,6 @@ from sottovoce.exceptions import TableError
 from sottovoce.local import CategoricalFeature, Protocol
 from sottovoce.local.server.exports import read_reports
 
-__all__ = ["Record", "read_records", "stream"]
-
 Record = tuple[Any, Any]
 
 

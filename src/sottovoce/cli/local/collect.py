@@ -11,8 +11,6 @@ from sottovoce.cli._options import option
 from sottovoce.cli.local._options import DATABASE, PROTOCOL, read_protocol
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["collect"]
-
 _SERVICE = "Service"
 _LIMITS = "Limits"
 _OPERATOR = "For whoever runs it"

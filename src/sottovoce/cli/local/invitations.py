@@ -9,8 +9,6 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._options import REQUIRED, ForceOption, flag, option
 from sottovoce.cli.local._options import PROTOCOL, read_protocol
 
-__all__ = ["survey", "tokens"]
-
 
 def tokens(
     *,

@@ -16,8 +16,6 @@ from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.server.exports import refuse_repeated
 
-__all__ = ["fit", "predict"]
-
 _CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
 

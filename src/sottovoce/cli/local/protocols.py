@@ -19,8 +19,6 @@ from sottovoce.local import Protocol
 if TYPE_CHECKING:
     from sottovoce.local.planning.planning import CollectionPlan
 
-__all__ = ["plan", "protocol"]
-
 
 def protocol(
     *,

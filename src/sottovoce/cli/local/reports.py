@@ -16,8 +16,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
 from sottovoce.local.server.exports import write_reports
 
-__all__ = ["export", "randomize"]
-
 
 def randomize(
     *,

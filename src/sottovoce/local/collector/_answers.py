@@ -10,8 +10,6 @@ from starlette.responses import Response
 
 from sottovoce.local.collector.reasons import Reason
 
-__all__ = ["ACCEPTED", "REFUSED", "accepted", "batch", "document", "refused"]
-
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 ACCEPTED: Final = {"status": "accepted"}
 REFUSED: Final[dict[Reason, dict[str, str]]] = {

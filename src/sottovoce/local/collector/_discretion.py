@@ -7,8 +7,6 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Discretion", "PlainFormatter"]
-
 _log = logging.getLogger(__name__)
 
 _BODY: Final = b'{"status":"error"}'

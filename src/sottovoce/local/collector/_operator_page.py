@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sottovoce.local.collector.counts import Picture
     from sottovoce.local.collector.operator import Facts
 
-__all__ = ["page"]
-
 _PAGE: Final = Template(files("sottovoce.local.collector").joinpath("operator.html").read_text(encoding="utf-8"))
 
 

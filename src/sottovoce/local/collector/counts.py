@@ -20,8 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sottovoce._validation import number, whole_number
 from sottovoce.local.collector.storage import ReportStore
 
-__all__ = ["BOUNDS", "Counts", "Pace", "Picture"]
-
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 
 

@@ -16,8 +16,6 @@ from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import Reason as WireReason
 from sottovoce.local.wire import Rejection, parse
 
-__all__ = ["Claim", "Posted", "check", "read_json", "read_octets"]
-
 _ENTRY: Final = {"token", "report"}
 _REASONS: Final = {
     WireReason.LENGTH: Reason.MALFORMED,

@@ -9,8 +9,6 @@ from typing import Final
 
 from sottovoce._validation import number, whole_number
 
-__all__ = ["MAX_BATCH", "Limits", "RateLimit"]
-
 MAX_BATCH: Final = 1_000
 
 

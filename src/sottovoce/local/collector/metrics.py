@@ -18,8 +18,6 @@ from sottovoce.local.collector.counts import BOUNDS
 if TYPE_CHECKING:
     from sottovoce.local.collector.operator import Facts
 
-__all__ = ["CONTENT_TYPE", "text"]
-
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX: Final = "sottovoce_collector"
 

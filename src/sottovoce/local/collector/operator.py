@@ -25,8 +25,6 @@ from sottovoce.local.collector.counts import Counts, Pace, Picture
 from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["Facts", "make_operator_app"]
-
 _STEP_OF_DISK: Final = 100_000_000  # the exact number falls with every report
 _HEADERS: Final = {
     "Cache-Control": "no-store",

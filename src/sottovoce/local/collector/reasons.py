@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["Reason"]
-
 
 class Reason(StrEnum):
     """Why a report, or a whole request, was refused, with the HTTP status that tells it."""

@@ -20,8 +20,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector._discretion import PlainFormatter
 from sottovoce.local.collector.limits import Limits
 
-__all__ = ["address_of", "bind", "serve"]
-
 _SHUTDOWN_SECONDS: Final = 10
 _OPERATORS: Final = Limits(max_connections=16)
 

@@ -32,8 +32,6 @@ from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.collector.writer import GroupWriter
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["TOKEN_HEADER", "make_app", "make_apps"]
-
 TOKEN_HEADER: Final = "Sottovoce-Token"
 _MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told to be malformed, not too large
 _MAX_DISCARDED: Final = 1_048_576

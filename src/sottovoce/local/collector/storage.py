@@ -33,8 +33,6 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.text import ProtocolText
 
-__all__ = ["Outcome", "ReportStore", "Row"]
-
 _LOOKED_UP: Final = 500  # values in one IN (...)
 _FETCHED: Final = 10_000  # reports in memory at a time
 _BUSY_SECONDS: Final = 30  # to wait for another writer of a file

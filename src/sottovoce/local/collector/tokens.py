@@ -13,8 +13,6 @@ from typing import Final
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["SECRET_BYTES", "TokenKey", "is_token", "make_secret_file", "read_secret_file", "token_hash"]
-
 SECRET_BYTES: Final = 32
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
 _ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{48}", re.ASCII)

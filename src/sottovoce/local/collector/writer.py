@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 
-__all__ = ["GroupWriter"]
-
 _log = logging.getLogger(__name__)
 
 _COUNTS_EVERY: Final = 1.0  # seconds between two writes of the refusal counts

@@ -22,8 +22,6 @@ from sottovoce.local.odds import Odds
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import pack, seed_of
 
-__all__ = ["Randomizer"]
-
 Array = NDArray[np.float64]
 
 _BLOCK: Final = 8_192  # numbers made at a time: their work stays in the cache

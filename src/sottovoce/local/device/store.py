@@ -14,8 +14,6 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import Rejection, parse
 
-__all__ = ["DeviceStore"]
-
 
 class DeviceStore:
     """A folder with one report a protocol, for one person.

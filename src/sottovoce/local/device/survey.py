@@ -12,8 +12,6 @@ from sottovoce._files import check_writable, write_whole
 from sottovoce.local.device.wording import wording_of
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["WORDING", "write_survey"]
-
 WORDING: Final = "survey.json"
 
 

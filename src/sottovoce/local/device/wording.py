@@ -14,8 +14,6 @@ from sottovoce.local.features import CategoricalFeature
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.stored import named_errors
 
-__all__ = ["LANGUAGES", "catalogue", "read_wording", "wording_of"]
-
 LANGUAGES: Final = ("en", "de", "fr")
 _SETTINGS: Final = ("language", "invitation", "title", "introduction")
 _TOP: Final = ("survey", "questions", "label")

@@ -13,8 +13,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.moments import MomentEstimate
 
-__all__ = ["minimise_in_ball", "minimise_quadratic"]
-
 Array = NDArray[np.float64]
 
 _FLAT = 1e-12  # curvature relative to the largest that counts as none

@@ -22,8 +22,6 @@ from sottovoce.local.fits.surrogate import margin_loss
 from sottovoce.local.protocol import Protocol
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["FitRequest", "fit_model", "layout_of"]
-
 Array = NDArray[np.float64]
 
 LEAST_SQUARES: Final = "least squares"

@@ -21,8 +21,6 @@ from scipy.special import ndtr
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 
-__all__ = ["HeldOut", "Quality", "folds_of", "held_out", "quality", "share_variance"]
-
 Array = NDArray[np.float64]
 Fit = Callable[[MomentEstimate, Folds], Array]  # from the estimate of some reports and its own folds
 

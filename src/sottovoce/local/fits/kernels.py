@@ -13,8 +13,6 @@ from sottovoce._compiling import JIT, njit
 from sottovoce.central.parallel import team
 from sottovoce.local import candidates as portable
 
-__all__ = ["candidates", "fill"]
-
 Array = NDArray[np.float64]
 
 _CENTRE_TOP: Final = np.array(portable.CENTRE_TOP)

@@ -18,8 +18,6 @@ from sottovoce.local.protocol import Protocol, row_sums
 from sottovoce.local.stored import named_errors
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["LocalModel"]
-
 Array = NDArray[np.float64]
 
 _FORMAT: Final = "sottovoce-local-model"

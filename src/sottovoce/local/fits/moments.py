@@ -23,8 +23,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.stored import Sealed
 
-__all__ = ["Folds", "MomentEstimate", "Moments"]
-
 Array = NDArray[np.float64]
 
 _FORMAT: Final = Sealed(b"SVMOMENT", "sums over reports")

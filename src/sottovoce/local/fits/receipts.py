@@ -14,8 +14,6 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.shuffling import shuffled_epsilon
 
-__all__ = ["device_receipt", "local_receipt", "receipt_again"]
-
 
 def device_receipt(
     *, parameters: Mapping[str, object], second_report: str, not_covered: Sequence[str] = (), **rest: Any

@@ -38,8 +38,6 @@ from sottovoce.local.cap import EDGE_OF_DEGREE_0
 from sottovoce.local.fits.moments import Folds, MomentEstimate
 from sottovoce.local.fits.spectrum import clean_spectrum
 
-__all__ = ["Layout", "default_alpha", "first_moment_only", "mean_only", "ridge", "ridge_by_folds"]
-
 Array = NDArray[np.float64]
 
 SHARE_OF_EDGE: Final = 0.5

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from sottovoce.local.fits.moments import MomentEstimate
 
-__all__ = ["Spectrum", "clean_spectrum"]
-
 _LEAST_REST: Final = 0.02  # of the trace: the other directions are never taken for empty
 
 

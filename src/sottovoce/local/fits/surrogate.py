@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["AbsoluteMixture", "MarginLoss", "hinge", "last_points", "logistic", "margin_loss", "surrogate_error"]
-
 Array = NDArray[np.float64]
 Derivative = Callable[[Array], Any]
 

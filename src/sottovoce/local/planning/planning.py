@@ -12,8 +12,6 @@ from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import REPORT_BYTES
 from sottovoce.privacy.shuffling import shuffled_epsilon
 
-__all__ = ["CollectionPlan", "plan_collection"]
-
 USEFUL: Final = 0.8
 NAMES: Final = ("weakly", "as usual", "strongly")
 

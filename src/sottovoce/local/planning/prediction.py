@@ -29,8 +29,6 @@ from sottovoce.local.fits.moments import MomentEstimate
 from sottovoce.local.fits.ridge import first_moment_only, ridge
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["AccuracyRange", "PredictedAccuracy", "people_needed", "predict_accuracy_range"]
-
 Array = NDArray[np.float64]
 
 LOGIT_SPREADS: Final = (2.0, 4.0, 8.0)

@@ -11,8 +11,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.cap import density
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["simulate"]
-
 Array = NDArray[np.float64]
 
 _GRID = np.linspace(-10.0, 10.0, 40_001)

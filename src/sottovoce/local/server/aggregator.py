@@ -29,8 +29,6 @@ from sottovoce.local.protocol import Protocol
 from sottovoce.local.stored import Sealed, named_errors
 from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
 
-__all__ = ["Aggregator", "Health", "add_reports", "fold_of"]
-
 _FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")
 _AT_ONCE: Final = 1 << 18  # reports parsed at a time: memory does not grow with what is given
 _BLOCK_ENTRIES: Final = 1 << 18  # 2 MB of candidates a thread at a time

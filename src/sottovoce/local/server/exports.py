@@ -15,8 +15,6 @@ from sottovoce.exceptions import DataError, ParameterError, TableError
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import REPORT_BYTES, pack_many, parse_many
 
-__all__ = ["SUFFIXES", "read_reports", "refuse_repeated", "write_reports"]
-
 SUFFIXES: Final = (".parquet", ".reports")
 
 _KEY: Final = b"sottovoce.protocol"

@@ -34,8 +34,6 @@ from sottovoce.local.fits.receipts import local_receipt
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.server.aggregator import Aggregator
 
-__all__ = ["fit_ladder", "label_ladder"]
-
 
 def label_ladder(edges: Sequence[float], **rest: Any) -> tuple[Protocol, ...]:
     """Return one protocol for each interval between neighbouring edges; give each person one of them, at random.
