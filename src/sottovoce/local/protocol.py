@@ -24,10 +24,7 @@ Label = str | int | float
 MECHANISMS: Final = ("cap",)
 TASKS: Final = ("classification", "regression")
 COMPLETIONS: Final = ("slack", "normalise")
-LOSSES: Final = {
-    "classification": ("logistic", "hinge", "squared"),
-    "regression": ("squared",),
-}
+LOSSES: Final = {"classification": ("logistic", "hinge", "squared"), "regression": ("squared",)}
 
 MOST_CANDIDATES: Final = 65_536  # an index has 16 bits
 MOST_COLUMNS: Final = 100_000

@@ -198,8 +198,7 @@ class Cells:
                 pass
         values = pa.compute.utf8_trim_whitespace(texts)
         absent = pa.compute.or_(
-            pa.compute.is_null(values),
-            pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
+            pa.compute.is_null(values), pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string()))
         )
         values = pa.compute.if_else(absent, pa.scalar("0"), values)
         read = values

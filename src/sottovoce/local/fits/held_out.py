@@ -76,10 +76,7 @@ def folds_of(moments: Moments, A1: float, A2: float) -> Folds:
 
 
 def held_out(
-    fits: Sequence[Array],
-    folds: Folds,
-    coefficients: tuple[float, ...] | Array,
-    A: tuple[float, float, float, float],
+    fits: Sequence[Array], folds: Folds, coefficients: tuple[float, ...] | Array, A: tuple[float, float, float, float]
 ) -> HeldOut:
     """Return the mean of q(<w, z>), each w being judged on the fold it was not made from.
 
@@ -124,12 +121,7 @@ def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
     return MomentEstimate(n, first, second, parts[0].v1, parts[0].v2)
 
 
-def quality(
-    fit: Fit,
-    folds: Folds,
-    A: tuple[float, float, float, float],
-    surrogate: Array | None = None,
-) -> Quality:
+def quality(fit: Fit, folds: Folds, A: tuple[float, float, float, float], surrogate: Array | None = None) -> Quality:
     """Return what held-out reports say of the models that ``fit`` makes from all folds but one, and their folds."""
     held_ones = [held for _, held in folds]
     fits = []
