@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_type_hints
 
 from sottovoce._parameters import Declared, parameters
-from sottovoce.cli._options import TOPICS, ModelKind, option, option_name, refuse_options
+from sottovoce.cli._options import REQUIRED, TOPICS, ModelKind, option, option_name, refuse_options
 from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 
 _T = TypeVar("_T")
@@ -30,7 +31,7 @@ class Parameters:
         def __getattr__(self, name: str) -> Any: ...
 
     def arguments(self) -> dict[str, Any]:
-        """Return what was given as arguments of a constructor; None where nothing was.
+        """Return what was given as arguments of what takes them; None where nothing was.
 
         Raises ParameterError if a text is not what the parameter takes.
         """
@@ -130,6 +131,39 @@ class Models:
                 else:
                     why = f"is for --model {' and '.join(having)}, not for {kind}"
                 refuse_options(why, {option_name(name): value})
+
+
+def options_of(
+    function: Callable[..., Any], panel: str | None = None, **chosen: Mapping[str, Any]
+) -> Callable[[type[_T]], type[_T]]:
+    """Return what makes a class a group with options of a function, whose signature and docstring say what they are.
+
+    ``chosen``: by the parameter, what is said otherwise: the option's ``name``, ``text``, ``kind``, a ``reader`` of a
+      text, and settings of `option`.
+    """
+    signature, hints, texts = inspect.signature(function), get_type_hints(function), _texts_of(function)
+
+    def made(cls: type[_T]) -> type[_T]:
+        kinds: dict[str, Any] = {"_readers": ClassVar[Any]}
+        readers: dict[str, Any] = {}
+        for parameter, said in chosen.items():
+            settings, default = dict(said), signature.parameters[parameter].default
+            kinds[parameter] = settings.pop("kind", hints[parameter])
+            readers |= {parameter: settings.pop("reader")} if "reader" in settings else {}
+            text = settings.pop("text", None) or _CODE.sub(r"\1", _ONLY_PYTHON.sub("", texts.get(parameter, "")))
+            settings.setdefault("default", REQUIRED if default is inspect.Parameter.empty else default)
+            setattr(cls, parameter, option(settings.pop("name", option_name(parameter)), text, panel, **settings))
+        cls.__annotations__, cls._readers = kinds, readers  # type: ignore[attr-defined]
+        return dataclass(frozen=True, kw_only=True)(cls)
+
+    return made
+
+
+def _texts_of(function: Callable[..., Any]) -> dict[str, str]:
+    """Return what the section on parameters says of each, as one line."""
+    section = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^(\w+(?:, \w+)*)(?: :.*)?((?:\n +.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
 def _by_model(said: Mapping[str, Any], models: Collection[Any], between: str) -> str:

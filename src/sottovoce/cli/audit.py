@@ -12,8 +12,9 @@ from sottovoce._files import check_writable, write_whole
 from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
-from sottovoce.cli._options import JSON, REQUIRED, flag, option
+from sottovoce.cli._options import JSON, REQUIRED, flag, option, with_groups
 from sottovoce.cli._output import print_json, print_rows
+from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.exceptions import ParameterError
 
@@ -26,31 +27,50 @@ _CLAIM = "The estimator and its claim"
 VIOLATED = 3  # exit code
 
 
+@options_of(
+    audit_estimator, _CLAIM, epsilon={"text": "The epsilon that it claims."},
+    delta={"text": "The delta that it claims; 0 for pure privacy.", "default": 0.0},
+    python={"kind": Path | None, "text": "Interpreter of the environment it lives in. Default: this one."},
+)  # fmt: skip
+class _Claim(Parameters):
+    """What the estimator claims, and where it lives."""
+
+
+@options_of(
+    audit_estimator, _EFFORT, n_runs={"name": "--runs"}, n_pilot={"name": "--pilot"},
+    confidence={"text": "Of the finding."}, gaussian={},
+    n_jobs={"name": "--jobs", "text": "Processes at the same time."},
+)  # fmt: skip
+class _Effort(Parameters):
+    """How much is tried."""
+
+
+@options_of(
+    worst_case_pairs, _TABLES, data_norm={"text": "Its bound on the norm of a row."},
+    data_bound={"text": "Its bound on every entry."},
+    classes={"text": "Its two classes, such as -1,1.", "kind": str | None, "reader": parse_classes},
+    label_bounds={"text": "Its bounds of a number to predict.", "kind": str | None, "reader": parse_bounds},
+    n_rows={}, n_features={}, adjacency={"text": "replace-one or add-remove."},
+)  # fmt: skip
+class _Tables(Parameters):
+    """The tables, within what the estimator was told."""
+
+
+@with_groups
 def model(
+    *,
     estimator: str = option(
         "--estimator",
         "Its class, as package.module.Class; scikit-learn's fit and get_params.",
         _CLAIM,
         default=REQUIRED,
     ),
-    epsilon: float = option("--epsilon", "The epsilon that it claims.", _CLAIM, default=REQUIRED),
-    delta: float = option("--delta", "The delta that it claims; 0 for pure privacy.", _CLAIM, default=0.0),
+    claim: _Claim,
     parameters: str = option(
         "--parameters", "Of its constructor, as JSON. A random_state is changed in every run.", _CLAIM, default="{}"
     ),
-    python: Path | None = option("--python", "Interpreter of the environment it lives in. Default: this one.", _CLAIM),
-    data_norm: float | None = option("--data-norm", "Its bound on the norm of a row.", _TABLES),
-    data_bound: float | None = option("--data-bound", "Its bound on every entry.", _TABLES),
-    classes: str | None = option("--classes", "Its two classes, such as -1,1.", _TABLES),
-    label_bounds: str | None = option("--label-bounds", "Its bounds of a number to predict.", _TABLES),
-    n_rows: int = option("--n-rows", "Rows of a table.", _TABLES, default=8),
-    n_features: int = option("--n-features", "Columns.", _TABLES, default=24),
-    adjacency: str = option("--adjacency", "replace-one or add-remove.", _TABLES, default="replace-one"),
-    runs: int = option("--runs", "Main runs on each table.", _EFFORT, default=2000),
-    pilot: int = option("--pilot", "Runs to choose the tables.", _EFFORT, default=300),
-    confidence: float = option("--confidence", "Of the finding.", _EFFORT, default=0.999),
-    gaussian: bool = flag("--gaussian", "Suppose a Gaussian mechanism: more from fewer runs.", _EFFORT),
-    jobs: int = option("--jobs", "Processes at the same time.", _EFFORT, default=1),
+    tables: _Tables,
+    effort: _Effort,
     out: Path | None = option("--out", "Where to write the report (JSON)."),
     force: bool = flag("--force", "Replace a file that exists."),
     quiet: bool = flag("--quiet", "No progress on stderr."),
@@ -62,29 +82,10 @@ def model(
     """
     if out is not None:
         check_writable("--out", out, overwrite=force)
-    pairs = worst_case_pairs(
-        n_rows=n_rows,
-        n_features=n_features,
-        data_norm=data_norm,
-        data_bound=data_bound,
-        classes=parse_classes("--classes", classes),
-        label_bounds=parse_bounds("--label-bounds", label_bounds),
-        adjacency=adjacency,
-    )
     report = audit_estimator(
-        estimator,
-        pairs,
-        epsilon=epsilon,
-        delta=delta,
-        n_runs=runs,
-        n_pilot=pilot,
-        confidence=confidence,
-        gaussian=gaussian,
-        parameters=_parameters(parameters),
-        python=python,
-        n_jobs=jobs,
-        progress=None if quiet else lambda text: echo(text, err=True),
-    )
+        estimator, worst_case_pairs(**tables.arguments()), parameters=_parameters(parameters),
+        progress=None if quiet else lambda text: echo(text, err=True), **claim.arguments(), **effort.arguments(),
+    )  # fmt: skip
     if out is not None:
         write_whole(out, json.dumps(report.to_dict(), indent=2, allow_nan=False) + "\n")
     if as_json:

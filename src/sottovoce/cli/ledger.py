@@ -11,8 +11,9 @@ from sottovoce._files import check_writable
 from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
-from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option
+from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option, with_groups
 from sottovoce.cli._output import print_columns, print_json, print_rows, tell
+from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
@@ -27,34 +28,23 @@ _URL: Any = option("--ledger", "sqlite:///PATH or postgresql://USER@HOST/DATABAS
 _DATASET: Any = option("--dataset", "Name of the data set.", default=REQUIRED)
 
 
-def create(
-    url: str = _URL,
-    dataset: str = _DATASET,
-    epsilon: float = option("--epsilon", "Budget for all fits together, > 0.", default=REQUIRED),
-    delta: float = option("--delta", "Of the budget; well below 1 / number of people.", default=REQUIRED),
-    adjacency: str = option(
-        "--adjacency", "Which tables are neighbours: zero-out, add-remove or replace-one.", default="zero-out"
-    ),
-    unit: str = option("--unit", "What a neighbouring change is about: row or person.", default="row"),
-    composition: str = option(
-        "--composition", "mixed takes everything; gaussian is tighter, for Gaussian releases alone.", default="mixed"
-    ),
-    allow_nonprivate: bool = flag(
-        "--allow-nonprivate", "Take runs without protection, or with a seed, rather than refuse them."
-    ),
-    as_json: bool = JSON,
-) -> None:
+@options_of(
+    Ledger.create,
+    epsilon={"text": "Budget for all fits together, > 0."},
+    delta={"text": "Of the budget; well below 1 / number of people."},
+    adjacency={"text": "Which tables are neighbours: zero-out, add-remove or replace-one."},
+    unit={"text": "What a neighbouring change is about: row or person."},
+    composition={}, allow_nonprivate={},
+)  # fmt: skip
+class _Budget(Parameters):
+    """What a data set may spend, and how it is counted."""
+
+
+@with_groups
+def create(*, url: str = _URL, dataset: str = _DATASET, budget: _Budget, as_json: bool = JSON) -> None:
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
-    made = book.create(
-        dataset,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        unit=unit,
-        composition=composition,
-        allow_nonprivate=allow_nonprivate,
-    )
+    made = book.create(dataset, **budget.arguments())
     if as_json:
         print_json({**_dataset_json(book, made), "head": book.head()})
         return
