@@ -128,7 +128,7 @@ def test_wrong_use(folder):
     people.write_text("age,work,ill\n30,desk,no\nold,desk,no\n")
     assert "line 3, column 'age': 'old' is not a number" in invoke(*make, *asked, code=2)
     people.write_text("age,work,ill\n30,desk\n")
-    assert "line 2: 2 cells, but the header names 3" in invoke(*make, *asked, code=2)
+    assert "line 2: 2 cells instead of 3" in invoke(*make, *asked, code=2)
     assert not (folder / "x.reports").exists()
 
     fit = ("fit", protocol)

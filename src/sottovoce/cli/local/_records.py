@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from sottovoce.exceptions import TableError
 from sottovoce.local import CategoricalFeature, Protocol
 from sottovoce.local.server.exports import read_reports
+from sottovoce.tables import BatchedTable, open_table
+from sottovoce.tables.table import Cells, shown
 
-Record = tuple[Any, Any]
+_PARQUET = (".parquet", ".pq")
 
 
 def read_records(
     path: Path, protocol: Protocol, *, label: str | None, missing: Collection[str] | None
-) -> Iterator[Record]:
-    """Yield a record and its label for each line of a CSV file with a header.
+) -> Iterator[tuple[Any, Any]]:
+    """Yield a record and its label for each row of a table: CSV with a header, or Parquet.
 
     ``protocol``: its features are columns by name; without named features all columns but the label are its numbers, in
       order.
@@ -27,26 +28,16 @@ def read_records(
     Raises TableError if a column or a value is missing, or a cell is not a number; the message names file, line and
     column.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, skipinitialspace=True)
-            names = next(reader, [])
-            wanted = _wanted(path, names, protocol, label)
-            for cells in reader:
-                if not cells:
-                    continue
-                where = f"{path}, line {reader.line_num}"
-                if len(cells) != len(names):
-                    raise TableError(f"{where}: {len(cells)} cells, but the header names {len(names)} columns.")
-                line = dict(zip(names, cells, strict=True))
-                yield (
-                    _features(where, line, wanted, protocol, missing or ("",)),
-                    None if label is None else _label(where, line[label], label, protocol),
-                )
-    except OSError as error:
-        raise TableError(f"{path}: cannot read the table: {error.strerror}.") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise TableError(f"{path}: this is not CSV file in UTF-8: {error}.") from None
+    table = open_table(path, format="parquet" if path.suffix in _PARQUET else "csv", once=True)
+    wanted = _wanted(table, protocol, label)
+    texts = {feature.name for feature in protocol.features or () if isinstance(feature, CategoricalFeature)}
+    gone = () if protocol.features is None else missing or ("",)
+    table.only([*wanted, *([] if label is None else [label])])
+    for part in table:
+        columns = [_column(part.cells(name), gone, name in texts) for name in wanted]
+        labels = [None] * part.n_rows if label is None else _labels(part.cells(label), protocol)
+        for values, own in zip(zip(*columns, strict=True), labels, strict=True):
+            yield list(values) if protocol.features is None else dict(zip(wanted, values, strict=True)), own
 
 
 def stream(source: str, protocol: Protocol) -> Iterator[bytes]:
@@ -60,41 +51,36 @@ def stream(source: str, protocol: Protocol) -> Iterator[bytes]:
         yield from store.reports()
 
 
-def _wanted(path: Path, names: Sequence[str], protocol: Protocol, label: str | None) -> list[str]:
-    if len(set(names)) < len(names):
-        raise TableError(f"{path}: two columns have the same name.")
+def _wanted(table: BatchedTable, protocol: Protocol, label: str | None) -> list[str]:
     if protocol.features is None:
-        wanted = [name for name in names if name != label]
+        wanted = [name for name in table.column_names if name != label]
         if len(wanted) != protocol.n_features:
-            raise TableError(f"{path}: {len(wanted)} columns beside the label; the protocol has {protocol.n_features}.")
+            raise TableError(
+                f"{table.source}: {len(wanted)} columns beside the label; the protocol has {protocol.n_features}."
+            )
     else:
         wanted = [feature.name for feature in protocol.features]
-    absent = [name for name in [*wanted, *([] if label is None else [label])] if name not in names]
-    if absent:
-        raise TableError(f"{path}: there is no column {absent[0]!r}. It has {', '.join(names)}.")
+    for name in (*wanted, *([] if label is None else [label])):
+        table.cells(name)  # says which columns there are
     return wanted
 
 
-def _features(
-    where: str, line: dict[str, str], wanted: Sequence[str], protocol: Protocol, missing: Collection[str]
-) -> Any:
-    if protocol.features is None:
-        return [_number(where, name, line[name]) for name in wanted]
-    cells = {name: line[name].strip() for name in wanted}
-    texts = {feature.name for feature in protocol.features if isinstance(feature, CategoricalFeature)}
-    return {
-        name: None if cell in missing else cell if name in texts else _number(where, name, cell)
-        for name, cell in cells.items()
-    }
+def _column(cells: Cells, missing: Collection[str], is_text: bool) -> list[Any]:
+    if is_text:
+        texts, places = cells.spelled()
+        values = [None if text in missing else text for text in texts]
+        return [values[place] for place in places.tolist()]
+    numbers, absent = cells.numbers(missing)
+    return [None if gone else number for number, gone in zip(numbers.tolist(), absent.tolist(), strict=True)]
 
 
-def _label(where: str, cell: str, label: str, protocol: Protocol) -> Any:
-    cell = cell.strip()
-    return cell if cell in (protocol.classes or ()) else _number(where, label, cell)
-
-
-def _number(where: str, name: str, cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise TableError(f"{where}, column {name!r}: {cell!r} is not a number, or no known class.") from None
+def _labels(cells: Cells, protocol: Protocol) -> list[Any]:
+    texts, places = cells.spelled()
+    values: list[Any] = []
+    for place, text in enumerate(texts):
+        try:
+            values.append(text if text in (protocol.classes or ()) else float(text or ""))
+        except ValueError:
+            row = places.tolist().index(place)
+            raise cells.error(row, f"{shown(text)} is not a number, or no known class", "Correct the cell.") from None
+    return [values[place] for place in places.tolist()]

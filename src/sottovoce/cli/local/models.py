@@ -92,7 +92,7 @@ def _degree(text: str) -> int | str:
 def predict(
     *,
     model: Path = argument("MODEL", "A model of `sottovoce local fit`."),
-    table: Path = argument("TABLE", "Records as CSV with a header."),
+    table: Path = argument("TABLE", "Records as CSV with a header, or as Parquet."),
     out: Path | None = option("--out", "Where to write the predictions. Default: stdout."),
     score: str | None = option("--score", "Compare with this column; the result goes to stderr.", metavar="LABEL"),
     missing: list[str] | None = MISSING,

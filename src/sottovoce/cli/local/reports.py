@@ -20,7 +20,7 @@ from sottovoce.local.server.exports import write_reports
 def randomize(
     *,
     protocol: Path = PROTOCOL,
-    table: Path = argument("TABLE", "Records as CSV with a header, one person a line."),
+    table: Path = argument("TABLE", "Records as CSV with a header, or as Parquet: one person a row."),
     label: str = option("--label", "Column of the label.", default=REQUIRED),
     out: Path = option(
         "--out", "NAME.jsonl to send to a collector; NAME.reports or NAME.parquet to fit.", default=REQUIRED
