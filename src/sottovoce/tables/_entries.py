@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
+from datetime import date
+from typing import Any
 
 from sottovoce._validation import bounds, nearest, number
 from sottovoce.exceptions import ParameterError, SchemaError
@@ -37,6 +40,21 @@ def number_pair(where: str, value: object) -> tuple[float, float]:
         return bounds(where, value)
     except ParameterError as error:
         raise SchemaError(str(error)) from None
+
+
+def said(described: Any) -> dict[str, Any]:
+    """Return the fields of a description that differ from their defaults, as they stand in a schema file."""
+    return {
+        one.name: _plain(getattr(described, one.name))
+        for one in fields(described)
+        if one.name != "name" and getattr(described, one.name) != one.default
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def plain_number(value: float) -> int | float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,7 +18,6 @@ from sottovoce.tables.column import (
     Block,
     Column,
     indicated,
-    indicated_place,
     refuse_missing_rule,
     with_indicator,
 )
@@ -70,7 +69,7 @@ class CategoricalColumn(Column):
     """
 
     type_name: ClassVar[str] = "categorical"
-    keys: ClassVar[tuple[str, ...]] = ("categories", "aliases", "unknown", "missing")
+    needed = "categories", "Write categories = [...] with every value that can occur, from public knowledge."
 
     _: KW_ONLY
     categories: tuple[Level, ...]
@@ -141,7 +140,7 @@ class CategoricalColumn(Column):
     def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
         """Return the coefficients: each is added where the column has its category."""
         places = [f"where {self.name} is {_text(category)}" for category in self.categories]
-        return list(zip(coefficients, indicated_place(self.name, places, self.missing), strict=True))
+        return list(zip(coefficients, with_indicator(f"where {self.name}", places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:
@@ -236,26 +235,15 @@ class CategoricalColumn(Column):
         )
 
     def _entries(self) -> dict[str, Any]:
-        entries: dict[str, Any] = {"categories": list(self.categories)}
-        if self.aliases:
-            entries["aliases"] = dict(self.aliases)
-        if self.unknown != "error":
-            entries["unknown"] = self.unknown
-        if self.missing is not None:
-            entries["missing"] = self.missing
-        return entries
+        entries = super()._entries()
+        return entries | ({"aliases": dict(self.aliases)} if self.aliases else {})
 
     @classmethod
-    def _from_entries(cls, name: str, entries: dict[str, Any]) -> CategoricalColumn:
-        if "categories" not in entries:
-            raise SchemaError(
-                f"[columns.{name}] has no categories. Write categories = [...] with every value that can occur, from "
-                "public knowledge."
-            )
-        aliases = entries.pop("aliases", {})
+    def from_dict(cls, name: str, entries: Mapping[str, Any]) -> Column:
+        aliases = entries.get("aliases", {})
         if not isinstance(aliases, dict):
             raise SchemaError(f'columns.{name}.aliases must be a table such as {{"yes." = "yes"}}; got {aliases!r}.')
-        return cls(name, aliases=tuple(aliases.items()), **entries)
+        return super().from_dict(name, {**entries, "aliases": tuple(aliases.items())} if aliases else entries)
 
 
 def _text(category: Level) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import refuse_unknown_keys
+from sottovoce.tables._entries import refuse_unknown_keys, said
 from sottovoce.tables.table import Cells
 
 INDICATOR: Final = "indicator"
@@ -41,7 +41,7 @@ class Column(ABC):
     """
 
     type_name: ClassVar[str]
-    keys: ClassVar[tuple[str, ...]]
+    needed: ClassVar[tuple[str, str]] = ("type", "")  # an entry that each section has, and what to write where it lacks
 
     name: str
 
@@ -83,7 +83,6 @@ class Column(ABC):
     def refuse_as_target(self) -> None:
         """Raise a SchemaError if a column of this description cannot be the target."""
 
-    @abstractmethod
     def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
         """Read the cells as labels.
 
@@ -92,10 +91,12 @@ class Column(ABC):
         TableError
             If a label is missing, or breaks what the schema says about it.
         """
+        self.refuse_as_target()
+        raise AssertionError  # pragma: no cover
 
-    @abstractmethod
     def _entries(self) -> dict[str, Any]:
         """Return the entries beside ``type`` that differ from the defaults."""
+        return said(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the section of the column: ``type`` and what differs from the defaults."""
@@ -104,12 +105,11 @@ class Column(ABC):
     @classmethod
     def from_dict(cls, name: str, entries: Mapping[str, Any]) -> Column:
         """Build the column ``name`` from its section; an unknown key is refused with the nearest known one."""
-        refuse_unknown_keys(f"[columns.{name}]", entries, ("type", *cls.keys))
-        return cls._from_entries(name, {key: value for key, value in entries.items() if key != "type"})
-
-    @classmethod
-    def _from_entries(cls, name: str, entries: dict[str, Any]) -> Column:
-        return cls(name, **entries)
+        keys = [one.name for one in fields(cls)][1:]
+        refuse_unknown_keys(f"[columns.{name}]", entries, ("type", *keys))
+        if cls.needed[0] not in entries:
+            raise SchemaError(f"[columns.{name}] has no {cls.needed[0]}. {cls.needed[1]}")
+        return cls(name, **{key: value for key, value in entries.items() if key != "type"})
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,6 @@ class IgnoredColumn(Column):
     """A column that is in the table and not in the model."""
 
     type_name: ClassVar[str] = "ignore"
-    keys: ClassVar[tuple[str, ...]] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -139,21 +138,9 @@ class IgnoredColumn(Column):
             'type = "categorical" with its classes as categories, or type = "numeric" with the bounds of the labels.'
         )
 
-    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
-        self.refuse_as_target()
-        raise AssertionError  # pragma: no cover
-
-    def _entries(self) -> dict[str, Any]:
-        return {}
-
 
 def with_indicator(column: str, names: Sequence[str], missing: object) -> tuple[str, ...]:
     return (*names, f"{column} is missing") if missing == INDICATOR else tuple(names)
-
-
-def indicated_place(column: str, places: Sequence[str], missing: object) -> tuple[str, ...]:
-    """Return where the coefficients of a column are added, and where that of its indicator is, if it has one."""
-    return (*places, f"where {column} is missing") if missing == INDICATOR else tuple(places)
 
 
 def indicated(block: Block, absent: npt.NDArray[np.bool_], place: int, missing: object) -> Block:

@@ -8,10 +8,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables.column import INDICATOR, Block, Column, indicated, indicated_place, with_indicator
+from sottovoce.tables.column import INDICATOR, Block, Column, indicated, with_indicator
 from sottovoce.tables.notation import DateNotation
 from sottovoce.tables.table import Cells
 
@@ -65,7 +64,6 @@ class DateColumn(Column):
     """
 
     type_name: ClassVar[str] = "date"
-    keys: ClassVar[tuple[str, ...]] = ("bounds", "period", "part", "format", "outside", "missing")
 
     _: KW_ONLY
     bounds: tuple[datetime.date, datetime.date] | None = None
@@ -130,7 +128,7 @@ class DateColumn(Column):
             first, last = self.bounds
             values[0] *= 2.0 / (last - first).days
             places = [f"for each day more of {self.name}, from {first} to {last}"]
-        return list(zip(values, indicated_place(self.name, places, self.missing), strict=True))
+        return list(zip(values, with_indicator(f"where {self.name}", places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:
@@ -173,15 +171,6 @@ class DateColumn(Column):
             f"column {self.name!r} is the target and a date: dates are features. Add a column of numbers or classes "
             "that are to be predicted."
         )
-
-    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
-        self.refuse_as_target()
-        raise AssertionError  # pragma: no cover
-
-    def _entries(self) -> dict[str, Any]:
-        bounds = {} if self.bounds is None else {"bounds": [bound.isoformat() for bound in self.bounds]}
-        others = {name: getattr(self, name) for name in self.keys if name != "bounds"}
-        return {**bounds, **{name: value for name, value in others.items() if value is not None}}
 
 
 def is_date(value: object) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import refuse_unknown_keys
+from sottovoce.tables._entries import refuse_unknown_keys, said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +64,7 @@ class Layout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entries that differ from the defaults, in the order of a schema file."""
-        entries: dict[str, Any] = {}
-        if not self.header:
-            entries["header"] = False
-        if self.delimiter is not None:
-            entries["delimiter"] = self.delimiter
-        if self.missing != ("",):
-            entries["missing"] = list(self.missing)
-        if self.comment is not None:
-            entries["comment"] = self.comment
-        return entries
+        return said(self)
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Layout:
@@ -85,5 +76,4 @@ class Layout:
             If a key is unknown or a value wrong.
         """
         refuse_unknown_keys("[table]", entries, ("header", "delimiter", "missing", "comment"))
-        arguments: dict[str, Any] = dict(entries)
-        return cls(**arguments)
+        return cls(**entries)

@@ -17,7 +17,6 @@ from sottovoce.tables.column import (
     Block,
     Column,
     indicated,
-    indicated_place,
     refuse_missing_rule,
     with_indicator,
 )
@@ -75,9 +74,7 @@ class NumericColumn(Column):
     """
 
     type_name: ClassVar[str] = "numeric"
-    keys: ClassVar[tuple[str, ...]] = (
-        "bounds", "scale", "bins", "outside", "missing", "decimal", "thousands", "symbol",
-    )  # fmt: skip
+    needed = "bounds", "Write bounds = [low, high] from public knowledge, not from the data."
 
     _: KW_ONLY
     bounds: tuple[float, float]
@@ -157,7 +154,7 @@ class NumericColumn(Column):
         else:
             values[0] *= 2.0
             places = [f"from {self.name} = {low:g} to {high:g}, by the logarithm"]
-        return list(zip(values, indicated_place(self.name, places, self.missing), strict=True))
+        return list(zip(values, with_indicator(f"where {self.name}", places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:
@@ -214,21 +211,7 @@ class NumericColumn(Column):
         return np.clip(numbers, low, high), absent
 
     def _entries(self) -> dict[str, Any]:
-        entries: dict[str, Any] = {"bounds": [plain_number(bound) for bound in self.bounds]}
-        if self.scale != "linear":
-            entries["scale"] = self.scale
-        if self.bins is not None:
-            entries["bins"] = [plain_number(edge) for edge in self.bins]
-        if self.outside is not None:
-            entries["outside"] = self.outside
-        if self.missing is not None:
-            entries["missing"] = self.missing if isinstance(self.missing, str) else plain_number(self.missing)
-        return entries | self._notation().entries()
+        def plain(value: Any) -> Any:
+            return [*map(plain, value)] if isinstance(value, list) else plain_number(value)
 
-    @classmethod
-    def _from_entries(cls, name: str, entries: dict[str, Any]) -> NumericColumn:
-        if "bounds" not in entries:
-            raise SchemaError(
-                f"[columns.{name}] has no bounds. Write bounds = [low, high] from public knowledge, not from the data."
-            )
-        return cls(name, **entries)
+        return {key: value if isinstance(value, str) else plain(value) for key, value in super()._entries().items()}
