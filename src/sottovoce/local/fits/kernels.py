@@ -4,7 +4,6 @@ No fast-math flag is set, so that products and sums stay separate and in order; 
 """
 
 import math
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,19 +13,6 @@ from sottovoce.central.parallel import team
 from sottovoce.local import candidates as portable
 
 Array = NDArray[np.float64]
-
-_CENTRE_TOP: Final = np.array(portable.CENTRE_TOP)
-_CENTRE_BOTTOM: Final = np.array(portable.CENTRE_BOTTOM)
-_NEAR_TOP: Final = np.array(portable.NEAR_TOP)
-_NEAR_BOTTOM: Final = np.array(portable.NEAR_BOTTOM)
-_FAR_TOP: Final = np.array(portable.FAR_TOP)
-_FAR_BOTTOM: Final = np.array(portable.FAR_BOTTOM)
-_LOG_SERIES: Final = np.array(portable.LOG_SERIES)
-_LN2: Final = portable.LN2
-_SQRT_HALF: Final = portable.SQRT_HALF
-_GOLDEN: Final = portable.GOLDEN
-_MIX_1: Final = portable.MIX_1
-_MIX_2: Final = portable.MIX_2
 
 
 def candidates(seeds: ArrayLike, indices: ArrayLike, d: int, *, n_threads: int | None = None) -> Array:
@@ -58,16 +44,16 @@ def fill(seeds, indices, out):  # type: ignore[no-untyped-def]
     for i in range(out.shape[0]):
         first = indices[i] * np.uint64(d) + np.uint64(1)
         for j in range(d):
-            x = seeds[i] + (first + np.uint64(j)) * _GOLDEN
-            x = (x ^ (x >> np.uint64(30))) * _MIX_1
-            x = (x ^ (x >> np.uint64(27))) * _MIX_2
+            x = seeds[i] + (first + np.uint64(j)) * portable.GOLDEN
+            x = (x ^ (x >> np.uint64(30))) * portable.MIX_1
+            x = (x ^ (x >> np.uint64(27))) * portable.MIX_2
             x = x ^ (x >> np.uint64(31))
             u[j] = (np.float64(np.int64(x >> np.uint64(12))) + 0.5) * 2.0**-52
         row = out[i]
         for j in range(d):  # no branches: this loop runs on the vector units
             q = u[j] - 0.5
             r = 0.180625 - q * q
-            row[j] = q * (_polynomial(_CENTRE_TOP, r) / _polynomial(_CENTRE_BOTTOM, r))
+            row[j] = q * (_polynomial(portable.CENTRE_TOP, r) / _polynomial(portable.CENTRE_BOTTOM, r))
         for j in range(d):
             if abs(u[j] - 0.5) > 0.425:
                 row[j] = _tail(u[j])
@@ -78,10 +64,10 @@ def _tail(p):  # type: ignore[no-untyped-def]
     r = math.sqrt(-_logarithm(min(p, 1.0 - p)))
     if r > 5.0:
         r -= 5.0
-        value = _polynomial(_FAR_TOP, r) / _polynomial(_FAR_BOTTOM, r)
+        value = _polynomial(portable.FAR_TOP, r) / _polynomial(portable.FAR_BOTTOM, r)
     else:
         r -= 1.6
-        value = _polynomial(_NEAR_TOP, r) / _polynomial(_NEAR_BOTTOM, r)
+        value = _polynomial(portable.NEAR_TOP, r) / _polynomial(portable.NEAR_BOTTOM, r)
     return -value if p < 0.5 else value
 
 
@@ -89,11 +75,11 @@ def _tail(p):  # type: ignore[no-untyped-def]
 def _logarithm(x):  # type: ignore[no-untyped-def]
     m, e = math.frexp(x)
     exponent = np.float64(e)
-    if m < _SQRT_HALF:
+    if m < portable.SQRT_HALF:
         m += m
         exponent -= 1.0
     f = (m - 1.0) / (m + 1.0)
-    return exponent * _LN2 + f * _polynomial(_LOG_SERIES, f * f)
+    return exponent * portable.LN2 + f * _polynomial(portable.LOG_SERIES, f * f)
 
 
 @njit(**JIT, inline="always")
