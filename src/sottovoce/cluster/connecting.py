@@ -35,34 +35,22 @@ def connected(
 ) -> Iterator[Client]:
     """Connect to a cluster, and refuse one that could not do the work or that would give rows away.
 
-    Parameters
-    ----------
-    address : str
-        Of the scheduler: ``tcp://host:port``, ``tls://host:port``, or the path of a file that `dask scheduler
-        --scheduler-file` wrote.
-    tls_ca, tls_cert, tls_key : str, Path or None
-        Files in PEM: whom to believe, and who this driver is. None leaves them to Dask's own configuration.
-    in_clear : bool, default=False
-        Accept a cluster that talks over a network without TLS.
-    timeout : float, default=20.0
-        Seconds to wait for the scheduler, and for its first worker.
+    ``address``: of the scheduler: ``tcp://host:port``, ``tls://host:port``, or the path of a file that `dask scheduler
+      --scheduler-file` wrote.
+    ``tls_ca``, ``tls_cert``, ``tls_key``: files in PEM: whom to believe, and who this driver is. None leaves them to
+      Dask's own configuration.
+    ``in_clear``: accept a cluster that talks over a network without TLS.
+    ``timeout``: seconds to wait for the scheduler, and for its first worker.
 
-    Yields
-    ------
-    Client
-        Closed at the end; the cluster goes on.
+    Yields a client, which is closed at the end; the cluster goes on.
 
-    Raises
-    ------
-    ParameterError
-        If an argument is wrong, or the cluster talks in clear over a network and ``in_clear`` is false.
-    ClusterError
-        If no scheduler answers, it has no worker, or sottovoce is missing or of another version somewhere.
+    Raises ParameterError if an argument is wrong, or the cluster talks in clear over a network and ``in_clear`` is
+    false.
+    Raises ClusterError if no scheduler answers, it has no worker, or sottovoce is missing or of another version
+    somewhere.
 
-    Warns
-    -----
-    SottovoceWarning
-        If libraries that round differ in version: the model is private, but may differ in its last bits.
+    Warns with SottovoceWarning if libraries that round differ in version: the model is private, but may differ in its
+    last bits.
     """
     require_dask()
     where, given = _place(address), {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}

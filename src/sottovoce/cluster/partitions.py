@@ -102,10 +102,7 @@ class Partitions:
     def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
         """Return what a function of place and rows says of each partition, where it is held; lost ones are rebuilt.
 
-        Raises
-        ------
-        Exception
-            What the function raised first, in the order of rows.
+        Raises what the function raised first, in the order of rows.
         """
         said: dict[int, Any] = {}
         while owed := [place for place in self.places if place not in said]:

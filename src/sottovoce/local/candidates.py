@@ -82,16 +82,9 @@ def normal_quantile(u: ArrayLike) -> Array:
 def candidates(seeds: ArrayLike, indices: ArrayLike, d: int) -> Array:
     """Return one candidate for each pair of seed and index.
 
-    Parameters
-    ----------
-    seeds : array of shape (n,) of uint64
-    indices : array of shape (n,)
-    d : int
-        The dimension of a candidate.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
+    ``seeds``: array of shape (n,) of uint64.
+    ``indices``: array of shape (n,).
+    ``d``: the dimension of a candidate.
     """
     first = np.asarray(indices, np.uint64) * np.uint64(d) + np.uint64(1)
     counters = first[:, None] + np.arange(d, dtype=np.uint64)

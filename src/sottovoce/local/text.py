@@ -70,10 +70,7 @@ class ProtocolText(ABC):
 def read_document(text: str | bytes) -> dict[str, Any]:
     """Return what stands in the text of a protocol of this version, its entries unchecked.
 
-    Raises
-    ------
-    ParameterError
-        If the text is not JSON, no protocol, or of another version.
+    Raises ParameterError if the text is not JSON, no protocol, or of another version.
     """
     try:
         document = json.loads(_decoded(text))

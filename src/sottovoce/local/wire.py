@@ -94,12 +94,8 @@ def parse(raw: bytes, protocol: Protocol, *, token: bytes | None = None) -> Repo
 def parse_many(raw: bytes, protocol: Protocol) -> tuple[NDArray[np.uint64], NDArray[np.uint16], dict[str, int]]:
     """Read many reports, one after the other without anything between them.
 
-    Returns
-    -------
-    seeds : ndarray of uint64
-    indices : ndarray of uint16
-    rejected : dict
-        How many were refused, by reason; bytes behind the last whole report count as one of wrong length.
+    Returns seeds, indices, and how many were refused, by reason; bytes behind the last whole report count as one of
+    wrong length.
     """
     whole = len(raw) // REPORT_BYTES
     rows = np.frombuffer(raw, np.uint8, whole * REPORT_BYTES).reshape(whole, REPORT_BYTES)

@@ -162,10 +162,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
 def refuse_libsvm(path: Path) -> None:
     """Refuse a file whose name tells that it is LIBSVM text.
 
-    Raises
-    ------
-    TableError
-        With what to do instead.
+    Raises TableError, with what to do instead.
     """
     if _suffix(path) in _LIBSVM:
         raise TableError(

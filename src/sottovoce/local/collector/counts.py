@@ -31,13 +31,9 @@ class Pace:
     a monitoring system, has written down what the collector never stores. This is thrift, not differential privacy:
     who sends nine reports and waits sees when the tenth has come, to within ``seconds``.
 
-    Parameters
-    ----------
-    seconds : float
-        Between two moments. They are whole multiples of it since 1970, so that several collectors on one database tell
-        new numbers at the same time, and nobody learns more by asking them in turn.
-    step : int
-        1 tells exact numbers.
+    ``seconds``: between two moments. They are whole multiples of it since 1970, so that several collectors on one
+      database tell new numbers at the same time, and nobody learns more by asking them in turn.
+    ``step``: 1 tells exact numbers.
     """
 
     seconds: float = 300.0

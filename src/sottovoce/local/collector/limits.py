@@ -16,22 +16,13 @@ MAX_BATCH: Final = 1_000
 class Limits:
     """Bounds on requests.
 
-    Parameters
-    ----------
-    max_batch : int
-        Reports in one request.
-    max_body : int
-        Bytes of the body of one request; more are not read.
-    max_waiting : int
-        Reports that wait for the database; more are answered with 503.
-    max_connections : int
-        Connections open at the same time; requests on more are answered with 503.
-    max_rate : float or None
-        Reports a second, on average; more are answered with 429.
-    read_seconds : float
-        Within which a request must have arrived, its head and its body each.
-    write_seconds : float
-        After which a report that still waits for the database is answered with 503.
+    ``max_batch``: reports in one request.
+    ``max_body``: bytes of the body of one request; more are not read.
+    ``max_waiting``: reports that wait for the database; more are answered with 503.
+    ``max_connections``: connections open at the same time; requests on more are answered with 503.
+    ``max_rate``, float or None: reports a second, on average; more are answered with 429.
+    ``read_seconds``: within which a request must have arrived, its head and its body each.
+    ``write_seconds``: after which a report that still waits for the database is answered with 503.
     """
 
     max_batch: int = MAX_BATCH
@@ -54,7 +45,7 @@ class Limits:
 class RateLimit:
     """Admits ``rate`` reports a second on average, and two seconds' worth (or one whole request) at once.
 
-    ``rate``: None admits everything.
+    ``rate``: none admits everything.
     ``clock``: seconds that never run back.
     """
 

@@ -53,25 +53,14 @@ def make_app(
 ) -> ASGIApp:
     """Return the service as an ASGI application.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    store : ReportStore
-        Of this protocol. The caller closes it after the application has stopped.
-    token_key : TokenKey, optional
-        Accept tokens issued with this key only. Default: every token.
-    limits : Limits, optional
-    allow_origins : sequence of str
-        Origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
-    static : Path, optional
-        A folder of files to serve at ``/``.
-    pace : Pace, optional
-        How exactly, and how often, numbers are told.
+    ``store``, ReportStore: of this protocol. The caller closes it after the application has stopped.
+    ``token_key``: accept tokens issued with this key only. Default: every token.
+    ``limits``: limits, optional.
+    ``allow_origins``, sequence of str: origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
+    ``static``: A folder of files to serve at ``/``.
+    ``pace``: how exactly, and how often, numbers are told.
 
-    Raises
-    ------
-    ParameterError
-        If there is no such folder.
+    Raises ParameterError if there is no such folder.
     """
     service = _Service(protocol, store, token_key, limits or Limits(), pace or Pace())
     return _public(service, allow_origins, static)
@@ -91,14 +80,9 @@ def make_apps(
 ) -> tuple[ASGIApp, ASGIApp]:
     """Return the service, and what its operator looks at, for a port of its own.
 
-    Parameters
-    ----------
-    protocol, store, token_key, limits, allow_origins, static, pace
-        See `make_app`.
-    operator_key : bytes
-        See `sottovoce.local.collector.operator`.
-    expected : int, optional
-        Reports that are planned for: shown.
+    ``protocol``, ``store``, ``token_key``, ``limits``, ``allow_origins``, ``static``, ``pace``: see `make_app`.
+    ``operator_key``: see `sottovoce.local.collector.operator`.
+    ``expected``: reports that are planned for: shown.
     """
     if expected is not None:
         whole_number("expected", expected, at_least=1)

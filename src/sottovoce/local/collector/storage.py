@@ -86,22 +86,13 @@ Outcome = Reason | None  # of a row: None where the report is stored, now or the
 class ReportStore:
     """The reports of one protocol.
 
-    Parameters
-    ----------
-    database : str
-        ``sqlite:///FILE`` or the path of a file, or ``postgresql://USER:PASSWORD@HOST/NAME``.
-    protocol : Protocol
-    create : bool
-        Whether tables and the protocol are added where they are missing, and a SQLite file is made; a PostgreSQL
-        database is never made.
+    ``database``: ``sqlite:///FILE`` or the path of a file, or ``postgresql://USER:PASSWORD@HOST/NAME``.
+    ``create``: whether tables and the protocol are added where they are missing, and a SQLite file is made; a
+      PostgreSQL database is never made.
 
-    Raises
-    ------
-    ParameterError
-        If this names no such database.
-    StorageError
-        If the database cannot be reached, would lose what it commits, has tables of another version, or lacks what
-        ``create=False`` needs.
+    Raises ParameterError if this names no such database.
+    Raises StorageError if the database cannot be reached, would lose what it commits, has tables of another version, or
+    lacks what ``create=False`` needs.
     """
 
     def __init__(self, database: str, protocol: ProtocolText, *, create: bool = False) -> None:
@@ -185,10 +176,7 @@ class ReportStore:
     def ping(self) -> None:
         """Ask the database for an answer.
 
-        Raises
-        ------
-        SQLAlchemyError
-            If there is none.
+        Raises SQLAlchemyError if there is none.
         """
         with self._engine.begin() as connection:
             connection.execute(select(_SCHEMA.c.version)).scalar_one()

@@ -73,12 +73,8 @@ class TokenKey:
     to keep a list. The check lets a page notice a link that is damaged, or of another survey, without telling anybody
     which link it was opened by; it is no proof that the token was issued.
 
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes.
-    protocol_id : bytes
-        The tokens of one protocol are void for every other.
+    ``key``: 32 secret bytes.
+    ``protocol_id``: the tokens of one protocol are void for every other.
     """
 
     def __init__(self, key: bytes, protocol_id: bytes) -> None:
@@ -91,10 +87,7 @@ class TokenKey:
     def from_file(cls, path: Path, protocol_id: bytes) -> TokenKey:
         """Read the key of a file with 64 hexadecimal digits.
 
-        Raises
-        ------
-        ParameterError
-            If the file cannot be read, or holds something else.
+        Raises ParameterError if the file cannot be read, or holds something else.
         """
         return cls(read_secret_file(path, "token key"), protocol_id)
 
@@ -102,10 +95,7 @@ class TokenKey:
     def make_file(path: Path) -> None:
         """Write a new key to a file that only its owner can read.
 
-        Raises
-        ------
-        ParameterError
-            If the file exists or cannot be made.
+        Raises ParameterError if the file exists or cannot be made.
         """
         make_secret_file(path, "token key")
 

@@ -18,10 +18,7 @@ from sottovoce.local.wire import Rejection, parse
 class DeviceStore:
     """A folder with one report a protocol, for one person.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Made if it is missing. Several people on one device need a folder each.
+    ``folder``, str or Path: made if it is missing. Several people on one device need a folder each.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -33,20 +30,11 @@ class DeviceStore:
     def once(self, protocol: Protocol, make: Callable[[], bytes], *, token: bytes | None = None) -> bytes:
         """Return the report that was kept, or make one and keep it.
 
-        Parameters
-        ----------
-        protocol : Protocol
-        make : callable
-            Makes the report; called only if none was kept.
-        token : bytes, optional
-            The token that the report belongs to.
+        ``make``: makes the report; called only if none was kept.
+        ``token``: the token that the report belongs to.
 
-        Raises
-        ------
-        ParameterError
-            If the folder cannot be written to, or the kept report belongs to another token.
-        DataError
-            If the file holds no report of this protocol.
+        Raises ParameterError if the folder cannot be written to, or the kept report belongs to another token.
+        Raises DataError if the file holds no report of this protocol.
         """
         path = self.path(protocol)
         if not path.exists():

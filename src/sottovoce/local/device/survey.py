@@ -20,25 +20,13 @@ def write_survey(
 ) -> list[Path]:
     """Write the page, the JavaScript module and the wording to a folder.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    folder : str or Path
-        Made if it is missing; its parent must exist.
-    wording : mapping, optional
-        See `sottovoce.local.device.wording`. Default: the names in the protocol, in English.
-    overwrite : bool
-        Whether files that exist may be replaced.
+    ``folder``, str or Path: made if it is missing; its parent must exist.
+    ``wording``: see `sottovoce.local.device.wording`. Default: the names in the protocol, in English.
+    ``overwrite``: whether files that exist may be replaced.
 
-    Returns
-    -------
-    list of Path
-        The files, the wording last.
+    Returns the files, the wording last.
 
-    Raises
-    ------
-    ParameterError
-        If a file exists, or cannot be written; nothing is written then.
+    Raises ParameterError if a file exists, or cannot be written; nothing is written then.
     """
     target = Path(folder)
     if not target.is_dir():

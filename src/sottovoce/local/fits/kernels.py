@@ -18,16 +18,8 @@ Array = NDArray[np.float64]
 def candidates(seeds: ArrayLike, indices: ArrayLike, d: int, *, n_threads: int | None = None) -> Array:
     """Return one candidate for each pair of seed and index; see `sottovoce.local.candidates.candidates`.
 
-    Parameters
-    ----------
-    seeds, indices : arrays of shape (n,)
-    d : int
-    n_threads : int, optional
-        By default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
+    ``seeds``, ``indices``: arrays of shape (n,).
+    ``n_threads``: by default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
     """
     starts, places = np.asarray(seeds, np.uint64), np.asarray(indices, np.uint64)
     out = np.empty((len(starts), d))

@@ -32,18 +32,13 @@ _FORMAT: Final = Sealed(b"SVMOMENT", "sums over reports")
 class MomentEstimate:
     r"""Unbiased estimates of E[z] and E[z z'], with their noise.
 
-    Parameters
-    ----------
-    n : int
-        Number of reports.
-    first : ndarray of shape (d,)
-        Estimate of E[z]; for z = s x, s = -1 or +1, that is E[s x].
-    second : ndarray of shape (d, d)
-        Symmetric estimate of E[z z'] = E[x x']. Its trace is 1 but for noise, and it may have negative eigenvalues.
-    v1, v2 : float, >= 0
-        Noise of one report. A coordinate of ``first`` has variance v1 / n, an entry of ``second`` off the diagonal
-        v2 / (2 n), one on it v2 / n, about the sample's own moments. 0 for moments that are known exactly, infinite for
-        moments about which nothing is known.
+    ``n``: number of reports.
+    ``first``, ndarray of shape (d,): estimate of E[z]; for z = s x, s = -1 or +1, that is E[s x].
+    ``second``, ndarray of shape (d, d): symmetric estimate of E[z z'] = E[x x']. Its trace is 1 but for noise, and it
+      may have negative eigenvalues.
+    ``v1``, ``v2``: noise of one report. A coordinate of ``first`` has variance v1 / n, an entry of ``second`` off the
+      diagonal v2 / (2 n), one on it v2 / n, about the sample's own moments. 0 for moments that are known exactly,
+      infinite for moments about which nothing is known.
     """
 
     n: int
@@ -89,19 +84,12 @@ Folds = Sequence[tuple[MomentEstimate, MomentEstimate]]  # for each fold, the es
 class Moments:
     """Count, sum of g and sum of g g' of each fold: n_folds (d + d^2) numbers, however many reports there are.
 
-    Parameters
-    ----------
-    d : int, >= 1
-        Length of a vector.
-    n_folds : int, >= 1, default=5
-    identity : bytes, default=b""
-        What the vectors are reports to; sums of different identities refuse to be added.
-
-    Attributes
-    ----------
-    count : ndarray of shape (n_folds,)
-    first : ndarray of shape (n_folds, d)
-    second : ndarray of shape (n_folds, d, d)
+    ``d``: length of a vector.
+    ``n_folds``: int, >= 1, default=5.
+    ``identity``, bytes, default=b"": what the vectors are reports to; sums of different identities refuse to be added.
+    ``count``: ndarray of shape (n_folds,).
+    ``first``: ndarray of shape (n_folds, d).
+    ``second``: ndarray of shape (n_folds, d, d).
 
     Notes
     -----

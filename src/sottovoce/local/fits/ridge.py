@@ -49,17 +49,11 @@ _TINY: Final = 1e-300
 class Layout:
     """Which coordinates of a vector the model uses, and which direction it does not penalise.
 
-    Parameters
-    ----------
-    d : int
-        Length of a vector.
-    used : int or None
-        The first ``used`` coordinates have coefficients, the others none; None for all.
-    free : int, "top" or None
-        The coordinate that is constant; or the direction of the largest eigenvalue, which carries the mean where no
-        coordinate is constant; or no direction.
-    level : float or None
-        What a constant coordinate is.
+    ``d``: length of a vector.
+    ``used``, int or None: the first ``used`` coordinates have coefficients, the others none; None for all.
+    ``free``: the coordinate that is constant; or the direction of the largest eigenvalue, which carries the mean where
+      no coordinate is constant; or no direction.
+    ``level``, float or None: what a constant coordinate is.
     """
 
     d: int

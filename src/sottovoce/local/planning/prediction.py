@@ -132,16 +132,10 @@ def people_needed(
     A model is called useful if its predicted accuracy above one half is at least ``share`` of what the same fit has
     without privacy, where labels follow the features as usual (the middle one of the populations).
 
-    Parameters
-    ----------
-    d, epsilon, protocol
-        As for `predict_accuracy_range`.
-    share : float, in (0, 1), default=0.8
+    ``d``, ``epsilon``, ``protocol``: as for `predict_accuracy_range`.
+    ``share``: float, in (0, 1), default=0.8.
 
-    Returns
-    -------
-    int or None
-        None if 5 * 10^8 people are not enough.
+    Returns None if 5 * 10^8 people are not enough.
     """
     share = number("share", share, above=0.0, below=1.0)
 

@@ -19,16 +19,8 @@ _GRID = np.linspace(-10.0, 10.0, 40_001)
 def simulate(protocol: Protocol, Z: Array, rng: np.random.Generator) -> Array:
     """Return one reported vector for each row of Z.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    Z : ndarray of shape (n, d)
-        Unit vectors times the label's sign (`Protocol.encode_many` and the labels).
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (n, d)
+    ``Z``, ndarray of shape (n, d): unit vectors times the label's sign (`Protocol.encode_many` and the labels).
+    ``rng``: numpy.random.Generator.
     """
     z = np.asarray(Z, np.float64)
     if z.ndim != 2 or z.shape[1] != protocol.d:
