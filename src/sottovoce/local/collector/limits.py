@@ -45,7 +45,7 @@ class Limits:
 class RateLimit:
     """Admits ``rate`` reports a second on average, and two seconds' worth (or one whole request) at once.
 
-    ``rate``: none admits everything.
+    ``rate``: None admits everything.
     ``clock``: seconds that never run back.
     """
 

@@ -55,7 +55,7 @@ def make_app(
 
     ``store``, ReportStore: of this protocol. The caller closes it after the application has stopped.
     ``token_key``: accept tokens issued with this key only. Default: every token.
-    ``limits``: limits, optional.
+    ``limits``: of requests.
     ``allow_origins``, sequence of str: origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
     ``static``: A folder of files to serve at ``/``.
     ``pace``: how exactly, and how often, numbers are told.
