@@ -14,6 +14,7 @@ from sottovoce.cluster.digest import digest_of
 from sottovoce.cluster.partitions import Prepare
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.tables.parquet import check_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,15 +79,12 @@ def frame_sources(
         )
     names = tuple(str(name) for name in frame.columns)
     chosen = tuple(features) if features is not None else tuple(name for name in names if name != target)
-    if not chosen:
-        raise ParameterError("features must name at least one column besides the target; got none.")
+    check_names(chosen, target)
     for name in (*chosen, *(() if target is None else (target,))):
         if name not in names:
             raise ParameterError(
                 f"the data frame has no column {name!r} among its {len(names)}: {', '.join(names[:8])}."
             )
-    if target in chosen:
-        raise ParameterError(f"target {target!r} is also among features: a model would learn to copy it. Leave it out.")
     import pandas as pd  # no package of ours brings it: whoever has a data frame has it
 
     no_numbers = [name for name in chosen if not pd.api.types.is_numeric_dtype(frame.dtypes[name])]

@@ -3,7 +3,8 @@
 A task runs where its partition is held. Where it is run elsewhere (the worker died) it reads the partition again.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -96,33 +97,28 @@ class Count:
 
 
 def _say(model: Any, method: str, source: Source, names: tuple[str, ...], first_row: int, whole: int) -> Any:
-    with _Rows(source) as loaded:
+    with _rows(source) as loaded:
         return getattr(model, method)(PartTable(loaded, names, first_row, whole))
 
 
-class _Rows:
-    """The rows of a source in this worker: those that are held, else read for this once."""
+@contextmanager
+def _rows(source: Source) -> Iterator[LoadedRows]:
+    """Yield the rows of a source in this worker: those that are held, else read for this once."""
+    from distributed import get_worker
 
-    def __init__(self, source: Source) -> None:
-        from distributed import get_worker
-
-        try:
-            scratch = Path(get_worker().local_directory)
-        except ValueError:
-            raise ClusterError(
-                "rows of a DaskTable are read by workers of its cluster alone: give this array to the client that the "
-                "table was made with (client.compute(array).result()), or keep that client open and the default one."
-            ) from None
-        found = held(source)
-        self._own = None if found is not None else source.opened(scratch)
-        self._loaded: LoadedRows = found or self._own  # type: ignore[assignment]
-
-    def __enter__(self) -> LoadedRows:
-        return self._loaded
-
-    def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.close()
+    try:
+        scratch = Path(get_worker().local_directory)
+    except ValueError:
+        raise ClusterError(
+            "rows of a DaskTable are read by workers of its cluster alone: give this array to the client that the "
+            "table was made with (client.compute(array).result()), or keep that client open and the default one."
+        ) from None
+    found = held(source)
+    if found is not None:
+        yield found
+        return
+    with closing(source.opened(scratch)) as own:
+        yield own
 
 
 def _at(place: Place) -> Any:

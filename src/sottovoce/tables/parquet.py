@@ -102,7 +102,7 @@ class ParquetTable(CutTable):
         files = found_files(path, ".parquet", storage_options)
         self._target = target
         self._features = tuple(features) if features is not None else _all_but(target, files[0])
-        _check_names(self._features, target)
+        check_names(self._features, target)
 
         self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))
 
@@ -259,7 +259,7 @@ def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:
         return tuple(name for name in parquet.schema_arrow.names if name != target)
 
 
-def _check_names(features: tuple[str, ...], target: str | None) -> None:
+def check_names(features: tuple[str, ...], target: str | None) -> None:
     if not features:
         raise ParameterError("features must name at least one column besides the target; got none.")
     if len(set(features)) != len(features):

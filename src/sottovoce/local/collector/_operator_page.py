@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Final
@@ -21,9 +22,7 @@ _PAGE: Final = Template(files("sottovoce.local.collector").joinpath("operator.ht
 def page(facts: Facts) -> str:
     verdict = "Reports are being taken." if facts.ready else "Reports cannot be stored now. Look at the database."
     warning = (
-        ""
-        if facts.only_issued_tokens
-        else '<p class="verdict bad">Any token is accepted: one person can send many reports. '
+        '<p class="verdict bad">Any token is accepted: one person can send many reports. '
         "For a real collection issue tokens, and start with <code>--token-key</code>.</p>\n"
     )
     free = [] if facts.disk_free is None else [("Free on its disk", f"at least {facts.disk_free / 1e9:.1f} GB")]
@@ -39,22 +38,17 @@ def page(facts: Facts) -> str:
         title="Collector: " + ("taking reports" if facts.ready else "not ready"),
         kind="good" if facts.ready else "bad",
         verdict=verdict,
-        warning=warning,
-        numbers=_numbers(facts),
-        health="\n".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in health),
-        pace=_text(str(facts.pace)),
+        warning="" if facts.only_issued_tokens else warning,
+        numbers=_numbers(facts.picture, facts.expected),
+        health="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in health),
+        pace=escape(str(facts.pace)),
         meaning=f"{'They are not' if facts.pace.is_coarse else 'This is nearly'} a list of arrival times.",
     )
 
 
-def _numbers(facts: Facts) -> str:
-    picture = facts.picture
+def _numbers(picture: Picture | None, expected: int | None) -> str:
     if picture is None:
         return "<p>There are no numbers: the database did not answer when it was asked last.</p>"
-    return "\n".join([_reports(picture, facts.expected), _refused(picture), _requests(picture)])
-
-
-def _reports(picture: Picture, expected: int | None) -> str:
     shown = f'<p class="number" id="stored">{picture.stored:,} <span>stored</span></p>'
     if expected is not None:
         part = min(1.0, picture.stored / expected)
@@ -62,21 +56,12 @@ def _reports(picture: Picture, expected: int | None) -> str:
             f'<p><progress max="{expected}" value="{min(picture.stored, expected)}" aria-labelledby="share">'
             f'</progress></p><p id="share">{int(100 * part)} % of the {expected:,} reports that are planned for.</p>'
         )
-    return (
-        '<section aria-labelledby="reports"><h2 id="reports">Reports</h2>'
-        f"{shown}<p>As of {_time(picture.at)}.</p></section>"
-    )
-
-
-def _refused(picture: Picture) -> str:
-    rows = [(reason, f"{count:,}") for reason, count in picture.refused.items()]
-    return _table("refused", "Refused reports", ("Reason", "Reports"), rows, "None to speak of.")
-
-
-def _requests(picture: Picture) -> str:
-    rows = [(f"{path}, answered {status}", f"{count:,}") for (path, status), count in picture.requests.items()]
-    times = _quick(picture.within)
-    return _table("requests", "Requests to this process", ("Request", "Number"), rows, "None to speak of.") + times
+    requests = {f"{path}, answered {status}": count for (path, status), count in picture.requests.items()}
+    return "\n".join([
+        _section("reports", "Reports", f"{shown}<p>As of {_time(picture.at)}.</p>"),
+        _section("refused", "Refused reports", _table("refused", ("Reason", "Reports"), picture.refused)),
+        _section("requests", "Requests to this process", _table("requests", ("Request", "Number"), requests)),
+    ]) + _quick(picture.within)  # fmt: skip
 
 
 def _quick(within: tuple[int, ...]) -> str:
@@ -90,19 +75,17 @@ def _quick(within: tuple[int, ...]) -> str:
     return f"<p>Of the requests with reports {words[0]}, {words[1]}.</p>"
 
 
-def _table(name: str, heading: str, heads: tuple[str, str], rows: list[tuple[str, str]], none: str) -> str:
-    title = f'<h2 id="{name}">{heading}</h2>'
-    if not rows:
-        return f'<section aria-labelledby="{name}">{title}<p>{none}</p></section>'
-    body = "".join(f'<tr><th scope="row">{_text(key)}</th><td>{_text(value)}</td></tr>' for key, value in rows)
-    head = f'<thead><tr><th scope="col">{heads[0]}</th><th scope="col">{heads[1]}</th></tr></thead>'
-    table = f'<table aria-labelledby="{name}">{head}<tbody>{body}</tbody></table>'
-    return f'<section aria-labelledby="{name}">{title}{table}</section>'
+def _section(name: str, heading: str, content: str) -> str:
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{heading}</h2>{content}</section>'
+
+
+def _table(name: str, heads: tuple[str, str], counts: Mapping[str, int]) -> str:
+    if not counts:
+        return "<p>None to speak of.</p>"
+    body = "".join(f'<tr><th scope="row">{escape(key)}</th><td>{count:,}</td></tr>' for key, count in counts.items())
+    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+    return f'<table aria-labelledby="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _text(value: str) -> str:
-    return html.escape(value)
