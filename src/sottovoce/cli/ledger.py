@@ -197,19 +197,11 @@ def _dataset_rows(book: Ledger, known: Dataset) -> list[tuple[str, str]]:
 
 def _dataset_json(book: Ledger, known: Dataset) -> dict[str, object]:
     spent, delta = book.spent(known.name)
+    told = ("epsilon", "unit", "composition", "allow_nonprivate", "created_at", "created_by")
     return {
-        "dataset": known.name,
-        "epsilon": known.epsilon,
-        "delta": delta,
-        "spent": plain(spent),
-        "remaining": _remaining(book, known),
-        "adjacency": known.adjacency.value,
-        "unit": known.unit,
-        "composition": known.composition,
-        "allow_nonprivate": known.allow_nonprivate,
-        "created_at": known.created_at,
-        "created_by": known.created_by,
-    }
+        "dataset": known.name, "delta": delta, "spent": plain(spent), "remaining": _remaining(book, known),
+        "adjacency": known.adjacency.value, **{name: getattr(known, name) for name in told},
+    }  # fmt: skip
 
 
 def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:

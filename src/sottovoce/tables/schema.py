@@ -188,20 +188,14 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as nested dicts and lists, as in its file."""
-        entries: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-        if not self.confirmed:
-            entries["confirmed"] = False
-        if self.target is not None:
-            entries["target"] = self.target
-        if self.unit is not None:
-            entries["unit"] = self.unit
-        if self.max_rows_per_unit is not None:
-            entries["max_rows_per_unit"] = self.max_rows_per_unit
-        layout = self.layout.to_dict()
-        if layout:
-            entries["table"] = layout
-        entries["columns"] = {column.name: column.to_dict() for column in self.columns}
-        return entries
+        facts = {name: getattr(self, name) for name in ("target", "unit", "max_rows_per_unit")}
+        facts = {"confirmed": None if self.confirmed else False, **facts, "table": self.layout.to_dict() or None}
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            **{name: value for name, value in facts.items() if value is not None},
+            "columns": {column.name: column.to_dict() for column in self.columns},
+        }
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Schema:

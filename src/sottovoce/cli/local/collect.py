@@ -72,12 +72,8 @@ def collect(
         )
     pace = Pace(seconds=count_seconds, step=count_step)
     rest: dict[str, Any] = {
-        "token_key": key,
-        "limits": limits,
-        "allow_origins": allow_origin or (),
-        "static": static,
-        "pace": pace,
-    }
+        "token_key": key, "limits": limits, "allow_origins": allow_origin or (), "static": static, "pace": pace,
+    }  # fmt: skip
     if operator_key is not None and not operator_key.exists():
         make_secret_file(operator_key, "operator key")
     with ExitStack() as stack:
