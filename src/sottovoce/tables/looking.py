@@ -94,7 +94,7 @@ class Look:
         """Look at some more rows."""
         if self.again or (not self.is_target and self._told_by_type(cells)):
             return
-        if self.counts is None and self._are_numbers and not self.days and self._added_as_numbers(cells):
+        if self.counts is None and not self.days and self._added_as_a_whole(cells):
             return
         texts, places = cells.spelled()
         present = np.array([text is not None and text not in self._markers for text in texts], np.bool_)
@@ -140,15 +140,21 @@ class Look:
                 self.unreadable = f"values of type {cells.values.type} are neither numbers nor text"
         return self.is_dated or bool(self.unreadable)
 
-    def _added_as_numbers(self, cells: Cells) -> bool:
-        try:
-            values, absent = cells.numbers(self._markers)
-        except TableError:
+    def _added_as_a_whole(self, cells: Cells) -> bool:
+        """Add numbers, or texts of which nothing more is asked, without a look at each text."""
+        if self._are_numbers:
+            try:
+                values, absent = cells.numbers(self._markers)
+            except TableError:
+                return False
+            self.written[None].add(values[~absent])
+        elif self.written or self.has_unread_dates or not (self.repeats or len(self._seen) >= self._most_seen):
             return False
+        else:
+            absent = pa.compute.is_null(cells.identifiers(self._markers)).to_numpy()
         if absent.any():
             gone = Cells(self.name, cells.values.filter(pa.array(absent)), cells.source, cells.line).spelled()[0]
             self.occurring.update(self._markers.intersection(text for text in gone if text is not None))
-        self.written[None].add(values[~absent])
         self.n_present += int((~absent).sum())
         return True
 
