@@ -160,11 +160,11 @@ def _fit(prior: Prior, noisy: Vector, noise_std: float, n_public: int) -> tuple[
 
 
 def _look(prior: Prior, *grid: float) -> tuple[Vector, Vector, Vector, Vector, Vector]:
-    """Return the grid and the logarithm of the prior there, the equations, and the products of each two of them."""
+    """Return the grid and the logarithm of the prior there, the equations, and their products, each once, in order."""
     slopes, shifts, log_prior = grid_around(prior, *grid)
     equations = equations_at(np.exp(slopes), shifts, design_for(prior))
-    products = np.array([[np.einsum("abk,abk->ab", one, other) for other in equations] for one in equations])
-    return slopes, shifts, log_prior, equations, products
+    products = [np.einsum("abk,abk->ab", one, other) for k, one in enumerate(equations) for other in equations[k:]]
+    return slopes, shifts, log_prior, equations, np.array(products)
 
 
 _first_look = lru_cache(maxsize=16)(_look)  # it follows from public facts alone
@@ -172,11 +172,11 @@ _first_look = lru_cache(maxsize=16)(_look)  # it follows from public facts alone
 
 def _squares(vectors: Vector, products: Vector, added: Vector) -> Vector:
     """Return v' C^-1 v for each vector v, of one or two entries; C are the products, and more on their diagonal."""
-    first = products[0, 0] + added[0]
+    first = products[0] + added[0]
     squares: Vector = vectors[0] ** 2 / first
     if len(products) > 1:
-        share = products[0, 1] / first
-        rest = np.maximum(products[1, 1] - share * products[0, 1], 0.0) + added[1]
+        share = products[1] / first
+        rest = np.maximum(products[2] - share * products[1], 0.0) + added[1]
         squares = squares + (vectors[1] - share * vectors[0]) ** 2 / rest
     return squares
 

@@ -137,14 +137,15 @@ class Curvature:
 
     def length(self, weights: Vector) -> float:
         """Return sqrt(w'Dw): the root of the sum of the squared margins, as far as the matrix tells."""
-        return float(np.linalg.norm(np.sqrt(self._values) * (self._vectors.T @ weights)))
+        margins = np.sqrt(self._values) * (self._vectors.T @ weights)
+        return math.sqrt(margins @ margins)
 
     def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
         """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
 
         NaN-free and total: no step at all explains everything.
         """
-        length = float(np.linalg.norm(step))
+        length = math.sqrt(step @ step)
         size = float(self._values @ (self._vectors.T @ step) ** 2)
         if not size > 0.0:
             return math.inf

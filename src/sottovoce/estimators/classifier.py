@@ -253,7 +253,8 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 
 def _refuse_no_classes(labels: NDArray[Any]) -> None:
     """Have scikit-learn say that labels are no classes, where their type allows that they are none."""
-    if labels.dtype.kind not in "biuUO":
+    kind = labels.dtype.kind
+    if kind not in "biuUO" and not (kind == "f" and np.all((np.trunc(labels) == labels) & (np.abs(labels) < 2.0**53))):
         check_classification_targets(labels)
 
 

@@ -412,6 +412,7 @@ def epsilon_of(event: Event, delta: float) -> float:
     return accountant_for(event).epsilon(event, delta)
 
 
+@lru_cache(maxsize=4096)
 def accountant_for(event: Event) -> Accountant:
     """Return the tightest accountant that covers ``event``: exact for Gaussians and a few responses, else PLD.
 

@@ -82,12 +82,13 @@ class InMemory(RowMemory):
         self._columns[name] = np.zeros(self.n_rows if width is None else (self.n_rows, width), dtype)
 
     def get(self, name: str, place: slice) -> Column:
-        return self._columns[name][place]
+        column = self._columns[name]
+        return column if place == slice(0, self.n_rows) else column[place]
 
     def put(self, name: str, place: slice, values: Column) -> None:
         """Write some rows; a view that was written to is there already."""
-        into = self._columns[name][place]
-        if not np.shares_memory(into, values):
+        into = self.get(name, place)
+        if values is not into and not np.shares_memory(into, values):
             into[...] = values
 
     def set(self, name: str, values: Column) -> None:

@@ -5,16 +5,17 @@ disjoint ranges, and add to ``total`` in whole ticks, so that sums are exact in 
 stands for rows without weights, one of ``batch`` for all rows.
 """
 
+import numpy as np
+
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, axpy, row_norm
+from sottovoce.central.kernels.rows import BLOCK, axpy, row_norms
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
 from sottovoce.losses.base import dual_step, slope
 
 
 @njit(**JIT)
 def norms(X, lo, hi, out):  # type: ignore[no-untyped-def]
-    for i in range(lo, hi):
-        out[i] = row_norm(X, i)
+    row_norms(X, lo, hi, out)
 
 
 @njit(**JIT)
@@ -135,23 +136,27 @@ def sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-
 
 
 @njit(inline="always")
-def _clipped_slopes(divisor, y, clip, loss, places, count, m):  # type: ignore[no-untyped-def]
-    """Replace predictions by the clipped slopes there."""
+def _clipped_slopes(divisor, y, clip, loss, places, count, labels, m):  # type: ignore[no-untyped-def]
+    """Replace predictions by the clipped slopes there; ``labels`` is room for a block of them."""
     for k in range(count):
-        i = places[k]
-        m[k] = clipped(slope(loss, y[i], m[k]), clip / divisor[i])
+        labels[k] = y[places[k]]
+    for k in range(count):  # in a loop of its own, which is compiled to vector instructions
+        m[k] = slope(loss, labels[k], m[k])
+    for k in range(count):
+        m[k] = clipped(m[k], clip / divisor[places[k]])
 
 
 @njit(**JIT)
 def gradient_at(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum the gradients l'(m_i) x_i of the rows batch[lo:hi] at ``w``, each clipped to ``clip``, in ticks."""
     places, m, factor, buffer = workspace(rows.X)
+    labels = np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         for k in range(count):
             places[k] = batch[first + k] if batch.size else first + k
         predict(rows, w, places, count, m)
-        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, labels, m)
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
@@ -159,12 +164,13 @@ def gradient_at(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  
 def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum l'(m_i) x_i of the rows lo to hi for given ``margins``, each term clipped to ``clip``, in ticks."""
     places, m, factor, buffer = workspace(rows.X)
+    labels = np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         for k in range(count):
             places[k] = first + k
             m[k] = margins[first + k]
-        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, labels, m)
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 

@@ -141,7 +141,7 @@ class NewtonPlan(Plan):
         models = self.n_models if isinstance(self.loss, SmoothedHinge) else 1
         return max(self.alpha_scaled * self.n_samples, self.schedule.least_penalty * models)
 
-    @property
+    @cached_property
     def gram_mechanism(self) -> GridGaussian:
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self.mu_gram)
 
