@@ -5,17 +5,35 @@ disjoint ranges, and add to ``total`` in whole ticks, so that sums are exact in 
 stands for rows without weights, one of ``batch`` for all rows.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, axpy, row_norms
+from sottovoce.central.kernels.rows import BLOCK, CSR, axpy, norm_of
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
 from sottovoce.losses.base import dual_step, slope
 
 
 @njit(**JIT)
-def norms(X, lo, hi, out):  # type: ignore[no-untyped-def]
-    row_norms(X, lo, hi, out)
+def _norms_sparse(data, indptr, lo, hi, out):  # type: ignore[no-untyped-def]
+    for i in range(lo, hi):
+        out[i] = norm_of(data, np.uint64(indptr[i]), np.uint64(indptr[i + 1]))
+
+
+@njit(**JIT)
+def _norms_dense(entries, width, lo, hi, out):  # type: ignore[no-untyped-def]
+    for i in range(lo, hi):
+        out[i] = norm_of(entries, np.uint64(i * width), np.uint64((i + 1) * width))
+
+
+def norms(X: Any, lo: int, hi: int, out: NDArray[np.float64]) -> None:
+    """Write the norms of the rows lo to hi of a matrix to ``out``."""
+    if isinstance(X, CSR):
+        _norms_sparse(X.data, X.indptr, lo, hi, out)
+    else:
+        _norms_dense(X.reshape(X.size), X.shape[1], lo, hi, out)
 
 
 @njit(**JIT)

@@ -10,11 +10,12 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from sottovoce._compiling import INSIDE
 from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, cut, dot_four_rows
 
 __all__ = [
     "BLOCK", "CSR", "MOST_TICKS", "add_block", "axpy", "dot", "dot_block", "factor_block", "is_csr", "is_dense",
-    "row_norms", "shortened", "tick_buffer", "whole_ticks",
+    "norm_of", "shortened", "tick_buffer", "whole_ticks",
 ]  # fmt: skip
 
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
@@ -45,7 +46,7 @@ def is_dense(X: Any) -> bool:
 # A row of a matrix is never taken as an array of its own: that counts a reference, which takes longer than a short row.
 
 
-@njit(fastmath=_REORDER)
+@njit(fastmath=_REORDER, **INSIDE)
 def _dot_dense(X, i, w):  # type: ignore[no-untyped-def]
     total = w.dtype.type(0.0)
     for k in range(X.shape[1]):
@@ -57,7 +58,7 @@ def _dot_dense(X, i, w):  # type: ignore[no-untyped-def]
 # takes half of the time. They were checked to be in range when the matrix was taken.
 
 
-@njit(fastmath=_REORDER)
+@njit(fastmath=_REORDER, **INSIDE)
 def _dot_sparse(data, indices, lo, hi, w):  # type: ignore[no-untyped-def]
     total = w.dtype.type(0.0)
     for p in range(np.uint64(lo), np.uint64(hi)):
@@ -69,7 +70,7 @@ def dot(X: Any, i: int, w: Any) -> Any:
     raise NotImplementedError("for compiled code only")
 
 
-@overload(dot)
+@overload(dot, jit_options=INSIDE)
 def _overload_dot(X, i, w):  # type: ignore[no-untyped-def]
     if is_csr(X):
         return lambda X, i, w: _dot_sparse(X.data, X.indices, X.indptr[i], X.indptr[i + 1], w)
@@ -78,13 +79,13 @@ def _overload_dot(X, i, w):  # type: ignore[no-untyped-def]
     return None
 
 
-@njit
+@njit(**INSIDE)
 def _axpy_dense(X, i, f, w):  # type: ignore[no-untyped-def]
     for k in range(X.shape[1]):
         w[k] += f * X[i, k]
 
 
-@njit
+@njit(**INSIDE)
 def _axpy_sparse(data, indices, lo, hi, f, w):  # type: ignore[no-untyped-def]
     for p in range(np.uint64(lo), np.uint64(hi)):
         w[np.uint64(indices[p])] += f * data[p]
@@ -95,7 +96,7 @@ def axpy(X: Any, i: int, f: float, w: Any) -> None:
     raise NotImplementedError("for compiled code only")
 
 
-@overload(axpy)
+@overload(axpy, jit_options=INSIDE)
 def _overload_axpy(X, i, f, w):  # type: ignore[no-untyped-def]
     if is_csr(X):
         return lambda X, i, f, w: _axpy_sparse(X.data, X.indices, X.indptr[i], X.indptr[i + 1], f, w)
@@ -129,7 +130,7 @@ def shortened(f, factors):  # type: ignore[no-untyped-def]
 # The sparse blocks take the three arrays apart once: done for each row, the counting of references takes half the time.
 
 
-@njit(fastmath=_REORDER)
+@njit(fastmath=_REORDER, **INSIDE)
 def _dot_sparse_block(data, indices, indptr, rows, count, w, out):  # type: ignore[no-untyped-def]
     for k in range(count):
         i = rows[k]
@@ -139,7 +140,7 @@ def _dot_sparse_block(data, indices, indptr, rows, count, w, out):  # type: igno
         out[k] = total
 
 
-@njit
+@njit(**INSIDE)
 def _add_sparse_block(data, indices, indptr, rows, count, factor, total):  # type: ignore[no-untyped-def]
     for k in range(count):
         i = rows[k]
@@ -156,7 +157,7 @@ def dot_block(X: Any, rows: Any, count: int, w: Any, out: Any) -> None:
     raise NotImplementedError("for compiled code only")
 
 
-@overload(dot_block)
+@overload(dot_block, jit_options=INSIDE)
 def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
     if is_csr(X):
 
@@ -188,7 +189,7 @@ def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: An
     raise NotImplementedError("for compiled code only")
 
 
-@overload(add_block)
+@overload(add_block, jit_options=INSIDE)
 def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
     if is_csr(X):
 
@@ -227,7 +228,7 @@ def factor_block(X: Any) -> Any:
     raise NotImplementedError("for compiled code only")
 
 
-@overload(factor_block)
+@overload(factor_block, jit_options=INSIDE)
 def _overload_factor_block(X):  # type: ignore[no-untyped-def]
     if is_csr(X):
         return lambda X: np.empty(BLOCK, X.data.dtype)
@@ -240,7 +241,7 @@ def tick_buffer(X: Any) -> Any:
     raise NotImplementedError("for compiled code only")
 
 
-@overload(tick_buffer)
+@overload(tick_buffer, jit_options=INSIDE)
 def _overload_tick_buffer(X):  # type: ignore[no-untyped-def]
     if is_csr(X):
         return lambda X: np.zeros(0, np.int32)
@@ -250,8 +251,9 @@ def _overload_tick_buffer(X):  # type: ignore[no-untyped-def]
     return None
 
 
-@njit
-def _norm_of(values, lo, hi):  # type: ignore[no-untyped-def]
+@njit(**INSIDE)
+def norm_of(values, lo, hi):  # type: ignore[no-untyped-def]
+    """Return the Euclidean norm of some entries; NaN where one is NaN or infinite, ``inf`` where the norm overflows."""
     total = 0.0
     for k in range(lo, hi):
         value = np.float64(values[k])
@@ -272,29 +274,3 @@ def _norm_of(values, lo, hi):  # type: ignore[no-untyped-def]
         value = np.float64(values[k]) / largest
         total += value * value
     return largest * np.sqrt(total)
-
-
-@njit
-def _norms_sparse(data, indptr, lo, hi, out):  # type: ignore[no-untyped-def]
-    for i in range(lo, hi):
-        out[i] = _norm_of(data, np.uint64(indptr[i]), np.uint64(indptr[i + 1]))
-
-
-@njit
-def _norms_dense(entries, width, lo, hi, out):  # type: ignore[no-untyped-def]
-    for i in range(lo, hi):
-        out[i] = _norm_of(entries, np.uint64(i * width), np.uint64((i + 1) * width))
-
-
-def row_norms(X: Any, lo: int, hi: int, out: Any) -> None:
-    """Write the Euclidean norm of each row: NaN where an entry is NaN or infinite, ``inf`` where the norm overflows."""
-    raise NotImplementedError("for compiled code only")
-
-
-@overload(row_norms)
-def _overload_row_norms(X, lo, hi, out):  # type: ignore[no-untyped-def]
-    if is_csr(X):
-        return lambda X, lo, hi, out: _norms_sparse(X.data, X.indptr, lo, hi, out)
-    if is_dense(X):
-        return lambda X, lo, hi, out: _norms_dense(X.reshape(X.size), X.shape[1], lo, hi, out)
-    return None

@@ -1,12 +1,11 @@
 """Scaled rows in whole steps, and the sums of their products that machine words hold exactly."""
 
-from typing import Any
-
 import numpy as np
-from numba.extending import overload
 
-from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import is_csr, is_dense
+from sottovoce._compiling import INSIDE, JIT, njit
+from sottovoce._numerics import Vector
+from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.scaled import ScaledRows
 
 
 @njit(inline="always")
@@ -16,7 +15,7 @@ def whole_steps(x, grid):  # type: ignore[no-untyped-def]
     return np.trunc(min(max(kept, -grid), grid))
 
 
-@njit()
+@njit(**JIT)
 def _fill_dense(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         f = scale[i] * grid
@@ -24,7 +23,7 @@ def _fill_dense(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
             out[i - lo, k] = whole_steps(np.float64(X[i, k]) * f, grid)
 
 
-@njit()
+@njit(**JIT)
 def _fill_sparse(data, indices, indptr, width, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         f = scale[i] * grid
@@ -33,68 +32,23 @@ def _fill_sparse(data, indices, indptr, width, scale, grid, lo, hi, out):  # typ
             out[i - lo, np.uint64(indices[p])] = whole_steps(np.float64(data[p]) * f, grid)
 
 
-def _fill(X: Any, scale: Any, grid: float, lo: int, hi: int, out: Any) -> None:
-    """Write the rows lo to hi times their scale, in whole steps, to the first lines of ``out``."""
-    raise NotImplementedError("for compiled code only")
-
-
-@overload(_fill)
-def _overload_fill(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
-    if is_csr(X):
-
-        def sparse(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
-            _fill_sparse(X.data, X.indices, X.indptr, X.n_columns, scale, grid, lo, hi, out)
-
-        return sparse
-    if is_dense(X):
-        return lambda X, scale, grid, lo, hi, out: _fill_dense(X, scale, grid, lo, hi, out)
-    return None
-
-
-@njit(**JIT)
-def fill(rows, border, grid, lo, hi, out):  # type: ignore[no-untyped-def]
+def fill(rows: ScaledRows, border: Vector, grid: float, lo: int, hi: int, out: Vector) -> None:
     """Write the rows lo to hi to the first lines of ``out`` in whole steps: ``grid`` of them are 1.
 
     Features, then the constant where there is one, then the columns of ``border``, whose lines are those of ``out``.
     """
     X, scale, _, constant = rows
-    _fill(X, scale, grid, lo, hi, out)
-    extra = border.shape[1]
-    end = out.shape[1] - extra
-    for at in range(hi - lo):
-        if constant > 0.0:
-            out[at, end - 1] = whole_steps(constant * grid, grid)
-        for k in range(extra):
-            out[at, end + k] = whole_steps(border[at, k] * grid, grid)
+    if isinstance(X, CSR):
+        _fill_sparse(*X, scale, grid, lo, hi, out)
+    else:
+        _fill_dense(X, scale, grid, lo, hi, out)
+    end = out.shape[1] - border.shape[1]
+    if constant > 0.0:
+        out[: hi - lo, end - 1] = np.trunc(min(constant * grid, grid))
+    out[: hi - lo, end:] = np.trunc(np.clip(np.where(np.isnan(border), 0.0, border) * grid, -grid, grid))
 
 
-@njit(**JIT)
-def add_upper(product, total):  # type: ignore[no-untyped-def]
-    """Add the upper triangle of whole numbers in doubles to that of a matrix of words."""
-    for j in range(product.shape[0]):
-        for k in range(j, product.shape[1]):
-            total[j, k] += np.int64(product[j, k])
-
-
-@njit(**JIT)
-def add_all(product, total):  # type: ignore[no-untyped-def]
-    """Add whole numbers in doubles to a matrix of words."""
-    for j in range(product.shape[0]):
-        for k in range(product.shape[1]):
-            total[j, k] += np.int64(product[j, k])
-
-
-@njit(**JIT)
-def pack_upper(matrix, out):  # type: ignore[no-untyped-def]
-    """Write the upper triangle line by line, in the order of `numpy.triu_indices`."""
-    place = 0
-    for j in range(matrix.shape[0]):
-        for k in range(j, matrix.shape[1]):
-            out[place] = matrix[j, k]
-            place += 1
-
-
-@njit()
+@njit(**INSIDE)
 def _space(rows, border, lo, hi):  # type: ignore[no-untyped-def]
     """Return room for the entries of the longest of some sparse rows: their places, and their whole steps."""
     indptr = rows.X.indptr
@@ -105,7 +59,7 @@ def _space(rows, border, lo, hi):  # type: ignore[no-untyped-def]
     return np.empty(size, np.int64), np.empty(size, np.int64)
 
 
-@njit()
+@njit(**INSIDE)
 def _steps_of_row(rows, border, grid, width, i, at, places, steps):  # type: ignore[no-untyped-def]
     """Write the entries of a sparse row that are not 0; return how many there are."""
     X, scale, _, constant = rows

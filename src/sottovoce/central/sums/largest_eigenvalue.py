@@ -159,7 +159,7 @@ class _Adder:
             whole.fill(rows.kernel, border, self._grid, start, end, piece)
             whole.project(piece, self._column, self._sign, self._first, projected)
             np.matmul(piece.T, projected, out=self._product)
-            whole.add_all(self._product, self._sum.open(end - start))
+            self._sum.add(self._product, end - start)
 
     @cached_property
     def _piece(self) -> Vector:

@@ -159,17 +159,14 @@ class _Adder:
     def _multiply(self) -> None:
         piece = self._piece[: self._filled]
         np.matmul(piece.T, piece, out=self._product)
-        whole.add_upper(self._product, self._sum.open(self._filled))
+        self._sum.add(self._product, self._filled)
         self._filled = 0
 
     def total(self) -> Triangle:
         if self._filled:
             self._multiply()
-        size = self._width * (self._width + 1) // 2
-        packed = np.empty(size, np.int64), np.empty(size, np.int64)
-        for words, out in zip(self._sum.total(), packed, strict=True):
-            whole.pack_upper(words, out)
-        return Triangle(self._width, WholeNumbers(*packed))
+        upper = np.tri(self._width, dtype=bool).T
+        return Triangle(self._width, WholeNumbers(*(words[upper] for words in self._sum.total())))
 
 
 def pairs_pay(rows: Rows) -> bool:
