@@ -13,7 +13,7 @@ Who holds the rows is not known here: one table (`sottovoce.central.solvers.newt
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -21,16 +21,10 @@ from scipy.linalg import eigh
 from sottovoce._numerics import Vector
 
 # All of the following was chosen on public data (`benchmarks/central/newton.py`), in units of the logistic loss.
-_PASSES: Final = 11  # after the one for the labels, while mu n / d is below the next number
-_SOME: Final = 20.0
-_MANY: Final = 1000.0  # mu n / d from which the clips grow
+_SOME: Final = 20.0  # mu n / d from which passes are added, and penalty and steps get smaller
 _MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
-_MOST_PASSES: Final = 24
 _FIRST_CLIP: Final = 0.1
-_CLIP: Final = 0.09
 _MOST_CLIP: Final = 0.5
-_DECAY: Final = 0.15  # of the clip in a pass
-_LAST_CLIP: Final = 0.05  # over the first one, at least
 _EDGE: Final = 0.5  # of the spectrum of the noise: the least eigenvalue
 _FEW: Final = 250.0  # mu n below which it is higher
 _STEP: Final = 0.75  # c over the bound on l'', at most
@@ -43,6 +37,23 @@ _PENALTY: Final = 0.1  # times 1 / mu, while mu n / d is below _SOME; then it fa
 _LEAST_PENALTY: Final = 0.02
 
 
+class Pace(NamedTuple):
+    """How many passes there are, and how their clips fall."""
+
+    passes: int  # after the one for the labels, while mu n / d is below _SOME
+    most_passes: int
+    clip: float
+    decay: float  # of the clip in a pass
+    last_clip: float  # over the first one, at least
+    many: float  # mu n / d from which the clips grow
+
+
+# Few long clips bring the hinge to its corner, and cost little where a pass is dear. Many short ones add up to half of
+# that, so v has half the noise, and rows that the model cannot fit pull less.
+QUICK: Final = Pace(passes=11, most_passes=24, clip=0.09, decay=0.15, last_clip=0.05, many=1000.0)
+PATIENT: Final = Pace(passes=30, most_passes=30, clip=0.037, decay=0.12, last_clip=0.02, many=100.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NewtonSchedule:
     """What the passes of one model do, from public facts."""
@@ -53,6 +64,7 @@ class NewtonSchedule:
     n_units: float  # persons, or what a rule takes for their number
     n_weights: int
     rows: int = 1  # rows of a person, at most
+    pace: Pace = QUICK
     n_passes: int | None = None  # the one for the labels included; None follows a rule
     smallest_step: float = _SMALLEST_STEP  # what `least_step` is at least
 
@@ -67,11 +79,13 @@ class NewtonSchedule:
     @cached_property
     def clips(self) -> tuple[float, ...]:
         """Bounds on a row's term, pass by pass."""
-        growth = (1.0 + self.information / _MANY) ** 0.25
-        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
-        n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
+        pace, more = self.pace, _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
+        growth = (1.0 + self.information / pace.many) ** 0.25
+        by_rule = round(min(pace.passes + more, pace.most_passes)) + 1
+        n_passes = self.n_passes if self.n_passes is not None else by_rule
         # with many passes the last clips stay wide enough for rows to move
-        start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
+        decay = max(1.0 - pace.decay / growth, pace.last_clip ** (1.0 / n_passes))
+        start = min(_MOST_CLIP, pace.clip * growth)
         unit = 2.0 * self.slope
         return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
 

@@ -41,14 +41,14 @@ from sottovoce.central.calibration import check_share, share_by_rule
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
+from sottovoce.central.newton_schedule import PATIENT, QUICK, Curvature, NewtonSchedule, NewtonSteps, Pace
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.split import Split, unshortened
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss, SmoothedHinge
+from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["GRAM_SHARE", "NewtonPlan"]
@@ -113,6 +113,11 @@ class NewtonPlan(Plan):
     def mu_gram(self) -> float:
         return self.split.whole * math.sqrt(GRAM_SHARE)
 
+    @property
+    def pace(self) -> Pace:
+        """Many short clips for the logistic loss; the smoothed hinge has a corner that they would not reach."""
+        return PATIENT if isinstance(self.loss, Logistic) else QUICK
+
     @cached_property
     def schedule(self) -> NewtonSchedule:
         """What the passes do; it follows from public facts."""
@@ -123,6 +128,7 @@ class NewtonPlan(Plan):
             n_units=self.n_units,
             n_weights=self.n_weights,
             rows=self.neighbours.rows,
+            pace=self.pace,
             n_passes=self.n_passes,
         )
 

@@ -35,6 +35,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from sottovoce.central.core import Asked, Release
+from sottovoce.central.newton_schedule import QUICK, Pace
 from sottovoce.central.noisy_moments import radius_of_noise
 from sottovoce.central.plan import Solution, Unpenalised
 from sottovoce.central.solvers.newton import GRAM_SHARE, NewtonPlan
@@ -62,6 +63,7 @@ class OneStepPlan(NewtonPlan):
     )
     takes_persons = False  # rows of one person are not independent, so that no standard error would be right
 
+    pace: ClassVar[Pace] = QUICK  # type: ignore[misc]  # w_0 needs to be near alone, and intervals were measured so
     calibration_share: ClassVar[float] = 0.0  # type: ignore[misc]  # no option: a slope would be a further estimate
 
     @classmethod
