@@ -1,101 +1,279 @@
-"""What one row can do to a released sum: at most the clip that scales the noise, whatever the row is.
+"""What one row, or one person, adds to a released sum: at most the clip that scales its noise, whatever the row is.
 
-The proof pages rest on this bound and on nothing else about the arithmetic, so it is tried on rows and states that are
-as bad as floating point allows, for every loss, both storage forms and both precisions.
+The proof pages rest on this bound and on nothing else about the arithmetic. So every kernel that counts terms is a row
+of one table, and is tried with every loss, both storage forms and both precisions, on rows, states and clips that are
+as bad as floating point allows. Half of them are at the ends of their ranges at once: a clip of 2e-17 is harmless, so
+is a row 1e307 long, and together the factor of the row was half of the smallest double, rounded up to a whole one.
+Distances are exact, in whole numbers.
 """
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+import sottovoce as sv
 from sottovoce.central.data.holder import hold
-from sottovoce.central.data.rows import make_rows
-from sottovoce.central.kernels import passes
+from sottovoce.central.data.rows import make_bounded_rows, make_rows
+from sottovoce.central.kernels import columns, multinomial, passes, persons, sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import OneNewtonStep
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from support.asking import answered
-from support.pairs import by_pairs
+from support.pairs import by_turns
+from support.replay import grey_box
 
 TEAM = Team(1, None)
+ONE, EVERY, ALIKE = np.array([0]), np.empty(0, np.int64), np.empty(0)
+DRAWS = 120  # of a row and a state, for each kernel, loss, form and precision
+FORMS = [(form, dtype) for form in (np.asarray, sp.csr_array) for dtype in (np.float32, np.float64)]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a kernel finds beside rows: labels, what it remembers of them, weights, and numbers of the plan."""
+
+    y: np.ndarray
+    a: np.ndarray
+    before: np.ndarray
+    shares: np.ndarray
+    w: np.ndarray
+    scale: float
+
+
+def _total(rows, run):
+    total = np.zeros(rows.n_weights, np.int64)
+    run(total)
+    return [total]
+
+
+def accelerated(damping, shares, rows, s, clip, ticks, loss):
+    shares = s.shares if shares else ALIKE
+    return _total(rows, lambda total: passes.accelerated_pass(
+        rows.kernel, s.y, shares, s.a, s.before, 0.7, s.w, s.scale, damping, clip, ticks, loss, 0, 1, total
+    ))  # fmt: skip
+
+
+def minibatch(rows, s, clip, ticks, loss):
+    return _total(rows, lambda total: passes.batch_pass(
+        rows.kernel, s.y, s.a, s.w, s.scale, 2.0, clip, ticks, loss, ONE, 0, 1, total
+    ))  # fmt: skip
+
+
+def newton(rows, s, clip, ticks, loss):
+    return _total(rows, lambda total: passes.newton_pass(
+        rows.kernel, s.y, s.a, s.w, s.shares[0], clip, ticks, loss, 0, 1, total
+    ))  # fmt: skip
+
+
+def gradient_at(batch, rows, s, clip, ticks, loss):
+    return _total(rows, lambda total: passes.gradient_at(
+        rows.kernel, s.y, s.w, clip, ticks, loss, batch, 0, 1, total
+    ))  # fmt: skip
+
+
+def gradient(rows, s, clip, ticks, loss):
+    """Of all columns, and of blocks of three."""
+    return [
+        _total(block, lambda total, block=block: passes.gradient(
+            block.kernel, s.y, s.a, clip, ticks, loss, 0, 1, total
+        ))[0]
+        for block in (rows, *_blocks_of(rows, 3))
+    ]  # fmt: skip
+
+
+def sequential_batch(rows, s, clip, ticks, loss):
+    """The dual variable and v together: independent parts of at most the clip each."""
+    moves = np.zeros(1, np.int64)
+    return [moves, *_total(rows, lambda total: sequential.sequential_batch(
+        rows.kernel, s.y, s.a, s.w.astype(np.float64), 0.1, clip, ticks, loss, ONE, moves, total
+    ))]  # fmt: skip
+
+
+def person(rows, s, clip, ticks, loss):
+    damping = 0.3 if loss.is_classification and loss.smoothness < math.inf else 0.0
+    return _total(rows, lambda total: persons.person_pass(
+        rows.kernel, np.array([0, rows.n_samples]), s.y, s.shares, s.a, s.before, 0.7, s.w, s.scale, damping,
+        clip, ticks, loss, 0, 1, total,
+    ))  # fmt: skip
+
+
+def jointly(kind, rows, s, clip, ticks, n_classes):
+    """The sums of all classes at once: a row's term is one vector."""
+    total = np.zeros((n_classes, rows.n_weights), np.int64)
+    w = np.stack([s.w * (-1.0) ** k for k in range(n_classes)])
+    y, a, before = np.abs(s.y) % n_classes // 1, *(np.outer(one, np.cos(range(n_classes))) for one in (s.a, s.before))
+    if kind == "gradient":
+        multinomial.joint_gradient(rows.kernel, y, w, clip, ticks, 0, 1, total)
+    elif kind == "pass":
+        multinomial.joint_pass(rows.kernel, y, a, before, 0.7, w, 0.3, clip, ticks, 0, 1, total)
+    else:
+        starts = np.array([0, rows.n_samples])
+        persons.person_joint_pass(rows.kernel, starts, y, a, before, 0.7, w, 0.3, clip, ticks, 0, 1, total)
+    return [total]
+
+
+@dataclass(frozen=True)
+class Term:
+    """A kernel with a loss, or for so many classes."""
+
+    kernel: str
+    add: Callable[..., Any]
+    loss: Any
+
+    @property
+    def name(self):
+        return f"{self.kernel}, {getattr(self.loss, 'name', self.loss)}"
+
+
 # Huber and absolute are trained without noise only
 LOSSES = [Squared(), Logistic(), OneNewtonStep(), Hinge(), SmoothedHinge(0.5)]
-wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
-tame = st.floats(-3, 3, width=32)
-
-
-KINDS = ["exact", "damped", "minibatch", "weighted", "weighted, damped"]
-# a kernel is compiled for each loss and each form of rows, and asks either for the same two or three numbers
-EACH = by_pairs(LOSSES, KINDS, [np.float32, np.float64], [sp.csr_array, np.asarray])
-
-
-# all clips that a plan can make of public numbers in their ranges, and all multipliers: ticks are coarse for large ones
-clips = st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent)
-multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
-
-
-def share_of_sensitivity(row, dtype, form, loss, label, memory, weights, constant, clip, multiplier, kind, share=1.0):
-    """Return how far a row moves the sum that production releases, over what it tells the mechanism."""
-    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
-    raw = form(np.array([row], dtype=dtype))
-    rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
-    w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
-    total = np.zeros(rows.n_weights, np.int64)
-    y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
-    if kind == "minibatch":
-        passes.batch_pass(rows.kernel, y, a, w, 3.0, 2.0, clip, 1.0 / mechanism.tick, loss, np.array([0]), 0, 1, total)
-    else:
-        shares = np.array([share] if kind.startswith("weighted") else [])
-        passes.accelerated_pass(
-            rows.kernel, y, shares, a, before, 0.7, w, 10.0, 0.3 if kind.endswith("damped") else 0.0, clip,
-            1.0 / mechanism.tick, loss, 0, 1, total,
-        )  # fmt: skip
-    assert np.isfinite(a).all()
-    return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
-
-
-@pytest.mark.parametrize(("loss", "kind", "dtype", "form"), EACH)
-@settings(max_examples=40, deadline=None)
-@given(
-    row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),
-    positive=st.booleans(),
-    number=st.floats(-1e6, 1e6),
-    memory=st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)),
-    weights=st.lists(wild, min_size=1, max_size=5),
-    constant=st.sampled_from([0.0, 0.2, 1.0]),
-    clip=clips,
-    multiplier=multipliers,
-    share=st.floats(0.0, 1.0),
-)
-def test_one_row_moves_the_sum_by_at_most_the_clip(
-    loss, dtype, form, kind, row, positive, number, memory, weights, constant, clip, multiplier, share
-):
-    label = (1.0 if positive else -1.0) if loss.is_classification else number
-    assert share_of_sensitivity(
-        row, dtype, form, loss, label, memory, weights, constant, clip, multiplier, kind, share
-    ) <= 1.0  # fmt: skip
-
-
-def test_the_bound_is_reached():
-    """A row that is pulled hard moves the sum by the whole clip, so the test above could fail."""
-    share = share_of_sensitivity(
-        [0.6, 0.8], np.float64, np.asarray, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, 10.0, "exact"
+FEWER = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]
+CLASSES = [2, 3, 7, 21]
+TERMS = [
+    Term(name, add, loss)
+    for name, add, losses in (
+        ("accelerated", partial(accelerated, 0.0, False), LOSSES),
+        ("accelerated, damped", partial(accelerated, 0.3, False), LOSSES),
+        ("weighted", partial(accelerated, 0.0, True), LOSSES),
+        ("weighted, damped", partial(accelerated, 0.3, True), LOSSES),
+        ("minibatch", minibatch, LOSSES),
+        ("newton", newton, [Logistic(), SmoothedHinge(0.5), SmoothedHinge(2.0), Squared()]),
+        ("full gradient", partial(gradient_at, EVERY), FEWER),
+        ("batch gradient", partial(gradient_at, ONE), FEWER),
+        ("gradient", gradient, FEWER),
+        ("sequential", sequential_batch, FEWER),
+        ("person", person, [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]),
+        ("multinomial", partial(jointly, "pass"), CLASSES),
+        ("multinomial gradient", partial(jointly, "gradient"), CLASSES),
+        ("person, multinomial", partial(jointly, "person"), CLASSES),
     )
-    assert share == pytest.approx(1.0, rel=1e-5)
+    for loss in losses
+]
+
+
+def any_numbers(rng, size):
+    """Draw numbers of any exponent, of everyday size, and zeros, beside one another."""
+    most = float(np.finfo(np.float32).max)
+    wild = np.clip(np.ldexp(rng.uniform(-1.0, 1.0, size), rng.integers(-149, 129, size)), -most, most)
+    return rng.choice([0.0, 1.0], size, p=[0.2, 0.8]) * np.where(rng.random(size) < 0.5, wild, rng.uniform(-3, 3, size))
+
+
+def anything(rng, dtype, n):
+    """Draw rows, weights, memory and a clip, all without regard for one another."""
+    row, alike = any_numbers(rng, int(rng.choice([1, 3, 8, 9, 33, 70]))), rng.random() < 0.5
+    X = np.ones((n, 1)) * row if alike else rng.uniform(-1.0, 1.0, (n, len(row))) * row
+    label = float(rng.choice([rng.uniform(-1e6, 1e6), 1.0, -1.0]))
+    memory = rng.uniform(-1e3, 1e3, 2)
+    return X.astype(dtype), any_numbers(rng, 5), label, memory, 10.0 ** rng.uniform(-150.0, 150.0), 10.0
+
+
+def ends(rng, dtype, n):
+    """Draw a row and a clip far from one, half the time the clip over the row's length near the smallest numbers.
+
+    The label is so far away that every step is cut, whatever the clip is.
+    """
+    most = math.log10(float(np.finfo(dtype).max))
+    d = int(rng.choice([1, 3, 8, 17, 33]))
+    shape = rng.choice([np.full(d, 1.0), rng.standard_normal(d), 10.0 ** rng.uniform(-5, 0, d)], axis=0)
+    if rng.random() < 0.5:  # anywhere
+        length, clip = 10.0 ** rng.uniform(-most - 15, most), 10.0 ** rng.uniform(-249.9, 159.9)
+    else:  # a factor of a few quanta
+        length = 10.0 ** rng.uniform(most - 3, most)
+        clip = float(10.0 ** np.clip(rng.uniform(-324.5, -318.0) + math.log10(length), -249.9, 159.9))
+    with np.errstate(over="ignore", under="ignore"):
+        row = shape / np.linalg.norm(shape) * length
+    row = np.clip(row, -np.finfo(dtype).max, np.finfo(dtype).max).astype(dtype)
+    return np.repeat(row[None], n, axis=0), np.zeros(1), -1e300, np.zeros(2), clip, 1e-300
+
+
+def beyond(total, tick, bound):
+    """Return how far whole ticks are, over the bound: exactly, but for the last root."""
+    squares = sum(int(ticks) ** 2 for ticks in np.ravel(total))
+    return math.sqrt(float(squares * (Fraction(tick) / Fraction(bound)) ** 2))
+
+
+@pytest.mark.parametrize(("term", "form"), by_turns(TERMS, FORMS))
+def test_a_row_adds_at_most_its_clip(term, form):
+    """A person too, whose rows may be many and all alike."""
+    store, dtype = form
+    rng = np.random.default_rng([TERMS.index(term), FORMS.index(form)])
+    reached = 0.0
+    for draw in range(DRAWS):
+        n = int(rng.choice([1, 2, 3, 64, 65, 150])) if term.kernel.startswith("person") else 1
+        far = draw % 2 == 0
+        X, w, label, memory, clip, scale = (ends if far else anything)(rng, dtype, n)
+        if getattr(term.loss, "is_classification", False):
+            label, scale = math.copysign(1.0, label), float(rng.choice([scale, 1.0]))
+        rows = make_rows(
+            store(X), data_norm=10.0 ** rng.uniform(-50, 50) if far else 1.0,
+            constant=float(rng.choice([0.0, 0.0, 1e-50, 0.2, 1.0, 1e50])), names=None, team=TEAM,
+        )  # fmt: skip
+        with np.errstate(over="ignore"):
+            w = np.resize(w, rows.n_weights).astype(dtype)
+        shares = np.ones(n) if far else rng.uniform(0.01, 1.0, n)
+        state = State(np.full(n, label), np.full(n, memory[0]), np.full(n, memory[1]), shares, w, scale)
+        mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 10.0 ** rng.uniform(-5.0, 10.0))
+        for total in term.add(rows, state, clip, 1.0 / mechanism.tick, term.loss):
+            share = beyond(total, mechanism.tick, mechanism.l2_sensitivity)
+            assert share <= 1.0
+            reached = max(reached, share)
+        assert np.isfinite(state.a).all()
+    assert reached > 0.99  # so the bound is no larger than it must be, and the test could fail
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_entry_of_bounded_rows_adds_at_most_its_clip(dtype):
+    """Frank-Wolfe bounds each entry: the largest change of a column's sum is one clip."""
+    rng = np.random.default_rng(np.dtype(dtype).itemsize)
+    reached = 0.0
+    for _ in range(2 * DRAWS):
+        X, _, _, _, clip, _ = ends(rng, dtype, 1)
+        bound = float(10.0 ** rng.uniform(-50, 50))
+        tick = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0).tick
+        rows = make_bounded_rows(sp.csr_array(X), data_bound=bound, constant=0.5, names=None, team=TEAM)
+        width = rows.n_weights
+        sums, touched, before, mark = (np.zeros(width, kind) for kind in (np.int64, np.int64, np.int64, np.bool_))
+        columns.change_rows(
+            rows.kernel, np.array([-1e300]), np.zeros(1), clip, 1.0 / tick, Squared(), ONE,
+            (np.zeros(1, dtype), np.zeros(1, np.int64)), sums, touched, before, mark, 0,
+        )  # fmt: skip
+        share = max(beyond(entry, tick, clip * (1.0 + 2.0**-20)) for entry in sums)
+        assert share <= 1.0
+        reached = max(reached, share)
+    assert reached > 0.99
+
+
+@pytest.mark.parametrize("bound", [1e-50, 3e-17, 1.0, 4e49])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", "zero-out"])
+def test_a_label_moves_a_noisy_mean_by_at_most_its_bound(bound, adjacency):
+    X, y = np.ones((9, 2)), np.full(9, bound)
+    other = (X, np.append(y[:-1], -bound)) if adjacency == "replace-one" else (X[:-1], y[:-1])
+
+    def run(X, y):
+        return sv.DPRidge(
+            epsilon=1.0, delta=1e-6, data_norm=1.0, label_bounds=(-bound, bound), solver="constant",
+            adjacency=adjacency, n_public=9,
+        ).fit(X, y).predict(X[:3])  # fmt: skip
+
+    found = grey_box(run, (X, y), other)
+    assert found.fault == ""
+    assert 0.999 < found.largest <= 1.0
 
 
 def test_two_entries_in_one_place_count_as_their_sum():
     """A CSR matrix may hold the same place twice; as a norm that would be too short by up to sqrt 2."""
-    import sottovoce as sv
-
     twice = sp.csr_matrix((np.array([0.7, 0.7, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
     once = sp.csr_matrix(np.array([[1.4, 0.0], [0.0, 1.0]]))
     fits = [

@@ -1,28 +1,22 @@
-"""What one row can do to the sums of DP-SGD, primal and sequential DP-SCD: at most what scales their noise."""
+"""What one row can do to a whole batch of sequential DP-SCD, and what the blocks of primal DP-SCD are told of it."""
 
 import math
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.kernels import passes, sequential
+from sottovoce.central.kernels import sequential
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import Sequential
-from sottovoce.privacy.adjacency import Adjacency, Neighbours
-from support.pairs import by_pairs
+from sottovoce.privacy.adjacency import Adjacency
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]
-wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
-tame = st.floats(-3, 3, width=32)
 
 
 def rows_of(table, dtype, sparse, constant):
@@ -44,44 +38,6 @@ def plan_of(size, clip, adjacency, loss=None):
         ),
         batch_size=size, clipping_norm=clip, epochs=1,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(("loss", "dtype", "sparse"), by_pairs(LOSSES, [np.float32, np.float64], [False, True]))
-@settings(max_examples=40, deadline=None)
-@given(
-    row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),
-    positive=st.booleans(),
-    number=st.floats(-1e6, 1e6),
-    memory=st.floats(-1e3, 1e3),
-    weights=st.lists(wild, min_size=1, max_size=5),
-    constant=st.sampled_from([0.0, 0.2, 1.0]),
-    clip=st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent),
-    multiplier=st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent),
-)
-def test_one_row_is_within_the_clip(
-    loss, dtype, sparse, row, positive, number, memory, weights, constant, clip, multiplier
-):  # fmt: skip
-    y = np.array([(1.0 if positive else -1.0) if loss.is_classification else number])
-    rows = rows_of([row], dtype, sparse, constant)
-    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
-    per_unit = 1.0 / mechanism.tick
-    w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
-    total = np.zeros(rows.n_weights, np.int64)
-    passes.gradient_at(rows.kernel, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total)
-    assert share(total, mechanism) <= 1.0
-    for block in _blocks_of(rows, 3):
-        total = np.zeros(block.n_weights, np.int64)
-        m = np.array([memory])
-        passes.gradient(block.kernel, y, m, clip, per_unit, loss, 0, 1, total)
-        assert share(total, mechanism) <= 1.0
-    # the dual variable and v together: independent parts of at most the clip each
-    moves = np.zeros(1 + rows.n_weights, np.int64)
-    sequential.sequential_batch(
-        rows.kernel, y, np.array([memory]), w.astype(np.float64), 0.1, clip,
-        per_unit, loss, np.array([0]), moves[:1], moves[1:],
-    )  # fmt: skip
-    assert share(moves[:1], mechanism) <= 1.0
-    assert share(moves[1:], mechanism) <= 1.0
 
 
 def batch_of(rows, y, a, v, plan, alpha_n, left_out=None):

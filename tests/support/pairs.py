@@ -1,4 +1,4 @@
-"""Half of a product of cases in which every choice still meets every other one; the other half is slow."""
+"""A part of a product of cases in which every choice still meets every other one; the rest is slow."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["by_pairs"]
+__all__ = ["by_pairs", "by_turns"]
 
 
 def by_pairs(*axes: Sequence[Any]) -> list[Any]:
@@ -20,3 +20,13 @@ def by_pairs(*axes: Sequence[Any]) -> list[Any]:
         slow = sum(place for place, _ in chosen) % 2
         cases.append(pytest.param(*(one for _, one in chosen), id="-".join(names), marks=[pytest.mark.slow] * slow))
     return cases
+
+
+def by_turns(cases: Sequence[Any], forms: Sequence[Any]) -> list[Any]:
+    """Return all pairs, of which a case with its own form is fast, in turn, so that all forms are met by its like."""
+    found = []
+    for (k, case), (n, form) in product(enumerate(cases), enumerate(forms)):
+        names = [getattr(one, "__name__", str(one)) for one in form]
+        marks = [pytest.mark.slow] * (k % len(forms) != n)
+        found.append(pytest.param(case, form, id="-".join([case.name, *names]), marks=marks))
+    return found
