@@ -16,13 +16,12 @@ from sottovoce.papers.ldp import report as randomizer
 from sottovoce.papers.ldp.server import guarantee
 from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle
 from support.bernstein import gradients
+from support.pairs import by_pairs
 
 RUNS = 150_000
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("degree", [1, 2, 3])
-@pytest.mark.parametrize("y", [1.0, -1.0])
+@pytest.mark.parametrize(("loss", "degree", "y"), by_pairs(["hinge", "logistic"], [1, 2, 3], [1.0, -1.0]))
 def test_gradients_are_unbiased_with_the_stated_second_moment(loss, degree, y):
     """Over the noise of real reports (and s): E G = Q'(u) y x within 4 standard errors, and E |G|^2 by the formula."""
     public = BernsteinProtocol(loss, 3, 150.0, 1e-6, degree=degree)

@@ -40,25 +40,16 @@ def budget(epsilon):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_recipe_orders_rows_as_fixed_bounds_do(name):
-    given = table(name, N_SAMPLES)
-    ranges = ranged(given)
-    found, wanted = scores_of(recipe(given, 1.0), given), scores_of(model(ranges, 1.0), ranges)
-    assert name in TOO_FAR or found.ranking > wanted.ranking - 0.02
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_the_recipe_is_not_below_the_larger_class(name):
+def test_the_recipe(name):
     given = table(name, N_SAMPLES)
     for epsilon in (0.1, 0.3, 1.0, 4.0):
         fitted = recipe(given, epsilon)
         noise = given.noise_of_a_comparison(fitted, epsilon, DELTA)
-        assert scores_of(fitted, given).right >= given.larger_class() - noise, f"epsilon {epsilon}"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_without_noise_the_recipe_orders_rows_as_standardising_does(name):
-    given = table(name, N_SAMPLES)
+        found = scores_of(fitted, given)
+        assert found.right >= given.larger_class() - noise, f"epsilon {epsilon}"
+        if epsilon == 1.0:
+            ranges = ranged(given)
+            assert name in TOO_FAR or found.ranking > scores_of(model(ranges, 1.0), ranges).ranking - 0.02
     scaler = StandardScaler().fit(given.X)
     exact = given._replace(X=scaler.transform(given.X), X_test=scaler.transform(given.X_test))
     found, wanted = scores_of(recipe(given, math.inf), given), scores_of(model(exact, math.inf), exact)

@@ -9,9 +9,9 @@ import math
 from functools import partial
 
 import numpy as np
-from numba import njit
 
 import sottovoce as sv
+from sottovoce._compiling import njit
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.losses import Hinge, Logistic, Squared, dual_step, slope
@@ -160,7 +160,7 @@ def minibatch(factor, patch):
     )  # fmt: skip
 
 
-@njit
+@njit(cache=True)
 def _steps_of(memories, m, ratio, clip, loss):
     zeta = np.empty_like(memories)
     for k in range(len(memories)):

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numba import njit
 from scipy.special import expit
 
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, tick_buffer
 from sottovoce.losses._sigmoid import sigmoid
 
 
-@njit
+@njit(cache=True)
 def _dots(X, rows, count, w, out):
     dot_block(X, rows, count, w, out)
 
 
-@njit
+@njit(cache=True)
 def _add(X, rows, count, factor, total):
     buffer = tick_buffer(X)
     for _ in range(2):  # the buffer is left empty for the next block
@@ -79,7 +79,7 @@ def test_a_whole_block_of_the_longest_terms_does_not_wrap(dtype, width):
     assert total.tolist() == [2 * BLOCK * MOST_TICKS] * width
 
 
-@njit
+@njit(cache=True)
 def _sigmoids(u):
     for k in range(u.shape[0]):
         u[k] = sigmoid(u[k])

@@ -9,6 +9,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.central.data import beside
 from sottovoce.exceptions import DataError
+from support.pairs import by_pairs
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 2}}
 
@@ -40,8 +41,7 @@ def peak(task):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("make", [np.asarray, np.memmap.view], ids=["array over a map", "memmap"])
+@pytest.mark.parametrize(("dtype", "make"), by_pairs([np.float32, np.float64], [np.asarray, np.memmap.view]))
 def test_nothing_copies_the_matrix(tmp_path, make, dtype):
     rng = np.random.default_rng(1)
     n, d = 400_000 // np.dtype(dtype).itemsize, 240
