@@ -172,7 +172,7 @@ def test_the_structure_is_that_of_the_published_schema(name):
     whole["ledger"] = {"ledger": "a", "dataset": "b", "charge": "c", "entry": "d"}
     whole["schema"] = {"sha256": 64 * "0", "text": ""}
     ways = [*places(whole)]
-    for way in ways[len(name) % 3 :: max(1, len(ways) // 40)]:  # names differ, so do the places
+    for way in ways[len(name) % 3 :: len(ways) // 40 + 1]:  # names differ, so do the places
         for value in (*VALUES, KeyError):
             data = copy.deepcopy(whole)
             holder = data
