@@ -19,7 +19,7 @@ from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"], 11: [f"class {k}" for k in range(11)]}
 BUDGET = {"epsilon": 30.0, "delta": 1e-4, "random_state": 0}
 LABELS = {"label_bounds": (-1.0, 1.0)}
-N_TABLES, N_STEERED = 8, 120
+N_TABLES, N_STEERED = 8, 60
 
 
 def data(d, n_classes, n=200):
@@ -197,7 +197,7 @@ def rows_to_score(model, d, frame):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_row_scores_the_same_alone_and_at_every_place(name):
-    """Some 170 rows of each model in ten containers: all together, and in eight tables of 2 to 70 rows.
+    """Some 110 rows of each model in ten containers: all together, and in eight tables of 2 to 70 rows.
 
     Each row is alone in the first container, and in one of the others.
     """

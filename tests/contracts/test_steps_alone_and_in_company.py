@@ -17,6 +17,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, On
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, PrivacyWarning
+from support.pairs import by_pairs
 
 D = 6
 CLASSES = {"classes": [0, 1]}
@@ -62,7 +63,11 @@ STEPS = {
 
 CONTAINERS = ("lines", "columns", "sparse", "frame")
 # a schema reads named columns
-CASES = [(name, one) for name in STEPS for one in CONTAINERS if one == "frame" or "schema" not in name]
+CASES = [
+    case
+    for case in by_pairs(list(STEPS), CONTAINERS)
+    if case.values[1] == "frame" or "schema" not in case.values[0]
+]  # fmt: skip
 
 
 class HandedError(Exception):
@@ -106,7 +111,7 @@ def tables():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.filterwarnings("ignore:this table was fitted privately before")
-@pytest.mark.parametrize(("name", "container"), CASES, ids=["-".join(case) for case in CASES])
+@pytest.mark.parametrize(("name", "container"), CASES)
 def test_what_becomes_of_a_row_does_not_depend_on_others(name, container, monkeypatch):
     """28 pairs of tables for each step and container: rows that both have stay the same, and so does the container."""
     made = {
