@@ -220,7 +220,12 @@ def _impersonate(target: str) -> None:
         )  # fmt: skip
         try:
             cell.send_request(
-                channel=MSG_CHANNEL, target=f"north.{job}", topic=MSG_TOPIC, request=request, timeout=0.05, optional=True
+                channel=MSG_CHANNEL,
+                target=f"north.{job}",
+                topic=MSG_TOPIC,
+                request=request,
+                timeout=0.05,
+                optional=True,
             )
         except Exception as error:
             sent.append(repr(error))
