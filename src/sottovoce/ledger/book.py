@@ -105,6 +105,8 @@ class ChargeRecord:
         Of a cancellation.
     by_hand : bool
         It was cancelled by somebody who named it, not by the run that held it.
+    note : str or None
+        Which result it was committed for, where several could be: see `Ledger.commit`.
     receipt : str or None
         Fingerprint of the receipt, if the charge was imported from one.
     seq : int
@@ -129,6 +131,7 @@ class ChargeRecord:
     ended_by: str | None = None
     reason: str | None = None
     by_hand: bool = False
+    note: str | None = None
 
     @property
     def is_private(self) -> bool:
@@ -437,7 +440,7 @@ class Book:
             raise LedgerIntegrityError(f"charge {charge.charge!r} was {charge.state} before.")
         ended = replace(charge, ended_at=entry.at, ended_by=entry.who)
         if entry.kind == "commit":
-            ended = replace(ended, state="committed", committed_event=_event(body["event"]))
+            ended = replace(ended, state="committed", committed_event=_event(body["event"]), note=body.get("note"))
         else:
             by_hand = body.get("by_hand", False) is not False
             ended = replace(ended, state="cancelled", reason=str(body["reason"]), by_hand=by_hand)

@@ -303,7 +303,7 @@ class Ledger:
 
         return self._append([("reserve", body), ("commit", ended)], check)
 
-    def commit(self, charge: Charge, event: Event) -> Charge:
+    def commit(self, charge: Charge, event: Event, *, note: str | None = None) -> Charge:
         """Record the end of a run, with the event that it really had.
 
         What was reserved stays charged: nothing is given back after noise was drawn.
@@ -313,6 +313,8 @@ class Ledger:
         charge : Charge
             From `reserve`.
         event : Event
+        note : str or None, default=None
+            Which result this is, such as its digest: whoever finds the charge committed sees for what.
 
         Raises
         ------
@@ -323,6 +325,7 @@ class Ledger:
         """
         record = self._known(charge)
         body = {"dataset": record.dataset, "charge": record.charge, "event": event.to_dict()}
+        body |= {} if note is None else {"note": note}
         return self._append([("commit", body)], lambda book: book.check_commit(record.charge, event))
 
     def cancel(self, charge: Charge | str, reason: str) -> Charge:
@@ -380,7 +383,7 @@ class Ledger:
         return self._now().charges(dataset)
 
     def find(self, dataset: str, run: str) -> tuple[Charge, ChargeRecord] | None:
-        """Return the charge whose plan names this run, unless it was cancelled; None if there is none.
+        """Return the last charge whose plan names this run, unless it was cancelled; None if there is none.
 
         Parameters
         ----------
@@ -391,7 +394,7 @@ class Ledger:
         named = [each for each in self.history(dataset) if each.counts and each.plan.get("run") == run]
         if not named:
             return None
-        record = named[0]
+        record = named[-1]
         rows = map(read_row, self._store.read(record.seq))
         last = [entry for entry in rows if entry.body.get("charge") == record.charge][-1]
         return Charge(record.charge, dataset, str(self._now().ledger), last.seq, last.hash), record

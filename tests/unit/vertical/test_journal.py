@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -184,6 +185,37 @@ def test_what_left_is_never_another(tmp_path, ledger):
     assert again[:3] == answers[:3]
     for one, another in zip(answers[3:], again[3:], strict=True):
         assert np.std(decode(one).scores - decode(another).scores) > 100.0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("point", POINTS)
+def test_two_copies_of_a_folder_pay_for_each_answer(tmp_path, ledger, monkeypatch, point, restarts):
+    """One answers while the other stands at any line, and may be killed there: no more answers leave than charges."""
+    owner, name, _ = POINTS[point]
+    one = clinic(tmp_path, ledger)
+    for raw in REQUESTS[:3]:
+        one.handle(raw)
+    one._journal.close()
+    shutil.copytree(tmp_path / "clinic", tmp_path / "copy" / "clinic")
+    one, other, left = clinic(tmp_path, ledger), clinic(tmp_path / "copy", ledger), set()
+    true = getattr(owner, name)
+
+    def meanwhile(self, *given, **named):
+        monkeypatch.setattr(owner, name, true)
+        results = [true(self, *given, **named)] if point.startswith("after") else []
+        left.add(one.handle(REQUESTS[3]))
+        if restarts:
+            raise Killed
+        return results[0] if results else true(self, *given, **named)
+
+    monkeypatch.setattr(owner, name, meanwhile)
+    with suppress(Killed):
+        left.add(other.handle(REQUESTS[3]))
+    other._journal.close()
+    again = clinic(tmp_path / "copy", ledger)
+    left |= {again.handle(REQUESTS[3]), one.handle(REQUESTS[3])}
+    answers = [raw for raw in left if not isinstance(decode(raw), Refused)]
+    assert 1 <= len(answers) <= len(charges(ledger))
 
 
 def test_what_never_left_is_drawn_anew(tmp_path, ledger, monkeypatch):
@@ -495,9 +527,9 @@ def test_a_release_is_charged_once_until_it_has_left(ledger):
         assert budget.charge(event, place=place) == budget.charge(event, place=place) == ""
         once = budget.spent
         assert once == GaussianEvent(30.0)
-        budget.settle("cc")
-        budget.settle("bb")
-        budget.settle("bb")
+        budget.settle("cc", "digest")
+        budget.settle("bb", "digest")
+        budget.settle("bb", "digest")
         assert budget.spent == once
         assert budget.charge(event, place=place) == ""
         assert budget.spent != once

@@ -16,9 +16,8 @@ from typing import Any, Final, Self
 
 from sottovoce._validation import MAX_EPSILON, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
-from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.charging import is_charged
-from sottovoce.ledger.ledger import Charge, Ledger
+from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
@@ -28,6 +27,7 @@ from sottovoce.vertical.party.sessions import MachineError
 
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
+_ANSWERED: Final = "another process of this party has answered this step: its folder is in use twice"  # may cross
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
 
 
@@ -75,10 +75,11 @@ class Account(ABC):
         """
 
     @abstractmethod
-    def settle(self, release: str) -> None:
-        """Close the charge of a release, if it has one, before its answer leaves for the first time.
+    def settle(self, release: str, answer: str) -> None:
+        """Close the charge of a release, if it has one, before its answer, of this digest, leaves for the first time.
 
-        Raises `MachineError` if that cannot be written down: the answer must not leave.
+        Raises `MachineError` if that cannot be written down, or the charge was closed for another answer: this one
+        must not leave.
         """
 
 
@@ -142,7 +143,7 @@ class PartyBudget(Account):
                 self._open |= set() if place is None else {place.release}
         return shortage
 
-    def settle(self, release: str) -> None:
+    def settle(self, release: str, answer: str) -> None:
         self._open.discard(release)
 
     def _cost(self, event: Event) -> float:
@@ -274,7 +275,7 @@ class LedgerBudget(Account):
             return ""
         if place is not None:
             with self._usable():
-                if self._opened(place.release) is not None:
+                if self._is_open(place.release):
                     return ""
         shortage = self.shortage(event)
         if shortage:
@@ -293,16 +294,21 @@ class LedgerBudget(Account):
                 self.head = self._book.commit(charge, event).hash
         return ""
 
-    def settle(self, release: str) -> None:
+    def settle(self, release: str, answer: str) -> None:
         with self._usable():
-            opened = self._opened(release)
-            if opened is not None:
-                charge, record = opened
-                self.head = self._book.commit(charge, record.event).hash
+            found = self._book.find(self.dataset, release)
+            if found is None:
+                return
+            charge, record = found
+            if record.state == "reserved":  # of two at once the second is refused
+                self.head = self._book.commit(charge, record.event, note=answer).hash
+                return
+        if record.note != answer:
+            raise MachineError(_ANSWERED)
 
-    def _opened(self, release: str) -> tuple[Charge, ChargeRecord] | None:
+    def _is_open(self, release: str) -> bool:
         found = self._book.find(self.dataset, release)
-        return None if found is None or found[1].state != "reserved" else found
+        return found is not None and found[1].state == "reserved"
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

@@ -366,7 +366,7 @@ class Party:
                 if answer is None:
                     answer = self._next(journal, session, frame)
                 if session.is_owed:  # before it leaves
-                    self.budget.settle(session.release)
+                    self.budget.settle(session.release, hashlib.sha256(answer).hexdigest())
                     session.is_owed = False
                 return answer
             except (MessageError, SessionError) as refusal:
