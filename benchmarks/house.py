@@ -1,11 +1,10 @@
 """The house as it is built: which package imports which, and how many lines each has.
 
-    python -m benchmarks.house [--docs] [--root FOLDER] [--into FILE.png]
+    python -m benchmarks.house [--docs] [--root FOLDER]
 
 Read from the source by `ast`; nothing is imported. The table counts files and lines: of code, comments, docstrings and
-nothing. The drawing shows who imports whom, the lowest below. An arrow is left out where a chain of others says it.
-Red arrows run against the order: two packages that need each other. ``--docs`` writes the drawing to
-docs/figures/house.png and the tables into docs/measured/data/house. ``--root`` reads another checkout.
+nothing. It names imports that run against the order: two packages that need each other. ``--docs`` writes the tables
+into docs/measured/data/house. ``--root`` reads another checkout.
 """
 
 import ast
@@ -15,9 +14,9 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from benchmarks.driver import DOCS, FIGURES, ROOT, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.driver import DOCS, ROOT, keep, make_parser, show, write_tables
 
 PACKAGE = "sottovoce"
 GROUND, DOOR = "ground", "front door"
@@ -172,54 +171,6 @@ def _least_against(knot: list[str], arrows: Arrows) -> list[str]:
     return list(best[frozenset(knot)][1])
 
 
-def layers_of(placed: list[str], down: set[tuple[str, str]]) -> dict[str, int]:
-    """Return the layer of each room: one above the highest that it needs."""
-    layer: dict[str, int] = {}
-    for name in placed:
-        layer[name] = max((layer[b] + 1 for a, b in down if a == name), default=0)
-    return layer
-
-
-def told_by_others(down: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return the arrows that a chain of two or more others says as well."""
-    needs: dict[str, set[str]] = defaultdict(set)
-    for a, b in down:
-        needs[a].add(b)
-    return {(a, b) for a, b in down if any(b in _reached(c, needs) for c in needs[a] - {b})}
-
-
-def picture(root: Path) -> Any:
-    """Return the drawing of a checkout: the packages, and the rooms of vertical."""
-    from matplotlib import pyplot as plt
-
-    from benchmarks.house_drawing import Floor, draw
-
-    files = modules(root)
-    plans = []
-    for title, room in (("sottovoce", package_of(files)), ("sottovoce.vertical", room_of_vertical)):
-        counts = counted(files, room)
-        arrows = Counter({pair: n for pair, n in arrows_between(files, room).items() if GROUND not in pair})
-        placed, against = order(arrows)
-        down = set(arrows) - set(against)
-        layer = layers_of([*placed, *sorted(set(counts) - set(placed) - {GROUND})], down)
-        notes = {name: f"{lines.code:,}" for name, lines in counts.items()}
-        ground = (
-            f"ground: errors, checks of values, files, randomness ... ({notes[GROUND]})" if GROUND in counts else ""
-        )
-        plans.append((title, Floor(layer, down - told_by_others(down)), against, notes, ground))
-    wide = [max(8.5, 1.5 * (right - left)) for left, right in (plan[1].sides() for plan in plans)]
-    figure, both = plt.subplots(1, 2, figsize=(sum(wide), 9.5), width_ratios=wide)
-    for axes, plan in zip(both, plans, strict=True):
-        draw(axes, *plan)
-    figure.text(
-        0.5, 0.015,
-        "Who imports whom, from above to below; what a chain of arrows says has no arrow of its own. Red: against the "
-        "order, with the number of imports. Green: protocols. In the boxes: lines of code.", ha="center", fontsize=10,
-    )  # fmt: skip
-    figure.tight_layout(rect=(0, 0.03, 1, 1))
-    return figure
-
-
 def counted(files: dict[str, Path], room: Callable[[str], str | None]) -> dict[str, Lines]:
     found: dict[str, Lines] = {}
     for name, path in files.items():
@@ -236,10 +187,8 @@ def rows_of(counts: dict[str, Lines]) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Print the tables and, where asked for, draw the house."""
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout to read; default this one")
-    parser.add_argument("--into", type=Path, help="where to write the drawing")
     given = parser.parse_args()
     files = modules(given.root)
     room = package_of(files)
@@ -255,9 +204,6 @@ def main() -> None:
         wrong = [f"{a} imports {b} ({n})" for (a, b), n in against.items()] or ["nothing"]
         print(f"{kind}, against the order: {', '.join(wrong)}")
     keep("house", {name: {row[0]: row[1:] for row in rows} for name, (_, rows) in tables.items()})
-    for path in (given.into, FIGURES / "house.png" if given.docs else None):
-        if path:
-            keep_picture(picture(given.root), path)
     if given.docs:
         write_tables(DOCS / "house.md", tables)
 

@@ -4,10 +4,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.papers_data import gisette
+
+class Tables(NamedTuple):
+    """Features and labels of a training and a test part, dense."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_test: NDArray[Any]
+    y_test: NDArray[Any]
 
 
 class Parties(NamedTuple):
@@ -62,6 +70,43 @@ def wide_set(folder: Path, seed: int = 0) -> Parties:
     low, high = table[:6000].min(axis=0), table[:6000].max(axis=0)
     table = np.where(high > low, 2 * (table - low) / np.where(high > low, high - low, 1) - 1, 0.0).clip(-1, 1)
     return Parties(table[:6000], y[train], table[6000:], y_test[test], (0, 2000, 4000, 5000))
+
+
+def gisette(folder: Path) -> Tables | None:
+    """Return GISETTE, columns within [-1, 1], labels -1 and 1; None where ``folder`` has no files of it.
+
+    The four files of the UCI repository hold whole numbers from 0 to 999, which are moved to [-1, 1]; its validation
+    part (1,000 rows) is the test part, as on the LIBSVM page.
+    """
+    if (scaled := _libsvm(folder, "gisette_scale", 5000)) is not None:
+        return scaled
+    for home in (folder, folder / "gisette", folder / "GISETTE"):
+        paths = [_found(home, f"gisette_{part}.{kind}") for part in ("train", "valid") for kind in ("data", "labels")]
+        if all(paths):
+            tables = [np.asarray(pd.read_csv(path, header=None, sep=r"\s+"), np.float64) for path in paths]
+            X, y, X_test, y_test = tables
+            return Tables(X / 499.5 - 1.0, np.sign(y.ravel()), X_test / 499.5 - 1.0, np.sign(y_test.ravel()))
+    return None
+
+
+def _libsvm(folder: Path, name: str, n_features: int) -> Tables | None:
+    """Return the training and the test file of the LIBSVM page."""
+    paths = [_found(folder, name), _found(folder, f"{name}.t")]
+    if not all(paths):
+        return None
+    read: list[Any] = []
+    for path in paths:
+        X, y = load_svmlight_file(str(path), n_features=n_features)
+        read += [X.toarray(), y]
+    return Tables(*read)
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    """Return a file, compressed or not."""
+    return next(
+        (folder / f"{name}{ending}" for ending in ("", ".bz2", ".gz", ".xz") if (folder / f"{name}{ending}").is_file()),
+        None,
+    )
 
 
 def _read(folder: Path, name: str, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,13 +1,12 @@
-"""Training over a federation of real processes: seconds a round beside a plain gRPC echo, memory, whole runs.
+"""Training over a federation of real processes: seconds a round, memory, whole runs.
 
     python -m benchmarks.vertical.network [--quick] [--docs] [--only rounds,memory,runs]
 
 All processes are on this machine and talk over loopback with mutual TLS. ``rounds``: exact Frank-Wolfe carries one
 number a person to each party and a choice back; each party has one column, so that little is computed. A round is timed
-at the coordinator, from the first request to the last answer, with all that is written to disk for it. The echo
-(`benchmarks.vertical.echo`) carries the same bytes before and after, while the federation is up and idle. Rounds of 80
-bytes too. ``memory``: what every process holds resident during 1,000 rounds. ``runs``: a9a over three organisations,
-from the command to its end, beside the same training in this process; models are compared bit by bit.
+at the coordinator, from the first request to the last answer, with all that is written to disk for it. ``memory``:
+what every process holds resident during 1,000 rounds. ``runs``: a9a over three organisations, from the command to its
+end, beside the same training in this process; models are compared bit by bit.
 """
 
 import contextlib
@@ -32,7 +31,6 @@ import pyarrow.parquet as pq
 
 from benchmarks.common import data_folder, parts_at_hand
 from benchmarks.driver import ROOT, benchmark, option
-from benchmarks.vertical.echo import echoing, seconds
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalSparseLogisticRegression
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site import Site
@@ -55,7 +53,7 @@ class Table(NamedTuple):
         body = "".join(f"\n[columns.{name}]\n{facts}\n" for name, facts in self.facts.items())
         (kit / "people.toml").write_text(head + body, encoding="utf-8")
         settings = '[data]\ntable = "people.parquet"\nschema = "people.toml"\n[trial]\nrandom_state = 1\n'
-        settings += '[allow]\nanswers = ["exact", "local-models"]\n'
+        settings += '[allow]\nanswers = ["exact", "local-models", "frank-wolfe"]\n'
         (kit / "site.toml").write_text(settings, encoding="utf-8")
 
 
@@ -164,22 +162,17 @@ def federation(n_parties: int) -> Iterator[Federation]:
 
 
 def rounds(people: Sequence[int], parties: Sequence[int], n_rounds: int) -> list[dict[str, Any]]:
-    """Return the median round of a federation and of the echo, by people and parties."""
+    """Return the median round of a federation, by people and parties."""
     found = []
     for n_parties in parties:
-        with federation(n_parties) as sites, echoing(n_parties) as echo:
+        with federation(n_parties) as sites:
             for n in people:
                 sites.fill(one_column_each(n, n_parties))
-                before = seconds(echo, 8 * n, n_rounds)
                 _, told = sites.train(*EXACT, "--max-iter", n_rounds)
-                after = seconds(echo, 8 * n, n_rounds)
-                here_ms = 1e3 * median_round_here(sites, n_rounds)
-                round_ms, echo_ms = 1e3 * told["median_round"], 1e3 * statistics.median(before + after)
                 found.append({
                     "people": n, "parties": n_parties, "bytes each way": 8 * n, "rounds": told["training_rounds"],
-                    "round, ms": round_ms, "in one process, ms": here_ms, "echo, ms": echo_ms,
-                    "ratio": round_ms / echo_ms, "echo before, ms": 1e3 * statistics.median(before),
-                    "echo after, ms": 1e3 * statistics.median(after),
+                    "round, ms": 1e3 * told["median_round"],
+                    "in one process, ms": 1e3 * median_round_here(sites, n_rounds),
                 })  # fmt: skip
                 print(found[-1], flush=True)
     return found
@@ -293,8 +286,7 @@ def same_part(sites: Federation, name: str, run_model: str, here: Any) -> bool:
 
 ROUNDS = {
     "people": "people|,", "bytes each way": "bytes each way and party|,", "parties": "parties beside the coordinator",
-    "round, ms": "median round, ms|.1f", "in one process, ms": "in one process, ms|.1f", "echo, ms": "echo, ms|.1f",
-    "ratio": "ratio|.1f",
+    "round, ms": "median round, ms|.1f", "in one process, ms": "in one process, ms|.1f",
 }  # fmt: skip
 RUNS = {
     "mechanism": "a9a", "people": "people|,", "rounds": "rounds", "bytes up": "bytes up|,",

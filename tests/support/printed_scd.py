@@ -1,6 +1,6 @@
 """Algorithm 1 of the DP-SCD paper, run by this library, with its noised dual variables in hand.
 
-Shared by ``tests/papers/dp_scd/test_scd_utility.py`` and ``benchmarks/papers/dp_scd/scd_utility.py``.
+``tests/papers/dp_scd/test_scd_utility.py`` runs it.
 """
 
 import warnings

@@ -13,7 +13,7 @@ from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.protocols.general.messages import Description
 
 # People times mean shift, for each weight: below it the noise of joint sums weighs more than what they say beyond
-# models that are trained apart. Chosen by `benchmarks.vertical.secure_rules`: right in 91 of 128 cases, where always
+# models that are trained apart. See docs/decisions/0019: right in 91 of 128 cases, where always
 # the one or the other is right in 45 and 83.
 _LEAST_SIGNAL: Final = 15.0
 _LEAST_SIGNAL_OF_CUBICS: Final = 60.0  # where an engine cannot compare, and a cubic stands for the loss of classes

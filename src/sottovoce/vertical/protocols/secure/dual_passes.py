@@ -25,7 +25,7 @@ from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPas
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 _GRAM_SHARE: Final = 0.08  # of mu^2, as in one table
-# what differs from one table, where passes cost less (`benchmarks.vertical.secure_rules`)
+# what differs from one table, where passes cost less (docs/decisions/0019)
 _PASSES: Final = 9.0  # the one for the labels included, while mu n / d is below the next number
 _SOME: Final = 10.0
 _MORE_PASSES: Final = 0.35  # times the square of the logarithm above it

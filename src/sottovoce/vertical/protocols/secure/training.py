@@ -121,7 +121,7 @@ class ClippedPasses(Training):
 LABEL: Final = math.sqrt(0.5)  # c: X'X and X't get 4/9 of mu^2 each, as in `sufficient_statistics`
 MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
 
-# chosen by `benchmarks.vertical.secure_rules`
+# chosen as docs/decisions/0019 says
 _MOMENTS_SHARE: Final = 0.25  # of mu^2
 _PASSES: Final = 8
 _CLIP: Final = 0.15  # of the first pass, in units of half the range of labels

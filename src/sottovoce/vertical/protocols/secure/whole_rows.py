@@ -26,7 +26,7 @@ def row_weights(widths: Sequence[int]) -> tuple[float, ...]:
     """Return the weight of each party's part of a row, from the number of its columns; the squares add up to 1.
 
     A square follows the root of that number: more columns have more to say, though not each as much. Nothing else is
-    looked at, as the unit of a party's table is its own affair. Chosen by ``benchmarks.vertical.secure_rules``.
+    looked at, as the unit of a party's table is its own affair. See docs/decisions/0019.
     """
     roots = [math.sqrt(width) for width in widths]
     return tuple(math.sqrt(root / math.fsum(roots)) for root in roots)

@@ -1,1 +1,0 @@
-"""Figures, tables and grids of the paper on DP-SCD, by its own protocol."""

@@ -1,1 +1,0 @@
-"""Wang, Smith and Xu: one report a person."""
