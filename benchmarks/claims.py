@@ -2,7 +2,7 @@
 
     python -m benchmarks.claims
 
-Writes ``docs/claims.md`` from ``benchmarks/claims.toml``; a test says when one is older than the other.
+Prints them from ``benchmarks/claims.toml``; the site has them as a page.
 """
 
 import tomllib
@@ -10,10 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.driver import DOCS, ROOT, make_parser
+from benchmarks.driver import make_parser
 
 FILE = Path(__file__).with_suffix(".toml")
-PAGE = DOCS / "claims.md"
 
 ROOMS = {
     "audit": "Is it true?", "central": "One table", "cluster": "One table on many machines", "ledger": "Budgets",
@@ -56,8 +55,6 @@ def page() -> str:
         f"Every claim with a figure has a script. This is what each showed last, on one machine ({machine}).",
         "Run one again: `python -m benchmarks --only central.speed`.",
         "The page of a claim says how it was measured, and where it does not hold.",
-        "",
-        "<!-- made by `python -m benchmarks.claims` from benchmarks/claims.toml -->",
     ]
     for room, entries in groupby(all_claims, key=lambda each: each.script.partition(".")[0]):
         lines += ["", f"## {ROOMS[room]}", ""]
@@ -70,8 +67,7 @@ def page() -> str:
 
 def main() -> None:
     make_parser(__doc__).parse_args()
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE.relative_to(ROOT))
+    print(page(), end="")
 
 
 if __name__ == "__main__":

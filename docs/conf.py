@@ -10,7 +10,7 @@ from docutils import nodes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path.insert(0, str(HERE / "_sphinx"))
+sys.path[:0] = [str(HERE / "_sphinx"), str(HERE), str(ROOT), str(ROOT / "tests")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TUTORIALS = ROOT / "examples" / "tutorials"
 
@@ -158,6 +158,18 @@ def reasons_out_of_the_search(app, docname, source):
         source[0] = f"---\nnosearch: true\n---\n\n{source[0]}"
 
 
+def made_from_the_code(app, docname, source):
+    """Give two pages their text, which is made from the code and from the claims of the benchmarks."""
+    if docname == "messages":
+        import make_messages
+
+        source[0] = make_messages.page()
+    elif docname == "claims":
+        from benchmarks import claims
+
+        source[0] = claims.page()
+
+
 def title_of_the_first_page(app, pagename, templatename, context, doctree):
     """Say in the window's title what this is."""
     if pagename == "index":
@@ -168,6 +180,7 @@ def setup(app):
     """Register with Sphinx."""
     app.connect("autodoc-process-docstring", pages_as_links)
     app.connect("source-read", tutorials_among_the_pages)
+    app.connect("source-read", made_from_the_code)
     app.connect("source-read", reasons_out_of_the_search)
     app.connect("doctree-read", mark_long_cells)
     app.connect("html-page-context", title_of_the_first_page)

@@ -1,19 +1,15 @@
-"""Write docs/messages.md from the code: ``python docs/make_messages.py``, and with ``-`` print it."""
+"""Print the list of messages from the code: ``python docs/make_messages.py``. The site has it as a page."""
 
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import get_args, get_type_hints
 
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
 from sottovoce.vertical.protocol import Request
 from sottovoce.vertical.wire import Message, Refused
 
-PAGE = Path(__file__).parent / "messages.md"
 HEAD = """# Messages of vertical training
-
-This page is made from the code by `python docs/make_messages.py`; a test compares them.
 
 A *request* goes from the coordinator to a party. The *reply* goes back. Any request may be answered by `Refused`
 instead. Requests are listed by the folder that they belong to.
@@ -71,7 +67,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["-"]:
-        sys.stdout.write(page())
-    else:
-        PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(page())
