@@ -1,0 +1,1 @@
+"""Wang, Smith and Xu: one report a person."""
