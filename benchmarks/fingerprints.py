@@ -35,7 +35,6 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce import audit, local, report, vertical
-from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.papers import dp_scd
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers import ldp as bernstein
@@ -625,92 +624,6 @@ def local_plans() -> Fits:
     yield "local accuracy, records", lambda: Found(None, local.predict_accuracy_range(3000, protocol=protocol, draws=3))
 
 
-# --- block-coordinate Frank-Wolfe ---------------------------------------------------------------------------------
-
-
-def objectives() -> dict[str, Any]:
-    A = np.column_stack([X, X[:, ::-1] ** 2])
-    signs = 2.0 * Y - 1.0
-    return {
-        "least squares": bfw.LeastSquares(A, NUMBERS),
-        "sparse least squares": bfw.LeastSquares(sp.csc_array(A), NUMBERS),
-        "logistic": bfw.GeneralizedLinear(A, signs, Logistic()),
-        "smooth hinge": bfw.GeneralizedLinear(A, signs, SmoothedHinge(0.5)),
-        "quadratic": bfw.Quadratic(A.T @ A, -A.T @ NUMBERS),
-    }
-
-
-def domains() -> dict[str, Any]:
-    """Domains of six coordinates."""
-    return {
-        "intervals": bfw.ProductDomain.intervals(-0.5, 1.0, n_blocks=6),
-        "boxes": bfw.ProductDomain([bfw.Box(-1, 1, size=2), bfw.Box([0, 0, 0], [1, 2, 3]), bfw.Box(-1, 0)]),
-        "l1 balls": bfw.ProductDomain.power(bfw.L1Ball(2, 0.8), 3),
-        "l2 balls": bfw.ProductDomain.power(bfw.L2Ball(3, 0.7), 2),
-        "simplices": bfw.ProductDomain([bfw.Simplex(3), bfw.Simplex(3, 2.0)]),
-        "mixed": bfw.ProductDomain([bfw.Box(-1, 1), bfw.L1Ball(2), bfw.L2Ball(2), bfw.Box(0, 1)]),
-    }
-
-
-def samplings(n: int) -> dict[str, Any]:
-    """Return samplings of n blocks."""
-    return {
-        "serial": bfw.UniformSerialSampling(n), "nice": bfw.NiceSampling(n, 2), "all": bfw.ElementarySampling(n),
-        "independent": bfw.IndependentSampling(np.linspace(0.3, 0.9, n)),
-        "explicit": bfw.ExplicitSampling(n, [[0], range(1, n), range(n)], [0.5, 0.25, 0.25]),
-        "distributed": bfw.DistributedSampling(n, 2, 1),
-    }  # fmt: skip
-
-
-def block_fits() -> Fits:
-    """Each objective over each domain, samplings in turn; steps, gaps and errors; curvatures and bounds."""
-    for what, domain in domains().items():
-        kinds = list(samplings(domain.n_blocks).items())
-        for place, (name, objective) in enumerate(objectives().items()):
-            for sampling, drawn in (kinds[place], kinds[place - 3]):
-                yield f"blocks: {name}, {what}, {sampling}", partial(blocks, objective, domain, drawn)
-        for sampling, drawn in kinds:
-            yield f"curvature: {what}, {sampling}", partial(curvatures, domain, drawn)
-    objective, domain = objectives()["least squares"], domains()["l1 balls"]
-    drawn = samplings(3)["nice"]
-    ways: dict[str, dict[str, Any]] = {
-        "line search": {"step": "line-search"}, "balanced": {"step": "balanced"}, "start": {"x0": np.full(6, 0.1)},
-        "callback": {"callback": lambda t, position: t == 7},
-    }  # fmt: skip
-    for name, given in ways.items():
-        yield f"blocks: {name}", partial(blocks, objective, domain, drawn, **given)
-    facts = {"start": 1.3, "curvature": 0.7, "p_min": 0.25, "inexactness": 0.1}
-    yield "blocks: bounds", lambda: Found([bfw.theorem_1_bound(t, **facts) for t in (0, 1, 10, 1000)])
-
-
-def blocks(objective: Any, domain: Any, sampling: Any, **given: Any) -> Found:
-    given = {"max_iter": 60, "tol": 1e-4, **given}
-    result = bfw.minimize(objective, domain, sampling, random_state=np.random.default_rng(0), **given)
-    return Found(result)
-
-
-def curvatures(domain: Any, sampling: Any) -> Found:
-    """Every bound and curvature; what is refused is kept as such."""
-
-    def tried(make: Callable[..., Any], *given: Any) -> Any:
-        try:
-            return make(*given)
-        except ValueError as error:
-            return str(error)
-
-    found: list[Any] = []
-    for objective in (objectives()["quadratic"], objectives()["logistic"]):
-        for make in (
-            bfw.curvature_bound, bfw.proposition_1_bound, bfw.proposition_4_bound, bfw.expected_curvature,
-            bfw.expected_set_curvature,
-        ):  # fmt: skip
-            found.append(tried(make, objective, domain, sampling))
-        for make in (bfw.block_curvatures, bfw.global_curvature):
-            found.append(tried(make, objective, domain))
-    chances = [sampling.probabilities, sampling.pair_probabilities, sampling.expected_size]
-    return Found([found, chances, bfw.inexactness(sampling, domain, gradient_error=0.1, oracle_error=0.2)])
-
-
 # --- audits -------------------------------------------------------------------------------------------------------
 
 
@@ -783,7 +696,7 @@ SECTIONS: dict[str, Callable[[], Fits]] = {
     "searches": search_fits, "plans": plans, "ledger": ledger_fits, "receipt pages": receipt_pages,
     "vertical": vertical_fits, "vertical, no noise": exact_vertical_fits, "vertical, l1 ball": vertical_ball_fits,
     "alignment": alignment_fits, "local": local_fits, "bernstein": bernstein_fits, "local plans": local_plans,
-    "block frank-wolfe": block_fits, "audits": audits,
+    "audits": audits,
 }  # fmt: skip
 
 

@@ -1,16 +1,14 @@
 """Accuracy against the bound on the rows: by hand, the largest norm, and what ``data_norm="auto"`` finds.
 
-    python -m benchmarks.central.data_norm [--seeds 5] [--epsilon 1] [--rule] [--confirm] [--docs] [--quick]
+    python -m benchmarks.central.data_norm [--seeds 5] [--epsilon 1] [--confirm] [--docs] [--quick]
 
 Default models at delta = 1e-5, trained on at most 5,000 rows of each table: test accuracy, or R^2 of numbers.
-``--rule`` compares shares of the rows that keep the released bound, on the tables that rules are chosen on;
 ``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data/data_norm.
 """
 
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +20,8 @@ from benchmarks import sets
 from benchmarks.common import data_folder, parts_at_hand
 from benchmarks.driver import FIGURES, benchmark, keep_picture, option
 from benchmarks.sets import Whole
-from sottovoce.central import released_norm
 
 MULTIPLES = (0.01, 0.1, 0.3, 1.0, 1.5, 2.0, 3.0, 10.0, 30.0)  # of the median norm
-SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
 MOST_ROWS = 5000
 DELTA = 1e-5
 
@@ -129,18 +125,6 @@ def mean(cells: list[tuple[float, float]]) -> float:
     return float(np.mean([score for score, _ in cells]))
 
 
-def rule(names: list[str], seeds: int, epsilon: float) -> Iterator[tuple[Any, ...]]:
-    """Yield scores by shares of the rows that keep the bound."""
-    found = {}
-    for share in SHARES:
-        with mock.patch.object(released_norm, "_KEPT", share):
-            for name in names:
-                found[name, share] = mean([fitted(name, seed, epsilon, "auto") for seed in range(seeds)])
-    for name in names:
-        yield name, *(found[name, share] for share in SHARES)
-    yield "mean", *(np.mean([found[name, share] for name in names]) for share in SHARES)
-
-
 NORMS = (*MULTIPLES, "largest", "auto")
 
 
@@ -174,17 +158,12 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
 
 @benchmark(
     page="measured/data_norm.md", seeds=(5, 1), epsilon=1.0, only=option(help="tables, separated by semicolons"),
-    rule=False, confirm=False,
+    confirm=False,
 )  # fmt: skip
 def main(run) -> None:
     real = tuple(CONFIRMED) if run.confirm else tuple(CHOSEN)
     names = list(parts_at_hand(() if run.confirm else tuple(MADE_UP), () if run.quick else real))
     names = run.only.split(";") if run.only else names
-    if run.rule:
-        title = f"score by the share that is kept, epsilon {run.epsilon:g}, {run.seeds} splits"
-        head = ("table", *(f"{share:g}|.4f" for share in SHARES))
-        run.table(title, head, rule(names, run.seeds, run.epsilon))
-        return
     results = measured(names, run.seeds, run.epsilon, NORMS)
     mark = f"{'confirmed' if run.confirm else 'chosen'} {run.epsilon:g}"
     columns = (*(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto")

@@ -15,13 +15,7 @@ import numpy as np
 
 import sottovoce as sv
 from benchmarks.common import data_folder
-from benchmarks.driver import (
-    EPSILONS,
-    FIGURES,
-    RESULTS,
-    benchmark,
-    option,
-)
+from benchmarks.driver import EPSILONS, FIGURES, RESULTS, benchmark, option
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 
 _DELTA = 1e-5

@@ -1,20 +1,18 @@
-"""Private Frank-Wolfe: excess risk of the lasso, the form of the step, other sets, speed on sparse rows, Reuters.
+"""Private Frank-Wolfe: excess risk of the lasso, other sets, speed on sparse rows, Reuters.
 
-    python -m benchmarks.central.frank_wolfe [risk] [steps] [sets] [groups] [speed] [reuters] [refit]
+    python -m benchmarks.central.frank_wolfe [risk] [sets] [speed] [reuters] [refit]
                                              [--seeds 5] [--n 10000] [--d 10000] [--quick] [--docs]
 
-Without names all parts are run. ``reuters`` and ``refit`` need SOTTOVOCE_DATA. ``--docs`` writes the tables of ``sets``
-and ``groups`` into their pages.
+Without names all parts are run. ``reuters`` and ``refit`` need SOTTOVOCE_DATA. ``--docs`` writes the table of
+``sets`` into its page.
 
 ``sets``: labels are a mixture of ten columns of 1,000, weights 0.1, each with a decoy as in ``risk``; what is known of
-the coefficients beside their l1 norm. ``groups``: 200 groups of 5 columns, three of them true; a trial of Frank-Wolfe
-on the l1/l2 ball (an exponential mechanism over groups, then the group's gradient with Gaussian noise, the direction of
-the step) beside that on the l1 ball, each with the best number of steps of a few and, for the first, the best split.
+the coefficients beside their l1 norm.
 """
 
 import time
 import warnings
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,8 +26,7 @@ from sottovoce.central.parallel import team
 from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.losses import Logistic, Squared
-from sottovoce.privacy.calibration import bounded_range, least_scale
-from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.calibration import bounded_range
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
 
@@ -88,41 +85,6 @@ def risk_table(run, n, d, seeds):
     run.table(f"lasso, n = {n}, d = {d}, delta = {DELTA:g}, {seeds} seeds; zero has {start:.5f}", head, rows)
 
 
-def steps_table(run, n, d, seeds):
-    """Compare forms of the step at equal budget, on the same selections' mechanism."""
-    X, y = lasso_problem(n, d)
-    public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
-    best = risk(X, y, sv.DPLasso(epsilon=np.inf, tol=1e-3, **public).fit(X, y).coef_)
-    forms = {
-        "mean of vertices": lambda t, T: (1.0, 1.0 / T),
-        "shrinking by 1 - 1/T": lambda t, T: (1.0 - 1.0 / T, 1.0 / T),
-        "shrinking by 1 - 2/(t+2)": lambda t, T: (1.0 - 2.0 / (t + 2.0), 2.0 / (t + 2.0)),
-    }
-    rows = []
-    for name, form in forms.items():
-        for T in (10, 20, 30, 45, 60):
-            cells = []
-            for epsilon in RISK_EPSILONS:
-                mechanism = ExponentialMechanism(bounded_range(epsilon, DELTA, T), 2.0 * TICKS)
-                found = []
-                for seed in range(seeds):
-                    noise, w, m = np.random.default_rng(seed), np.zeros(d), np.zeros(n)
-                    for t in range(T):
-                        slopes = np.clip(m - y, -1.0, 1.0).astype(X.dtype) @ X
-                        sums = np.rint(slopes.astype(float) * TICKS).astype(np.int64)
-                        place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
-                        column, sign = place % d, 1.0 if place < d else -1.0
-                        keep_share, step = form(t, T)
-                        w *= keep_share
-                        w[column] += step * sign
-                        m = keep_share * m + step * sign * X[:, column]
-                    found.append(risk(X, y, w) - best)
-                cells.append(float(np.mean(found)))
-            rows.append((name, str(T), *(f"{cell:.5f}" for cell in cells)))
-    run.table(f"mean excess risk by the form of the step, n = {n}, d = {d}, zero-out, {seeds} seeds",
-         ("form", "steps", *(f"epsilon {e:g}" for e in RISK_EPSILONS)), rows)  # fmt: skip
-
-
 def mixture_problem(n, d, seed=1):
     """Return signs as features, each true one with a decoy, and labels that are a mixture of ten columns."""
     rng = np.random.default_rng(seed)
@@ -160,76 +122,6 @@ def sets_table(run, n, d, seeds):
         rows,
         mark="sets",
     )
-
-
-@cache
-def group_scale(epsilon, n_steps, share):
-    """Return the least scale of the noise of `group_fit`."""
-
-    def event(scale):
-        choices = RepeatedEvent(BoundedRangeEvent((8.0 * (1.0 - share) / n_steps) ** 0.5 / scale), n_steps)
-        return compose(choices, RepeatedEvent(GaussianEvent(scale * (n_steps / (2.0 * share)) ** 0.5), n_steps))
-
-    return least_scale(event, epsilon, DELTA)
-
-
-def group_fit(X, y, size, radius, epsilon, n_steps, share, seed):
-    """Return coefficients of a trial on the l1/l2 ball; ``share`` of the squared budget is for directions."""
-    n, d = X.shape
-    noise, reach = np.random.default_rng(seed), size**0.5  # what a row moves of a group's gradient, slopes within 1
-    scale = group_scale(epsilon, n_steps, share)
-    rate = (8.0 * (1.0 - share) / n_steps) ** 0.5 / scale / (2.0 * reach)
-    std = reach * scale * (n_steps / (2.0 * share)) ** 0.5
-    w, m = np.zeros(d), np.zeros(n)
-    for _ in range(n_steps):
-        sums = (np.clip(m - y, -1.0, 1.0).astype(X.dtype) @ X).astype(float).reshape(-1, size)
-        scores = rate * np.linalg.norm(sums, axis=1)
-        group = int(np.argmax(scores + noise.gumbel(size=len(scores))))
-        heard = sums[group] + noise.normal(0.0, std, size)
-        move = -radius / n_steps * heard / np.linalg.norm(heard)
-        place = slice(group * size, (group + 1) * size)
-        w[place] += move
-        m += X[:, place] @ move
-    return w
-
-
-def groups_table(run, n, d, seeds, size=5):
-    """Median excess risk of both balls, each with the number of steps (and split) that is best at each epsilon."""
-    rows = []
-    for even in (True, False):
-        rng = np.random.default_rng(2)
-        X = rng.choice(np.array([-1.0, 1.0], np.float32), (n, d))
-        true = np.zeros((d // size, size))
-        if even:
-            true[:3] = np.array([[0.5], [0.3], [0.2]]) * rng.choice([-1.0, 1.0], (3, size)) / size
-        else:
-            true[:3, 0] = 0.5, -0.3, 0.2
-        y = np.clip(X @ true.ravel() + rng.normal(0.0, 0.1, n), -1.0, 1.0)
-        best, radii = risk(X, y, true.ravel()), (np.abs(true).sum(), np.linalg.norm(true, axis=1).sum())
-        kind = "all five columns of a true group count" if even else "one column of a true group counts"
-        for name in ("l1 ball", "l1/l2 ball"):
-            cells = []
-            for epsilon in RISK_EPSILONS:
-                trials = {}
-                for n_steps in (8, 16, 32, 64):
-                    if name == "l1 ball":
-                        trials[n_steps] = [
-                            excess(X, y, best, seed, epsilon=epsilon, radius=radii[0], n_steps=n_steps)
-                            for seed in range(seeds)
-                        ]
-                        continue
-                    for share in (0.3, 0.6):
-                        trials[n_steps, share] = [
-                            risk(X, y, group_fit(X, y, size, radii[1], epsilon, n_steps, share, seed)) - best
-                            for seed in range(seeds)
-                        ]
-                chosen = min(trials, key=lambda each: np.median(trials[each]))
-                cells.append(f"{np.median(trials[chosen]):.5f}")
-            rows.append((kind, name, *cells))
-        rows.append((kind, "model 0", *[f"{risk(X, y, np.zeros(d)) - best:.5f}"] * len(RISK_EPSILONS)))
-    head = ("", "", *(f"epsilon {epsilon:g}" for epsilon in RISK_EPSILONS))
-    run.table(f"median excess risk, n = {n}, d = {d}, groups of {size}, {seeds} seeds", head, rows, mark="groups",
-              page="privacy/frank_wolfe.md")  # fmt: skip
 
 
 def speed(run, rows_of, y, loss, repeats, radius, n_steps, label):
@@ -338,19 +230,18 @@ def refit_table(run, seeds, share=0.7, radius=30.0):
 
 
 @benchmark(
-    page="measured/sparse_models.md", words=("risk", "steps", "sets", "groups", "speed", "reuters", "refit"),
+    page="measured/sparse_models.md", words=("risk", "sets", "speed", "reuters", "refit"),
     seeds=(5, 1), n=(10_000, 1_000), d=(10_000, 1_000),
 )  # fmt: skip
 def main(run) -> None:
     parts = run.words or (
-        ["risk", "sets", "groups"] if run.quick
-        else parts_at_hand(("risk", "steps", "sets", "groups", "speed"), ("reuters", "refit"))
+        ["risk", "sets"] if run.quick
+        else parts_at_hand(("risk", "sets", "speed"), ("reuters", "refit"))
     )  # fmt: skip
     small = (1_000, 100) if run.quick else (10_000, 1_000)
     makers = {
         "risk": partial(risk_table, run, run.n, run.d, run.seeds), "sets": partial(sets_table, run, *small, run.seeds),
-        "steps": partial(steps_table, run, 10_000, 1_000, run.seeds), "speed": partial(speed_tables, run),
-        "groups": partial(groups_table, run, *small, run.seeds), "reuters": partial(reuters_table, run, run.seeds),
+        "speed": partial(speed_tables, run), "reuters": partial(reuters_table, run, run.seeds),
         "refit": partial(refit_table, run, run.seeds),
     }  # fmt: skip
     for part in (part for part in makers if part in parts):

@@ -6,7 +6,7 @@ A pass is the difference of two fits that differ in their number of passes, divi
 timed in turn, so that both see the same load of the machine; the ratio is the median of the ratios of the pairs.
 Workers are processes on this machine: what a network would add is not in it.
 
-With ``--docs`` the tables and the drawing go into the page.
+With ``--docs`` the tables go into the page.
 """
 
 import os
@@ -17,7 +17,6 @@ from pathlib import Path
 from statistics import median
 
 import sottovoce as sv
-from benchmarks.cluster.drawing import drawing
 from benchmarks.cluster.tables import (
     SHORT,
     Timed,
@@ -165,6 +164,5 @@ def main(run) -> None:
         run.table(title, head, rows, mark=name)
         run.keep(f"cluster_{name}", kept)
         differ = differ or (name == "cuts" and any("NOT" in row[-1] for row in rows))
-    run.picture(drawing, "cluster.png")
     if differ:
         sys.exit("the models differ")

@@ -10,7 +10,6 @@ appendix.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +21,6 @@ from benchmarks.common import a9a, blogfeedback, parts_at_hand
 from benchmarks.driver import benchmark, option
 from sottovoce.local import Aggregator, Protocol, Randomizer, fit_ladder, label_ladder
 from sottovoce.local.planning.simulate import simulate
-from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_reports
 
 Rows = Iterator[tuple[Any, ...]]
 
@@ -178,18 +176,6 @@ def regression_of(protocol: Protocol, X: Any, y: Any, rng: np.random.Generator) 
     return collect(protocol, protocol.encode_many(X) * signs[:, None], rng)
 
 
-def bernstein_huber(epsilon: float, X: Any, y: Any, high: float, seed: int) -> Any:
-    """Return predictions by the paper's own route: Bernstein reports of degree 3 with Huber's loss of the residual."""
-    public = BernsteinProtocol("huber residual", X.shape[1] + 1, epsilon, 1e-6, degree=3, beta=0.02, data_norm=1.05)
-    one = np.column_stack([X, np.full(len(X), 0.3)])
-    random_bytes = np.random.default_rng(seed).bytes
-    reports = bernstein_reports(public, one, 2.0 * y / high - 1.0, random_bytes=random_bytes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = fit_reports(public, reports, random_state=seed)
-    return lambda rows: 0.5 * high * (1.0 + model.predict(np.column_stack([rows, np.full(len(rows), 0.3)])))
-
-
 def huber(X: Any, y: Any, width: float) -> Any:
     """Return the coefficients of Huber regression without privacy, the intercept last, by reweighting."""
     one = np.column_stack([X, np.ones(len(X))])
@@ -226,15 +212,13 @@ def outliers_table(seeds: int, quick: bool) -> Rows:
         one = np.column_stack([X, np.ones(n)])
         exact = error(one_test @ np.linalg.lstsq(one, y, rcond=None)[0]), error(one_test @ huber(X, y, 0.1))
         for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
-            found: dict[str, list[float]] = {"wide": [], "known": [], "ladder": [], "bernstein": []}
+            found: dict[str, list[float]] = {"wide": [], "known": [], "ladder": []}
             for seed in range(seeds):
                 rng = np.random.default_rng(seed)
                 for name, bounds in (("wide", (0.0, high)), ("known", (0.0, 1.0))):
                     protocol = Protocol(epsilon=epsilon, n_features=d, task="regression", label_bounds=bounds)
                     found[name].append(error(regression_of(protocol, X, y, rng).fit().predict(X_test)))
                 found["ladder"].append(error(ladder_of(edges, epsilon, X, y, rng).predict(X_test)))
-                if seed < 2 and epsilon == 8.0:
-                    found["bernstein"].append(error(bernstein_huber(epsilon, X, y, high, seed)(X_test)))
             cells = (f"{np.mean(values):.2f} (max {max(values):.2f})" if values else "-" for values in found.values())
             yield share, epsilon, *cells, *exact
 
@@ -301,7 +285,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[int, bool], Rows]]] = {
     "regression": (("n|,", "d", *(f"epsilon {e}" for e in (1, 2, 4, 8)), "not private|.2f"), regression_table),
     "outliers": (
         ("outliers|.0%", "epsilon", "bounds 0 to 10", "bounds 0 to 1, known before", "ladder of 10 steps",
-         "Bernstein, Huber", "least squares, not private|.2f", "Huber, not private|.2f"), outliers_table,
+         "least squares, not private|.2f", "Huber, not private|.2f"), outliers_table,
     ),
     "wire": (
         ("reports", "n|,", "epsilon", "first: rms / max z", "second: rms / max z", "p of the largest", "trace z",

@@ -34,7 +34,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "local, secret labels": {"aggregation": "local"},
     "global, secret labels": {"aggregation": "global"},
 }
-DELETED = ("product", "global, sparse sign sketch")  # forms that are no more; their figures are why
 
 
 def table(n: int, d: int, seed: int = 1) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -99,7 +98,7 @@ def docs() -> None:
     lines = []
     figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.4), sharey=True, layout="constrained")
     for axis, (n, d) in zip(axes, SIZES, strict=True):
-        for place, variant in enumerate(["central", *VARIANTS, *DELETED]):
+        for place, variant in enumerate(["central", *VARIANTS]):
             runs = [row for row in rows if (row["rows"], row["columns"], row["variant"]) == (n, d, variant)]
             runs.sort(key=lambda row: float(row["epsilon"]))
             if not runs:
@@ -107,10 +106,7 @@ def docs() -> None:
             means = [row["mean excess"] for row in runs]
             sent = [row["uplink bytes"] for row in runs if row["epsilon"] in (1.0, 8.0)]
             uplink = "" if variant == "central" else " / ".join(f"{count:,}" for count in sent)
-            words = f"{variant} (deleted since)" if variant in DELETED else variant
-            lines.append((f"{n:,} x {d:,}", words, *(f"{mean:.4f}" for mean in means), uplink))
-            if variant in DELETED:
-                continue
+            lines.append((f"{n:,} x {d:,}", variant, *(f"{mean:.4f}" for mean in means), uplink))
             style = "--" if "secret" in variant else ":" if "," in variant else "-"
             axis.loglog([row["epsilon"] for row in runs], np.maximum(means, 5e-5), style, marker="o", ms=4,
                         color=f"C{place}", label=variant)  # fmt: skip

@@ -3,8 +3,8 @@
     python -m benchmarks.vertical.losses [--quick] [--docs]
 
 Three parties share the columns, dealt at random. Some training labels are made wrong, accuracy is on true ones of the
-test part, medians of 5 seeds; penalty 1e-4 everywhere. ``--quick``: phishing, one seed. ``--docs`` writes table and
-picture. Tables of ADMM on the same page (groups, the absolute loss, rounds) are of the product until decision 23.
+test part, medians of 5 seeds; penalty 1e-4 everywhere. ``--quick``: phishing, one seed. ``--docs`` writes the table.
+Tables of ADMM on the same page (groups, the absolute loss, rounds) are of the product until decision 23.
 """
 
 import math
@@ -13,12 +13,11 @@ import warnings
 from typing import Any, Final
 
 import numpy as np
-from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import data_folder
-from benchmarks.driver import FIGURES, benchmark, keep
+from benchmarks.driver import benchmark
 from benchmarks.sets import split
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, split_columns
 
@@ -93,27 +92,6 @@ def _cell(value: float, best: float) -> str:
     return f"**{value:.3f}**" if round(value, 3) == best else f"{value:.3f}"
 
 
-def draw(found: dict[str, Any]) -> Any:
-    figure, left = plt.subplots(figsize=(5.5, 4.2))
-    name = next(iter(found["labels"]))
-    colours = {"logistic": "#1f77b4", "hinge": "#2ca02c", "sigmoid": "#d62728"}
-    for place, (loss, colour) in enumerate(colours.items()):
-        scores = [found["labels"][name][case][loss] for case in CASES]
-        at = np.arange(len(CASES)) + 0.2 * (place - 1)
-        left.plot(at, [statistics.median(each) for each in scores], "o", color=colour, label=loss)
-        left.vlines(at, [min(each) for each in scores], [max(each) for each in scores], color=colour)
-    left.set_xticks(
-        range(len(CASES)), [case.replace(" flipped", "\nflipped").replace(" of ", "\nof ") for case in CASES]
-    )
-    left.tick_params(axis="x", labelsize=7)
-    left.set_ylabel("test accuracy on true labels")
-    left.set_title(f"{name}: wrong training labels", fontsize=10)
-    left.legend(frameon=False)
-    left.grid(alpha=0.3)
-    figure.tight_layout()
-    return figure
-
-
 @benchmark(page="measured/vertical_solvers.md")
 def main(run) -> None:
     data_folder()
@@ -121,7 +99,4 @@ def main(run) -> None:
     names, seeds = (SETS[:1], 1) if run.quick else (SETS, 5)
     found = {"seeds": seeds, "labels": labels(names, seeds)}
     run.tables(tables(found))
-    run.picture(lambda: draw(found), "vertical_losses.png")
     run.keep("vertical_losses", found)
-    if run.docs:
-        keep("vertical_losses", found, FIGURES)

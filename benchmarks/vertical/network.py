@@ -53,7 +53,7 @@ class Table(NamedTuple):
         body = "".join(f"\n[columns.{name}]\n{facts}\n" for name, facts in self.facts.items())
         (kit / "people.toml").write_text(head + body, encoding="utf-8")
         settings = '[data]\ntable = "people.parquet"\nschema = "people.toml"\n[trial]\nrandom_state = 1\n'
-        settings += '[allow]\nanswers = ["exact", "local-models", "frank-wolfe"]\n'
+        settings += '[allow]\nanswers = ["exact", "local-models", "frank-wolfe", "foreign-weights", "columns"]\n'
         (kit / "site.toml").write_text(settings, encoding="utf-8")
 
 

@@ -10,8 +10,7 @@ has. Classes: accuracy and log loss; numbers: mean squared error over the varian
 Rules (the weights, what ``mechanism="auto"`` takes) were chosen on `CHOSEN`, of which three
 seeds are enough, and are confirmed once on `CONFIRMED`. Figures are kept by set, and a set whose figures are kept is
 not measured again. ``--docs`` writes tables and a picture into the appendix, and all cells beside the picture.
-``--constant`` tries other constants in the rule for classes, on the sets for choosing, one seed; ``--quick``: one
-made-up set, one seed.
+``--quick``: one made-up set, one seed.
 """
 
 import json
@@ -22,11 +21,10 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture, option
+from benchmarks.driver import DOCS, FIGURES, RESULTS, benchmark, keep, keep_picture
 from benchmarks.vertical.divided import Divided, divided, made_alike, made_up
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
-from sottovoce.vertical.protocols.local_models.plan import MOST_OF_CLASSES
 
 DECISION: Final = DOCS / "decisions" / "0021-who-wins-over-columns.md"
 ALL_CELLS: Final = DOCS / "measured" / "vertical_private_cells.md"
@@ -45,7 +43,6 @@ DELTA: Final = 1e-5
 MOST: Final = 20_000
 LABELS: Final = {True: "public", False: "secret"}
 NUMBERS: Final = ("blogfeedback", "cal_housing", "casp", "msd_sample", *MADE_UP_NUMBERS)
-CONSTANTS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 METHODS: Final = ("party 1 alone", "before", "local-models", "hindsight", "all columns")
 
 
@@ -93,34 +90,6 @@ def seed_of_all(name: str, n_parties: int, at_random: bool, seed: int) -> dict[s
             cell["all columns"] = everything
             out[f"{epsilon:g} {label}"] = cell
     return out
-
-
-def constants_tried(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return a row for each constant c of the rule for classes: mean accuracy and log loss by kind of division."""
-    found: dict[tuple[str, float], list[tuple[float, float]]] = {}
-    for name in names:
-        for n_parties, at_random in divisions(name):
-            data = table(name, n_parties, 0, at_random)
-            train = split_columns(np.hstack(data.blocks), data.sizes, **data.facts)
-            test = split_columns(np.hstack(data.blocks_test), data.sizes, **data.facts)
-            kind = "made up" if name in MADE_UP else "at random" if at_random else "in order"
-            for epsilon in EPSILONS:
-                for public in LABELS:
-                    model = VerticalLogisticRegression(
-                        epsilon=epsilon, delta=DELTA, labels_public=public, random_state=0, **data.public
-                    ).fit(train, data.y)
-                    terms, others = model.scorer_.terms, model.plan_.facts.others
-                    for constant in CONSTANTS:
-                        times = constant / MOST_OF_CLASSES
-                        moved = {m: Term(times * terms[m].weight, terms[m].centre) for m in others}
-                        model.scorer_ = SumOfScores({**terms, **moved})
-                        found.setdefault((kind, constant), []).append(_measures(data, model.decision_function(test)))
-    rows = []
-    for constant in CONSTANTS:
-        cells = [found[kind, constant] for kind in ("in order", "at random", "made up")]
-        means = [np.mean(each, axis=0) for each in (*cells, np.vstack(cells))]
-        rows.append((f"{constant:g}", *(f"{100 * accuracy:.2f} % / {loss:.4f}" for accuracy, loss in means)))
-    return rows
 
 
 def _half_range(data: Divided) -> float:
@@ -281,21 +250,13 @@ def draw(cells: list[dict[str, Any]], path: Any) -> None:
     plt.close(figure)
 
 
-@benchmark(
-    page="measured/vertical_private.md", only=None, seeds=5,
-    constant=option(False, help="other constants in the rule for classes"),
-)  # fmt: skip
+@benchmark(page="measured/vertical_private.md", only=None, seeds=5)
 def main(run) -> None:
     if run.quick:
         found = seed_of_all("independent, 1,500", 3, False, 0)
         rows = [(key, *(cell[method][0] for method in METHODS)) for key, cell in found.items()]
         head = ("epsilon, labels", *(f"{method}|.3f" for method in METHODS))
         run.table("independent columns, 1,500 people, 3 parties: accuracy", head, rows)
-        return
-    if run.constant:
-        tried = constants_tried(tuple(name for name in CHOSEN if name not in NUMBERS))
-        head = ("c", "in order", "at random", "made-up columns", "all")
-        run.table("accuracy and log loss by the constant of the rule", head, tried, mark="constant", page=DECISION)
         return
     names = run.only.split(";") if run.only else (*CHOSEN, *CONFIRMED)
     cells = {name: measured(name, run.seeds) for name in names}

@@ -1,19 +1,13 @@
-"""Bytes from four parties to the coordinator against the number of people, and what the published noise gives for them.
+"""Bytes from four parties to the coordinator against the number of people.
 
-    python -m benchmarks.papers.frank_wolfe.uplink [--quick] [--docs] [growth noise]
+    python -m benchmarks.papers.frank_wolfe.uplink [--quick] [--docs]
 
-growth: uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``frank_wolfe.py``, 400 columns,
+Uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``frank_wolfe.py``, 400 columns,
 public labels): "local" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
 and m = ln(2 T / delta) / .3^2, which does not keep its epsilon; columns without noise until the duality gap is a
 hundredth of the loss of the model 0; and sketches of all columns, sent once, 50 numbers a person and party
 (Heinze-Deml et al. 2017). Runs are counted message by message. Where a run would be too long the same messages are
 made with empty content of the right size; the number of columns that are shared is then the most that may be.
-
-noise: for T and m as above and m with iota = 1, the leading singular value of a Gaussian J, by which the paper scales
-the noise, over the largest norm of its columns, which is what one person can move a column by. And zCDP,
-mean shift and epsilon of all columns that the paper's algorithm shares at a claim of epsilon = 1.
-
---docs writes both tables into docs/measured/data/vertical_sparse and the picture into docs/figures.
 """
 
 import math
@@ -23,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture
+from benchmarks.driver import benchmark
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
-from sottovoce.papers.frank_wolfe.noise import Sketch, published_column_std, published_rows, published_steps
 from sottovoce.papers.frank_wolfe.published import PublishedBallReply
-from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
 from sottovoce.vertical.protocols.general.messages import Description
@@ -91,11 +83,8 @@ def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, share
         reply = PublishedBallReply(columns // 4, bytes(size), 1.0, 1.0).n_bytes
         return facts + 3 * four * done + plan.n_steps * four * reply
     if kind == "local":
-        return (
-            facts
-            + four * done
-            + four * Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0).n_bytes
-        )
+        chosen = Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0)
+        return facts + four * (done + chosen.n_bytes)
     column = SharedColumn(bytes(plan.column.size * plan.column.dtype.itemsize), 1.0).n_bytes
     steps = plan.n_steps * four * score + plan.n_steps * done
     return facts + 3 * four * done + steps + plan.n_shared * column
@@ -141,85 +130,13 @@ def exponent(found: list[dict[str, Any]], kind: str) -> float:
     return float(np.polyfit(*zip(*points, strict=True), 1)[0])
 
 
-def noise(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Return what the published noise gives."""
-    found = []
-    for n in sizes:
-        for iota in (1.0, IOTA):
-            steps = published_steps(n, 1.0)
-            rows = published_rows(steps, 1e-5, iota)
-            gaussian = Sketch(n, rows, 0)
-            sigma, norm = gaussian.leading_singular_value, gaussian.largest_norm
-            std = published_column_std(sigma, n_people=n, n_parties=4, n_steps=steps, epsilon=1.0, delta=1e-5)
-            mu = 2.0 * norm / std * math.sqrt(4 * steps)
-            found.append({
-                "people": n, "iota": iota, "steps": steps, "rows": rows, "sigma": sigma, "largest norm": norm,
-                "std": std, "mu of one": 2.0 * norm / std, "mu": mu,
-                "zCDP": 0.5 * mu * mu, "zCDP, norm 1": 0.5 * (mu / norm) ** 2, "epsilon": gaussian_epsilon(mu, 1e-5),
-            })  # fmt: skip
-            print(found[-1], flush=True)
-    return found
-
-
-def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6), width_ratios=(1.35, 1), layout="constrained")
-    for kind, title in TITLES.items():
-        rows = [row for row in found if row["kind"] == kind]
-        n = [row["people"] for row in rows]
-        (line,) = left.loglog(n, [row["bytes"] for row in rows], "--" if kind in ("published", "one-shot") else "-",
-                              label=f"{title}: n^{exponent(found, kind):.2f}")  # fmt: skip
-        for row in rows:
-            left.plot(row["people"], row["bytes"], "o", color=line.get_color(), mfc=None if row["run"] else "white")
-    left.set(xlabel="people n", ylabel="bytes from four parties", title="Uplink of one training, epsilon = 1")
-    left.legend(fontsize=8, loc="upper left")
-    left.set_ylim(top=left.get_ylim()[1] * 300)
-    left.annotate("filled: counted in a run; open: by message", (0.98, 0.94), xycoords="axes fraction", ha="right",
-                  fontsize=8)  # fmt: skip
-    for iota in (1.0, IOTA):
-        rows = [row for row in given if row["iota"] == iota]
-        right.loglog([row["people"] for row in rows], [row["epsilon"] for row in rows], "o-", label=f"iota = {iota:g}")
-    right.axhline(1.0, color="grey", linestyle=":")
-    right.annotate("claimed", (rows[0]["people"], 1.2), fontsize=8)
-    right.set(
-        xlabel="people n", ylabel="epsilon at delta = 1e-5", title="What the published noise gives", ylim=(0.5, None)
-    )
-    right.legend(fontsize=8)
-    keep_picture(figure, FIGURES / "vertical_uplink.png")
-
-
-NOISE = {  # a figure, and how its column is called
-    "people": "n|,", "iota": "iota|g", "steps": "T|,", "rows": "m|,", "sigma": "sigma(J)|.2f",
-    "largest norm": "largest column norm|.2f", "times": "times too much noise|.1f", "std": "pi|.3f",
-    "mu of one": "mu of one column|.1f", "zCDP, norm 1": "zCDP, norm 1|.1e", "zCDP": "zCDP|.1e",
-    "epsilon": "epsilon|,.0f",
-}  # fmt: skip
-
-
-@benchmark(page="measured/vertical_sparse.md", words=("growth", "noise"))
+@benchmark(page="measured/vertical_sparse.md")
 def main(run) -> None:
-    parts = run.words or ["growth", "noise"]
     sizes = SIZES[:2] if run.quick else SIZES
-    found: dict[str, list[dict[str, Any]]] = {}
-    if "growth" in parts:
-        found["growth"] = growth(sizes, 80 if run.quick else COLUMNS)
-        rows = []
-        for kind, title in TITLES.items():
-            texts = [
-                f"{row['bytes']:,}" + ("" if row["run"] else " *") for row in found["growth"] if row["kind"] == kind
-            ]
-            rows.append((title, *texts, exponent(found["growth"], kind)))
-        head = ("uplink bytes", *(f"n = {n:,}" for n in sizes), "exponent of n >= 10,000|.2f")
-        run.table("Uplink (* by message)", head, rows, mark="uplink")
-    if "noise" in parts:
-        found["noise"] = noise(sizes if run.quick else sizes[1:])
-        given = [{**row, "times": row["sigma"] / row["largest norm"]} for row in found["noise"]]
-        rows = [[row[name] for name in NOISE] for row in given]
-        title = "Published noise at a claim of epsilon = 1, delta = 1e-5"
-        page = "privacy/published_vertical_frank_wolfe.md"
-        run.table(title, tuple(NOISE.values()), rows, mark="noise", page=page, width=170)
-    if not run.quick and len(found) == 2:
-        keep("vertical_uplink", found, FIGURES if run.docs else RESULTS)
-        if run.docs:
-            plot(found["growth"], found["noise"])
+    found = growth(sizes, 80 if run.quick else COLUMNS)
+    rows = []
+    for kind, title in TITLES.items():
+        texts = [f"{row['bytes']:,}" + ("" if row["run"] else " *") for row in found if row["kind"] == kind]
+        rows.append((title, *texts, exponent(found, kind)))
+    head = ("uplink bytes", *(f"n = {n:,}" for n in sizes), "exponent of n >= 10,000|.2f")
+    run.table("Uplink (* by message)", head, rows, mark="uplink")

@@ -2,7 +2,7 @@
 
 Without data a generator makes a table of the shape of a9a: 32,561 rows to train on and 16,281 to test on, codes of 14
 features in 123 columns. With SOTTOVOCE_DATA it is a9a itself: a9a.bz2 and a9a.t.bz2 of the LIBSVM page. There is no
-intercept, as in (1) of the paper. With one, on a wide set too, and with pictures: ``benchmarks/papers/admm``.
+intercept, as in (1) of the paper. With one, on a wide set too, and with pictures: ``docs/papers/admm.md``.
 """
 
 import itertools
