@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture, option
-from benchmarks.papers.ldp.bernstein import DELTA, TEST
 from sottovoce._compiling import njit
 from sottovoce.papers.ldp import risk_bound
 from sottovoce.papers.ldp.noise import CopyNoise
@@ -34,6 +33,8 @@ Array = NDArray[np.float64]
 SIGNAL: Final = 5
 EPSILON: Final = 32.0
 BETA: Final = 0.25
+DELTA: Final = 1e-6
+TEST: Final = 100_000
 
 
 @njit(cache=True)
