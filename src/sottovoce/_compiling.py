@@ -72,10 +72,10 @@ def _without_collector(compile_: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def kernel_sources(package: Path = _PACKAGE) -> dict[Path, str]:
     """Return the files of ``package`` that can end in machine code: those with numba, and what they import."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
-    with_numba = [path for path, text in texts.items() if _WITH_NUMBA.search(text)]
-    imported = {path for file in with_numba for path in _imports(texts[file], package)}
-    return {path: text for path, text in texts.items() if path in imported or path in with_numba}
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"), key=str)}
+    with_numba = {path for path, text in texts.items() if _WITH_NUMBA.search(text)}
+    kept = with_numba | {path for file in with_numba for path in _imports(texts[file], package)}
+    return {path: text for path, text in texts.items() if path in kept}
 
 
 def _imports(text: str, package: Path) -> Iterator[Path]:

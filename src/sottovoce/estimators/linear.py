@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
@@ -393,6 +391,9 @@ def progress_bar(owner: object, shown: bool, beside: Callable[[], str] | None = 
     if not shown:
         yield lambda step, of: None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True)
 
     def name() -> str:

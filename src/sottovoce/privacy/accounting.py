@@ -21,10 +21,9 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, identity
 
 from sottovoce._numerics import Vector, least_root, nudge
 from sottovoce._validation import choice, number
@@ -46,6 +45,9 @@ from sottovoce.privacy.profiles.bounded_range import BoundedRangeProfile, bounde
 from sottovoce.privacy.profiles.gaussian import MOST_NOISE, gaussian_delta, gaussian_divergence, gaussian_epsilon
 from sottovoce.privacy.profiles.response import MOST_LOSSES, count_of_losses, response_losses
 from sottovoce.privacy.trials import TrialCount
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 __all__ = [
     "Accountant", "BoundedRangeAccountant", "GaussianAccountant", "MOST_NOISE", "MOST_SAMPLED_STEPS",
@@ -345,7 +347,7 @@ def _pure_epsilon(counts: Counts) -> float:
 
 
 @lru_cache(maxsize=16)
-def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> PrivacyLossDistribution:
+def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> "PrivacyLossDistribution":
     """Compose once for several questions about the same run; the result is only read."""
     for basic, times in counts:
         if times > MOST_SAMPLED_STEPS and basic.offers.noise is None:
@@ -353,6 +355,8 @@ def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> PrivacyLoss
                 f"{times} steps of one kind are too many for a privacy loss distribution (at most "
                 f"{MOST_SAMPLED_STEPS}); use RenyiAccountant."
             )
+    from dp_accounting.pld.privacy_loss_distribution import identity
+
     with quiet():
         composed = identity(grid)
         for basic, times in counts:

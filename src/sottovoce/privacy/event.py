@@ -16,14 +16,12 @@ from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
-from absl import logging as absl_logging
-from dp_accounting import dp_event
-
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError
 
 if TYPE_CHECKING:
+    from dp_accounting import dp_event
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     from sottovoce.privacy.trials import TrialCount
@@ -80,7 +78,7 @@ class Event:
         """Yield what the event is composed of, in order, and how often it happens."""
         yield self, times
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
         """Return the event of dp_accounting that is equal; if ``conservative``, one that costs more will do."""
         raise NotImplementedError
 
@@ -124,10 +122,12 @@ class Basic(Event):
         """Return a privacy loss distribution on multiples of ``step`` that dominates so many releases."""
         raise AccountingError(f"privacy loss distributions do not cover {self!r}; use RenyiAccountant.")
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
         by_range = ((self.offers.response, 0.5), (self.offers.window, 0.125))  # rho of zCDP for each squared epsilon
         rho = [factor * (epsilon * epsilon) * (1.0 + 1e-12) for epsilon, factor in by_range if epsilon is not None]
         if conservative and rho:
+            from dp_accounting import dp_event
+
             return dp_event.ZCDpEvent(rho[0])
         remedy = "conservative=True gives a zCDP event that costs more." if rho else "Use to_opendp, or the receipt."
         raise AccountingError(f"dp_accounting has no event that is equal to {self!r}. {remedy}")
@@ -238,6 +238,8 @@ def protects(counts: Counts) -> bool:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence dp-accounting's chatter about orders and truncation: none of it says that a bound is wrong."""
+    from absl import logging as absl_logging
+
     level = absl_logging.get_verbosity()
     absl_logging.set_verbosity(absl_logging.ERROR)
     try:

@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, ClassVar
-
-from dp_accounting import dp_event
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError, ParameterError
@@ -29,6 +27,9 @@ from sottovoce.privacy.profiles.bounded_range import BoundedRangeEvent
 from sottovoce.privacy.profiles.gaussian import GaussianEvent, PoissonSampledEvent
 from sottovoce.privacy.profiles.response import PureEvent, RandomizedResponseEvent
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
 
 __all__ = [
     "KINDS", "BoundedRangeEvent", "ComposedEvent", "Event", "GaussianEvent", "NonPrivateEvent", "NothingReleased",
@@ -47,7 +48,9 @@ class NothingReleased(Event):
     def releases(self, times: int = 1) -> Iterator[tuple[Event, int]]:
         return iter(())
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+        from dp_accounting import dp_event
+
         return dp_event.NoOpDpEvent()
 
 
@@ -62,7 +65,9 @@ class NonPrivateEvent(Basic):
     def offers(self) -> Offers:
         return Offers(protected=False)
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+        from dp_accounting import dp_event
+
         return dp_event.NonPrivateDpEvent()
 
 
@@ -132,7 +137,9 @@ class RepeatedEvent(Event):
     def releases(self, times: int = 1) -> Iterator[tuple[Event, int]]:
         return self.event.releases(times * self.count) if self.count else iter(())
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+        from dp_accounting import dp_event
+
         return dp_event.SelfComposedDpEvent(self.event.to_dp_event(conservative), self.count)
 
 
@@ -155,7 +162,9 @@ class ComposedEvent(Event):
         for part in self.events:
             yield from part.releases(times)
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+        from dp_accounting import dp_event
+
         return dp_event.ComposedDpEvent([part.to_dp_event(conservative) for part in self.events])
 
 
@@ -201,7 +210,9 @@ class RepeatAndSelectEvent(Basic):
         runs = tuple(RepeatedEvent(basic, often) for basic, often in ordered(inner))
         return ((RepeatAndSelectEvent(ComposedEvent(runs), self.mean, self.shape), 1),)
 
-    def to_dp_event(self, conservative: bool) -> dp_event.DpEvent:
+    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+        from dp_accounting import dp_event
+
         if math.isinf(self.shape):
             return super().to_dp_event(conservative)
         inner = self.event.to_dp_event(conservative)

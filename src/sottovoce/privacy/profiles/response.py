@@ -11,16 +11,17 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import numpy as np
-from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.event import Basic, Offers, Rule
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 MOST_LOSSES: Final = 1024  # also keeps binomial coefficients within the doubles
 _LEAST: Final = 1e-300  # stands for probabilities that may have underflowed
@@ -52,7 +53,10 @@ class RandomizedResponseEvent(Basic):
     def loss_step(self, times: int, shift: float) -> tuple[float, float]:
         return min(1e-4, max(0.1 * self.epsilon, 1e-4 / times)), max(2e-6, 1e-5 * self.epsilon)
 
-    def loss_distribution(self, times: int, step: float) -> PrivacyLossDistribution:
+    def loss_distribution(self, times: int, step: float) -> "PrivacyLossDistribution":
+        from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
         """Return a privacy loss distribution that dominates so many responses; dp-accounting's own forgets how many.
 
         The curve, which is piecewise linear in exp(loss) with corners at -e and e, is joined by straight lines between
