@@ -1,21 +1,25 @@
-"""What the defaults of logistic regression gain from three rules, beside the same defaults without them.
+"""What the defaults of logistic regression gain from rules, beside the same defaults without them.
 
     python -m benchmarks.central.rules [--seeds 4] [--only chosen|confirmed|digits,bank] [--epsilons 0.1,1] [--quick]
+                                      [--pace]
 
-The rules: trials that say how far the weights of several classes go (`sottovoce.central.reach`), a floor of Newton's
-penalty that falls where there is much to learn from (`sottovoce.central.newton_schedule`), and descent from a noisy
-base rate where there is little (`sottovoce.central.solvers.descent`). They were chosen on `CHOSEN` and on four of the
-ten tables in ``second/``. `CONFIRMED` was run once, and the tables of 700 rows once more after one change (decision
-30). A name with ``~700`` is that many rows of the training part. A made-up table is ``ill`` (scales of columns fall by
-.8 each) or ``mix`` (they do not), two clouds a class, and its number of classes; ``hot`` has indicator columns and
-noisy labels. ``letter`` is UCI's letter recognition, where its file ``letter-recognition.data`` is in the data folder;
-it was not known when the rules were chosen.
+With ``--pace`` the rule is that of decision 38: many short Newton steps in place of few long ones, chosen on the tables
+of two classes in `CHOSEN` and on spambase and htru2. The others are the three of decision 30: trials that say how far
+the weights of several classes go (`sottovoce.central.reach`), a floor of Newton's penalty that falls where there is
+much to learn from (`sottovoce.central.newton_schedule`), and descent from a noisy base rate where there is little
+(`sottovoce.central.solvers.descent`). They were chosen on `CHOSEN` and on four of the ten tables in ``second/``.
+`CONFIRMED` was run once for each, and the tables of 700 rows once more after one change (decision 30). A name with
+``~700`` is that many rows of the training part. A made-up table is ``ill`` (scales of columns fall by .8 each) or
+``mix`` (they do not), two clouds a class, and its number of classes; ``hot`` has indicator columns and noisy labels.
+Tables of ``second/`` in the data folder are read by the module there. ``letter`` is UCI's letter recognition, where its
+file ``letter-recognition.data`` is in the data folder; it was not known when the three rules were chosen.
 """
 
 import math
+import runpy
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -27,7 +31,8 @@ import sottovoce as sv
 from benchmarks.common import data_folder
 from benchmarks.driver import benchmark, timed
 from benchmarks.sets import split as split_of_set
-from sottovoce.central import newton_schedule, reach
+from sottovoce.central import newton_schedule, plan, reach
+from sottovoce.central.solvers import newton
 from sottovoce.estimators import _solvers
 from sottovoce.privacy.calibration import gaussian_mu
 
@@ -40,7 +45,10 @@ CONFIRMED = (
     "occupation", "skin", "bank", "credit", "mnist_4v9", "adult", "madelon", "bank~700", "credit~700", "skin~700",
     "mnist_4v9~700", "adult~700", "news20~700",
 )  # fmt: skip
-OFF = (0.1, math.inf, 0.0)  # the rules as they were
+PLACES = {
+    "pace": ((newton, "PATIENT", newton_schedule.QUICK),),
+    "three": ((newton_schedule, "_LEAST_PENALTY", 0.1), (reach, "_ENOUGH", math.inf), (_solvers, "_LITTLE", 0.0)),
+}  # where rules are, and what they were before
 
 
 @cache
@@ -65,6 +73,12 @@ def made_up(kind: str, n_classes: int) -> tuple[Any, Any, float]:
     return X, cloud % n_classes, 4.0
 
 
+@cache
+def second() -> dict[str, Any]:
+    """Return what the module beside the second tables defines."""
+    return runpy.run_path(str(data_folder() / "second" / "load.py"))
+
+
 def split(name: str, seed: int) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
     """Return training rows and labels, test rows and labels, and what is public."""
     base, _, size = name.partition("~")
@@ -72,6 +86,9 @@ def split(name: str, seed: int) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         X, y, norm = made_up(base[:3], int(base[3:]))
         X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
         return X, y, X_test, y_test, {"data_norm": norm, "classes": list(range(int(base[3:])))}
+    if base in ("gmsc", "diabetes130", "htru2", "pendigits", "rt_polarity", "spambase", "pima"):
+        X, y, X_test, y_test, public = second()["split"](base, seed)
+        return X, y, X_test, y_test, {name: public[name] for name in ("data_norm", "classes")}
     if base == "letter":
         table = np.loadtxt(data_folder() / "letter-recognition.data", dtype=str, delimiter=",")
         X, y = table[:, 1:].astype(float) / 7.5 - 1.0, table[:, 0]  # whole numbers from 0 to 15
@@ -86,23 +103,23 @@ def split(name: str, seed: int) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
 
 
 @contextmanager
-def rules(values: tuple[float, float, float]) -> Iterator[None]:
-    """Set the three rules, and set them back."""
-    places = ((newton_schedule, "_LEAST_PENALTY"), (reach, "_ENOUGH"), (_solvers, "_LITTLE"))
-    before = tuple(getattr(module, name) for module, name in places)
-    for values_now in (values, before):
-        for (module, name), value in zip(places, values_now, strict=True):
+def without(rules: str) -> Iterator[None]:
+    """Set rules as they were, and set them back."""
+    now = [(module, name, getattr(module, name)) for module, name, _ in PLACES[rules]]
+    for places in (PLACES[rules], now):
+        for module, name, value in places:
             setattr(module, name, value)
-        if values_now is values:
+        plan._event_of.cache_clear()
+        if places is not now:
             yield
 
 
-def measured(name: str, epsilon: float, seed: int) -> tuple[str, Any, list[float]]:
+def measured(name: str, epsilon: float, seed: int, rules: str) -> tuple[str, Any, list[float]]:
     """Return the solver, (accuracy, log loss, AUC) without the rules and with them, and the seconds of both."""
     X, y, X_test, y_test, public = split(name, seed)
     found, seconds, model = [], [], None
-    for values in (OFF, (newton_schedule._LEAST_PENALTY, reach._ENOUGH, _solvers._LITTLE)):
-        with rules(values):
+    for before in (without(rules), nullcontext()):
+        with before:
             model = sv.DPLogisticRegression(epsilon=epsilon, delta=DELTA, random_state=seed, **public)
             seconds.append(timed(lambda model=model: model.fit(X, y))[1])
         shares = np.clip(model.predict_proba(X_test), 1e-15, 1.0)
@@ -111,8 +128,8 @@ def measured(name: str, epsilon: float, seed: int) -> tuple[str, Any, list[float
     return model.guarantee_.parameters["solver"], np.array(found), seconds
 
 
-def row(name: str, epsilon: float, seeds: int) -> tuple[Any, ...]:
-    runs = [measured(name, epsilon, seed) for seed in range(seeds)]
+def row(name: str, epsilon: float, seeds: int, rules: str) -> tuple[Any, ...]:
+    runs = [measured(name, epsilon, seed, rules) for seed in range(seeds)]
     both = np.array([each[1] for each in runs])
     means, gains = both.mean(axis=0), both[:, 1] - both[:, 0]
     errors = gains.std(axis=0, ddof=min(1, seeds - 1)) / math.sqrt(seeds)
@@ -131,10 +148,11 @@ HEAD = (
 )  # fmt: skip
 
 
-@benchmark(page="measured/accuracy.md", seeds=(4, 1), only=("chosen", "ill3"), epsilons=("0.1,0.5,1", "1"))
+@benchmark(page="measured/accuracy.md", seeds=(4, 1), only=("chosen", "ill3"), epsilons=("0.1,0.5,1", "1"), pace=False)
 def main(run) -> None:
     warnings.simplefilter("ignore")
+    rules = "pace" if run.pace else "three"
     names = {"chosen": CHOSEN, "confirmed": CONFIRMED}.get(run.only, tuple(run.only.split(",")))
-    rows = (row(n, e, run.seeds) for n in names for e in map(float, run.epsilons.split(",")))
-    title = f"defaults before and after three rules, delta = {DELTA:g}, {run.seeds} splits (± standard error)"
+    rows = (row(n, e, run.seeds, rules) for n in names for e in map(float, run.epsilons.split(",")))
+    title = f"defaults before and after rules ({rules}), delta = {DELTA:g}, {run.seeds} splits (± standard error)"
     run.table(title, HEAD, rows, width=200)

@@ -154,7 +154,7 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
     if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= enough:
         return "newton", (
             f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), at least "
-            f"{enough:.0f}: within half a point of the most accurate, in some ten passes"
+            f"{enough:.0f}: within half a point of the most accurate, in some thirty passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
 

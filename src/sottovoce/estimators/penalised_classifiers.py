@@ -63,7 +63,7 @@ class DPLogisticRegression(DPLinearClassifier):
     intercept_scaling: float = penalised.INTERCEPT_SCALING
     max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
     solver: Any = penalised.solver_parameter(
-        """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
+        """``"newton"``: Newton steps with a noisy matrix of second moments, some 30 passes (what ``"auto"``
         takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
         all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two); ``"gd"``:

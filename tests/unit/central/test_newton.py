@@ -1,6 +1,7 @@
 """The solver "newton": the plan, its refusals, its limits, and when "auto" takes it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.metrics import log_loss, roc_auc_score
 
 import sottovoce as sv
+from sottovoce.central.newton_schedule import QUICK
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.calibration import gaussian_mu
 from support.noise import switch_off_gaussians
@@ -48,14 +50,14 @@ def test_a_large_budget_gives_the_optimum():
     model = estimator("logistic", epsilon=1e4, delta=1e-5, alpha=5e-5, solver="newton", random_state=0).fit(X, y)
     ours = objective("logistic", X, y, 5e-5, model.coef_, float(np.ravel(model.intercept_)[0]))
     assert ours <= reference("logistic", X, y, 5e-5) * (1 + 1e-3)
-    assert model.n_iter_ <= 25
+    assert model.n_iter_ == 31
 
 
-def test_it_is_as_good_as_the_default_in_a_tenth_of_the_passes():
+def test_it_is_as_good_as_the_passes_of_scd_in_a_third_of_them():
     X, y = made_up()
     fits = {solver: newton(solver=solver).fit(X, y) for solver in ("scd", "newton")}
     assert fits["newton"].score(X, y) > fits["scd"].score(X, y) - 0.002
-    assert fits["newton"].n_iter_ * 8 < fits["scd"].n_iter_
+    assert fits["newton"].n_iter_ * 3 < fits["scd"].n_iter_
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 100.0])
@@ -95,12 +97,14 @@ def test_the_passes_spend_the_budget_where_the_clips_are():
     np.testing.assert_allclose(np.divide(squares, plan.schedule.clips), squares[0] / plan.schedule.clips[0])
     spent = (plan.split.norm, plan.mu_gram, plan.split.steps, plan.split.slopes)
     assert math.fsum(mu**2 for mu in spent) == pytest.approx(gaussian_mu(1.0, 1e-5) ** 2)
-    assert 0.55 < math.fsum(plan.schedule.clips) < 0.8
+    assert 0.35 < math.fsum(plan.schedule.clips) < 0.55 < math.fsum(replace(plan.schedule, pace=QUICK).clips) < 0.8
 
 
-def test_more_information_means_more_passes_and_wider_clips():
+def test_more_information_means_wider_clips_and_for_the_hinge_more_passes():
+    hinge = sv.DPLinearSVC(**{**CLASSIFIER, "delta": 1e-9, "solver": "newton"})
+    passes = [len(sv.plan(hinge, n, 20).schedule.clips) for n in (10**3, 10**5, 10**7)]
+    assert passes == sorted(set(passes))
     plans = [sv.plan(newton(delta=1e-9), n, 20) for n in (10**3, 10**5, 10**7)]
-    assert [len(plan.schedule.clips) for plan in plans] == sorted({len(plan.schedule.clips) for plan in plans})
     assert plans[0].schedule.clips[1] < plans[1].schedule.clips[1] < plans[2].schedule.clips[1]
     assert plans[0].penalty > plans[1].alpha_scaled * 10**3  # with little budget the noise asks for more than alpha
     assert plans[2].penalty == pytest.approx(plans[2].alpha_scaled * 10**7)
@@ -111,9 +115,8 @@ def test_the_hinge_is_smoothed_and_said_to_be_and_a_jump_is_refused():
     svc = sv.DPLinearSVC(**{**CLASSIFIER, "solver": "newton"})
     plan = sv.plan(svc, 1000, 5)
     assert plan.summary()["loss"] == plan.loss.name == "smoothed hinge (smoothing 2)"
-    assert plan.schedule.clips == pytest.approx(
-        sv.plan(newton(solver_options={"calibration_share": 0.0}), 1000, 5).schedule.clips
-    )
+    logistic = sv.plan(newton(solver_options={"calibration_share": 0.0}), 1000, 5).schedule
+    assert plan.schedule.clips == pytest.approx(replace(logistic, pace=QUICK).clips)
     X, y = made_up(1000)
     assert svc.fit(X, y).guarantee_.parameters["loss"] == "smoothed hinge (smoothing 2)"
     assert svc.set_params(epsilon=math.inf).fit(X, y).guarantee_.parameters["loss"] == "hinge"

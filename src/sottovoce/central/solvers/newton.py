@@ -1,4 +1,4 @@
-r"""Newton steps with secret dual variables: some ten passes, for logistic regression with up to some thousand columns.
+r"""Newton steps with secret dual variables: some thirty passes, for logistic regression with up to a thousand columns.
 
 With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerated`, a fit
 
@@ -17,7 +17,7 @@ the released v's show it, one standard deviation of their noise added (Barzilai 
 of D), and not less than what l'' is about where margins are as large as those of the point.
 
 The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
-sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.6 for logistic regression: less
+sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.4 for logistic regression: less
 than the 1 of a gradient. The budget of the passes is divided by 1/s_t^2 in proportion to C_t, which makes that sum
 least. Rows that still err after the last pass are those that the model cannot fit; their pull stays clipped, as in a
 robust loss, and less so the more mu n there is: the clips grow, and the limit is the exact optimum.
