@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.comparison import Check
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 _ALGORITHM: Final = "Ed25519"
 _LARGEST_KEY: Final = 10_000
@@ -70,7 +67,7 @@ def sign_receipt(guarantee: Guarantee, key: str | Path) -> Guarantee:
     """
     if guarantee.format == 1:
         raise ParameterError("a receipt of version 1 has no place for a signature: it ties no model. Train again.")
-    private = _private_key(key)
+    private = _key(key, private=True)
     _, serialization = _library()
     shown = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     value = private.sign(guarantee.signed_bytes())
@@ -82,7 +79,7 @@ def checked_signature(guarantee: Guarantee, public_key: str | Path) -> Check:
 
     Raises ParameterError if the file holds no such key, or ``sottovoce[sign]`` is not installed.
     """
-    known = _public_key(public_key)
+    known = _key(public_key, private=False)
     if guarantee.signature is None:
         return Check("signature", False, "the receipt is not signed")
     from cryptography.exceptions import InvalidSignature
@@ -109,28 +106,20 @@ def _library() -> tuple[Any, Any]:
     return ed25519, serialization
 
 
-def _private_key(path: str | Path) -> Ed25519PrivateKey:
+def _key(path: str | Path, *, private: bool) -> Any:
+    """Return the key in a file; raises ParameterError if the file holds no such key."""
     ed25519, serialization = _library()
     text = _read(path)
     try:
-        key = serialization.load_pem_private_key(text, password=None)
+        load = serialization.load_pem_private_key if private else serialization.load_pem_public_key
+        key = load(text, **({"password": None} if private else {}))
     except (ValueError, TypeError) as error:  # TypeError: it is encrypted
-        raise ParameterError(f"{path}: this is not a private key in PEM without a password: {error}") from None
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}. Make one: sottovoce receipt key.")
-    return cast("Ed25519PrivateKey", key)
-
-
-def _public_key(path: str | Path) -> Ed25519PublicKey:
-    ed25519, serialization = _library()
-    text = _read(path)
-    try:
-        key = serialization.load_pem_public_key(text)
-    except ValueError:
-        raise ParameterError(f"{path}: this is not a public key in PEM.") from None
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.")
-    return cast("Ed25519PublicKey", key)
+        what = f"private key in PEM without a password: {error}" if private else "public key in PEM."
+        raise ParameterError(f"{path}: this is not a {what}") from None
+    if not isinstance(key, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
+        make = " Make one: sottovoce receipt key." * private
+        raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.{make}")
+    return key
 
 
 def _read(path: str | Path) -> bytes:

@@ -12,7 +12,6 @@ from sottovoce._shown import in_one_line
 from sottovoce._version import __version__
 from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import event_from_dict
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.comparison import (
     Check,
@@ -195,7 +194,7 @@ def _checked(opened: ReceiptFile, solvers: Sequence[type[Plan]]) -> tuple[list[C
     spent = guarantee.epsilon_at(guarantee.delta)
     said = f"the event costs epsilon = {spent!r} at delta = {guarantee.delta!r}; promised is {guarantee.epsilon!r}"
     checks.append(Check("promise against event", True, said))
-    checks += [_same_words(opened.data, guarantee), _accountant(opened.data, guarantee)]
+    checks += [_same_words(opened.data, guarantee), _accountant(guarantee)]
     if guarantee.format > 1:
         checks.append(_same_checksum(opened.data))
         checks += compared_with_run(guarantee, solvers)
@@ -235,9 +234,8 @@ def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
     )
 
 
-def _accountant(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
-    event = event_from_dict(data["event"])
-    now = accountant_for(event).name
+def _accountant(guarantee: Guarantee) -> Check:
+    now = accountant_for(guarantee.event).name
     if now == guarantee.accountant:
         return Check("accountant", True, f"accounted again by the same accountant: {now}")
     return Check("accountant", True, f"accounted again by: {now}; the receipt names: {guarantee.accountant}")
