@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError, ParameterError, PrivacyWarning
@@ -26,25 +27,17 @@ _REMEDY: Final = (
 )
 
 
+@dataclass(eq=False)
 class OpenCharge:
-    """The reservation of one fit; does nothing where there is no ledger.
+    """The reservation of one fit; does nothing where there is no ledger."""
 
-    ``charge``: the last entry about it.
-    ``looked``: whether any value of the data may have been looked at.
-    """
+    ledger: Ledger | None = None
+    charge: Charge | None = None  # the last entry about it
+    event: Event | None = None  # that was charged
+    before: ChargeRecord | None = None  # of a process that ended
 
-    def __init__(
-        self,
-        ledger: Ledger | None = None,
-        charge: Charge | None = None,
-        event: Event | None = None,
-        before: ChargeRecord | None = None,
-    ) -> None:
-        self._ledger = ledger
-        self.charge = charge
-        self.looked = before is not None
-        self._event = event
-        self._is_committed = before is not None and before.state == "committed"
+    def __post_init__(self) -> None:
+        self.looked = self.before is not None  # whether any value of the data may have been looked at
 
     def looking(self) -> None:
         """Say that values of the data are looked at from now on: the charge stays, however the run ends."""
@@ -55,9 +48,9 @@ class OpenCharge:
 
         Raises AccountingError if it is not: the public size of the data changed after the charge.
         """
-        if self._event is not None and event != self._event:
+        if self.event is not None and event != self.event:
             raise AccountingError(
-                f"the plan changed after it was charged (charged {self._event!r}, now {event!r}); no noise was drawn."
+                f"the plan changed after it was charged (charged {self.event!r}, now {event!r}); no noise was drawn."
             )
 
     def commit(self, event: Event) -> None:
@@ -66,10 +59,11 @@ class OpenCharge:
         Raises AccountingError if it costs more than was reserved, or if somebody cancelled the charge meanwhile: the
         result must not be used.
         """
-        if self._ledger is None or self.charge is None or self._is_committed:
+        committed = self.before is not None and self.before.state == "committed"
+        if self.ledger is None or self.charge is None or committed:
             return
         try:
-            self.charge = self._ledger.commit(self.charge, event)
+            self.charge = self.ledger.commit(self.charge, event)
         except LedgerIntegrityError:
             raise
         except LedgerError as error:  # the fit is paid for already; its end is only a record
