@@ -161,6 +161,43 @@ def test_a_process_that_is_killed_goes_on(tmp_path, ledger, expected, monkeypatc
     party._journal.close()
 
 
+def at_line(number):
+    """Return a tracer that counts the lines of the package which are executed, and kills at one of them."""
+    executed = [0]
+
+    def line(frame, event, arg):
+        executed[0] += event == "line"
+        if executed[0] == number:
+            raise Killed
+        return line
+
+    return executed, lambda frame, event, arg: line if "sottovoce" in frame.f_code.co_filename else None
+
+
+@pytest.mark.parametrize("n_steps", [15, pytest.param(170, marks=pytest.mark.slow)])
+def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledger, n_steps):
+    """Three times at each step, at lines that are drawn; what was drawn never follows from a key."""
+    draw, most, n_killed = np.random.default_rng(7), 100, 0
+    steps = [RoundsStep(shift(0.01 * k), 1) for k in range(n_steps)]
+    for raw in frames([Prepare(1.0, 0), RoundsStart(0.002), *steps]):
+        left = set()
+        for number in (*draw.integers(1, most, 3), 0, 0):
+            party, (executed, tracer) = clinic(tmp_path, ledger), at_line(number)
+            try:
+                sys.settrace(tracer)
+                left.add(party.handle(raw))
+            except Killed:
+                n_killed += 1
+            finally:
+                sys.settrace(None)
+            party._journal.close()
+            most = max(most, executed[0])  # lines of a step
+        assert len(left) == 1
+        assert not isinstance(decode(*left), Refused)
+    assert n_killed >= 2 * n_steps, most
+    assert charges(ledger) == [(step, GaussianEvent(500.0)) for step in range(3, n_steps + 3)]
+
+
 def kept(folder):
     """Return the sessions that are on disk, by name, with the bytes of what they hold."""
     with sqlite3.connect(f"file:{folder / 'clinic' / 'sessions.db'}?mode=ro", uri=True) as file:
