@@ -6,10 +6,9 @@ before any data are shared, by every kind of program on numbers that all know, b
 
 import hashlib
 import json
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Final, Protocol, cast
+from contextlib import contextmanager
+from typing import ClassVar, Final, Protocol, cast
 
 import numpy as np
 
@@ -27,22 +26,39 @@ from sottovoce.vertical.engines.programs import (
 )
 
 
-class Checked(Engine):
+class Exchanges(Protocol):
+    """What an engine offers besides its commands so that parties can compare them."""
+
+    def exchange(self, message: bytes) -> list[bytes]:
+        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
+
+
+class Guarded(Engine):
     """An engine that knows names and shapes of a session's secret variables, and which of them may be opened.
 
-    What is checked, and what `digest` tells, are public at all parties. A subclass does what has passed.
+    What is checked is public at all parties: they compare what they were told before anything runs or is opened. An
+    error ends the session: parties that have failed in different places cannot go on together.
     """
 
-    def __init__(self, rank: int, n_parties: int) -> None:
-        self.rank, self.n_parties = rank, n_parties
+    meets_at_all: ClassVar[bool] = False
+    """Whether parties compare before every command, as those do whom it costs nothing."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.rank, self.n_parties = engine.rank, engine.n_parties
+        self._engine = engine
+        self.name, self.bound = engine.name, engine.bound  # type: ignore[misc]
+        self._over = False
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._opens: set[str] = set()
-        self._told = hashlib.sha256(f"{n_parties} parties".encode())
+        self._told = hashlib.sha256(f"{self.n_parties} parties".encode())
 
-    @property
-    def digest(self) -> bytes:
-        """Of all commands so far: what parties compare before anything runs or is opened."""
-        return self._told.digest()
+    def start(self) -> None:
+        """Connect; what is checked then: `self_check`."""
+        self._engine.start()
+
+    def close(self) -> None:
+        self._over = True
+        self._engine.close()
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         with self._command():
@@ -57,7 +73,7 @@ class Checked(Engine):
             self._shapes[name] = shape
             self._opens.discard(name)
             self._tell("put", name, owner, list(shape))
-            self._put(name, owner, shape, value)
+            self._engine.put(name, owner, shape, value)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         kind = type(program).__name__
@@ -72,16 +88,21 @@ class Checked(Engine):
             for name, shape in zip(outputs, shapes, strict=True):
                 self._shapes[name] = shape
                 (self._opens.add if program.opens else self._opens.discard)(name)
-            self._tell("run", digest_of([program]), list(inputs), list(outputs))
-            self._run(program, inputs, outputs)
+            self._tell("run", digest_of([program]), list(inputs), list(outputs), compare=True)
+            self._engine.run(program, inputs, outputs)
 
     def reveal(self, name: str) -> Whole:
         with self._command():
             shape = self._shape(name)
             if name not in self._opens:
                 raise EngineError(f"only what the program Mask or ChooseColumn has made is opened, and {name!r} is not")
-            self._tell("reveal", name)
-            return self._reveal(name, shape)
+            self._tell("reveal", name, compare=True)
+            opened = self._engine.reveal(name)
+            if opened.shape != shape or opened.dtype != np.int64:
+                raise EngineError("what was opened has another shape than the plan's; a party computes something else")
+            # all have what they waited for before any of them may leave, and all the same
+            self._compare(hashlib.sha256(opened.tobytes()).digest(), "has opened other numbers; use none of them")
+            return opened
 
     def drop(self, *names: str) -> None:
         with self._command():
@@ -90,91 +111,29 @@ class Checked(Engine):
                 del self._shapes[name]
                 self._opens.discard(name)
             self._tell("drop", list(names))
-            self._drop(names)
+            self._engine.drop(*names)
 
-    @abstractmethod
-    def _command(self) -> AbstractContextManager[None]:
-        """Refuse a command after the session's end; end the session where the command inside fails."""
-
-    @abstractmethod
-    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None: ...
-
-    @abstractmethod
-    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None: ...
-
-    @abstractmethod
-    def _reveal(self, name: str, shape: tuple[int, ...]) -> Whole: ...
-
-    @abstractmethod
-    def _drop(self, names: Sequence[str]) -> None: ...
+    @contextmanager
+    def _command(self) -> Iterator[None]:
+        if self._over:
+            raise EngineError("this joint computation is over; begin a new one")
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _shape(self, name: str) -> tuple[int, ...]:
         if name not in self._shapes:
             raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
         return self._shapes[name]
 
-    def _tell(self, *command: object) -> None:
+    def _tell(self, *command: object, compare: bool = False) -> None:
         self._told.update(hashlib.sha256(json.dumps(command).encode()).digest())
+        if compare or self.meets_at_all:
+            self._compare(self._told.digest(), "has been given other commands; nothing was computed from them")
 
-
-class Exchanges(Protocol):
-    """What an engine between processes offers besides its commands so that parties can compare them."""
-
-    def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
-
-
-class Guarded(Checked):
-    """An engine between processes; its commands are compared with the partners' before anything runs or is opened.
-
-    An error ends the session: parties that have failed in different places cannot go on together.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.rank, engine.n_parties)
-        self._engine = engine
-        self.name, self.bound = engine.name, engine.bound  # type: ignore[misc]
-        self._over = False
-
-    def start(self) -> None:
-        """Connect; what is checked then: `self_check`."""
-        self._engine.start()
-
-    def close(self) -> None:
-        self._over = True
-        self._engine.close()
-
-    @contextmanager
-    def _command(self) -> Iterator[None]:
-        if self._over:
-            raise EngineError("this joint computation is over; begin a new one")
-        self._over = True  # unless the command ends well
-        yield
-        self._over = False
-
-    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        self._engine.put(name, owner, shape, value)
-
-    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._compare()
-        self._engine.run(program, inputs, outputs)
-
-    def _reveal(self, name: str, shape: tuple[int, ...]) -> Whole:
-        self._compare()
-        opened = self._engine.reveal(name)
-        if opened.shape != shape or opened.dtype != np.int64:
-            raise EngineError("what was opened has another shape than the plan's; a party computes something else")
-        # all have what they waited for before any of them may leave, and all the same
-        self._compare_with(hashlib.sha256(opened.tobytes()).digest(), "has opened other numbers; use none of them")
-        return opened
-
-    def _drop(self, names: Sequence[str]) -> None:
-        self._engine.drop(*names)
-
-    def _compare(self) -> None:
-        self._compare_with(self.digest, "has been given other commands; nothing was computed from them")
-
-    def _compare_with(self, own: bytes, otherwise: str) -> None:
+    def _compare(self, own: bytes, otherwise: str) -> None:
         told = cast(Exchanges, self._engine).exchange(own)
         for rank, other in enumerate(told):
             if other != own:

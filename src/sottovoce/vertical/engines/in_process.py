@@ -1,24 +1,20 @@
 """Parties that share a process compute in clear: the reference for the other engines, and for trials and tests.
 
-Nothing is secret from a process. What the engine keeps is the rest: parties meet at every command, what they are told
-must agree, and only masked results come out.
+Nothing is secret from a process. What the engine keeps is the rest: parties meet before every command, what they are
+told must agree, and only masked results come out.
 """
 
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
-from sottovoce.vertical.engines.engine import EngineError, Whole
-from sottovoce.vertical.engines.guarded import Checked
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.programs import Program
 
 _OVER: Final = "this joint computation has not been started, or is over; begin a new one"
-
-
-_Act = Callable[[dict[str, Whole]], None]
 
 
 class _Room:
@@ -26,59 +22,40 @@ class _Room:
 
     def __init__(self, n_parties: int) -> None:
         self.n_parties = n_parties
-        self.meeting = threading.Condition()
         self.values: dict[str, Whole] = {}
-        self.seats: dict[int, weakref.ref[InProcessEngine]] = {}
-        self.broken: str | None = None
-        self._told: dict[int, bytes] = {}
-        self._acts: list[_Act] = []
-        self._round = 0
+        self.seats: dict[int, weakref.ref[_Clear]] = {}
+        self.broken = ""
+        self._meeting = threading.Condition()
+        self._told: dict[int, bytes] = {}  # of those who wait; another one, once all are there
 
-    def meet(self, rank: int, told: bytes, act: _Act | None, timeout: float) -> None:
-        """Wait until all parties have told the same; the last to come acts for all, or tells all that it cannot."""
-        with self.meeting:
+    def meet(self, rank: int, message: bytes, timeout: float) -> list[bytes]:
+        """Wait until all parties are there, and return what they say, in the order of their ranks."""
+        with self._meeting:
             self._stop_if_broken()
-            round_ = self._round
-            self._told[rank] = told
-            if act is not None:
-                self._acts.append(act)
-            if len(self._told) == self.n_parties:
-                self._all_there()
+            told = self._told
+            told[rank] = message
+            if len(told) == self.n_parties:
+                self._told = {}
+                self._meeting.notify_all()
             deadline = time.monotonic() + timeout
             try:
-                while self._round == round_:
+                while len(told) < self.n_parties:
                     self._stop_if_broken()
-                    if not self.meeting.wait(deadline - time.monotonic()) and self._round == round_:
-                        late = ", ".join(str(r) for r in range(self.n_parties) if r not in self._told)
+                    if not self._meeting.wait(deadline - time.monotonic()) and len(told) < self.n_parties:
+                        late = ", ".join(str(r) for r in range(self.n_parties) if r not in told)
                         self.fail(f"party {late} did not come to the joint computation within {timeout:g} s")
             except BaseException:
                 self.fail(f"party {rank} was interrupted")
                 raise
+            return [told[place] for place in range(self.n_parties)]
 
     def fail(self, why: str) -> None:
-        with self.meeting:
+        with self._meeting:
             self.broken = self.broken or why
-            self.values.clear()
-            self.meeting.notify_all()
-
-    def _all_there(self) -> None:
-        first = self._told[0]
-        odd = [rank for rank, told in self._told.items() if told != first]
-        if odd:
-            self.fail(f"party {', '.join(map(str, odd))} has been given other commands than party 0")
-            return
-        try:
-            for act in self._acts:
-                act(self.values)
-        except Exception as error:
-            self.fail(f"the program failed with {type(error).__name__}")
-            return
-        self._told, self._acts = {}, []
-        self._round += 1
-        self.meeting.notify_all()
+            self._meeting.notify_all()
 
     def _stop_if_broken(self) -> None:
-        if self.broken is not None:
+        if self.broken:
             raise EngineError(self.broken)
 
 
@@ -86,19 +63,14 @@ _rooms: "weakref.WeakValueDictionary[bytes, _Room]" = weakref.WeakValueDictionar
 _rooms_lock = threading.Lock()
 
 
-class InProcessEngine(Checked):
-    """A party whose partners are threads of the same process, found by the session's name.
-
-    ``session``: the same at all parties, and no other session's.
-    ``rank`` and ``n_parties``: this party's place, and how many take part.
-    ``timeout``: seconds that partners may take to come to a command.
-    """
+class _Clear(Engine):
+    """One party's end: what `Guarded` has compared is done by whoever it is for, before anybody's next command."""
 
     name = "in-process"
     bound = 1 << 63
 
-    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float = 600) -> None:
-        super().__init__(rank, n_parties)
+    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float) -> None:
+        self.rank, self.n_parties = rank, n_parties
         self._session, self._timeout = session, timeout
         self._room: _Room | None = None
         self._is_over = False
@@ -116,7 +88,29 @@ class InProcessEngine(Checked):
             else:
                 room.seats[self.rank] = weakref.ref(self)
             self._room = room
-        self._meet(None)
+        self.exchange(b"")
+
+    def exchange(self, message: bytes) -> list[bytes]:
+        return self._entered().meet(self.rank, message, self._timeout)
+
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        if value is not None:
+            self._entered().values[name] = value.copy()
+
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        values = self._entered().values
+        if self.rank == 0:
+            values.update(zip(outputs, program.in_clear(*(values[name] for name in inputs)), strict=True))
+
+    def reveal(self, name: str) -> Whole:
+        self.exchange(b"")  # whoever has made it is done
+        return self._entered().values[name].copy()
+
+    def drop(self, *names: str) -> None:
+        values = self._entered().values
+        if self.rank == 0:
+            for name in names:
+                del values[name]
 
     def close(self) -> None:
         with _rooms_lock:
@@ -124,40 +118,21 @@ class InProcessEngine(Checked):
         if room is not None:
             room.fail(f"party {self.rank} has left the joint computation")
 
-    @contextmanager
-    def _command(self) -> Iterator[None]:
-        room = self._entered()
-        try:
-            yield
-        except EngineError as error:  # this party cannot go on
-            room.fail(f"party {self.rank} was given a command that is refused: {error}")
-            raise
-
-    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
-        self._meet(None if value is None else lambda values: values.update({name: value.copy()}))
-
-    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        def act(values: dict[str, Whole]) -> None:
-            values.update(zip(outputs, program.in_clear(*(values[name] for name in inputs)), strict=True))
-
-        self._meet(act if self.rank == 0 else None)
-
-    def _reveal(self, name: str, shape: tuple[int, ...]) -> Whole:
-        taken: list[Whole] = []
-        self._meet(lambda values: taken.append(values[name].copy()))
-        return taken[0]
-
-    def _drop(self, names: Sequence[str]) -> None:
-        def act(values: dict[str, Whole]) -> None:
-            for name in names:
-                del values[name]
-
-        self._meet(act if self.rank == 0 else None)
-
     def _entered(self) -> _Room:
         if self._room is None:
             raise EngineError(_OVER)
         return self._room
 
-    def _meet(self, act: _Act | None) -> None:
-        self._entered().meet(self.rank, self.digest, act, self._timeout)
+
+class InProcessEngine(Guarded):
+    """A party whose partners are threads of the same process, found by the session's name.
+
+    ``session``: the same at all parties, and no other session's.
+    ``rank`` and ``n_parties``: this party's place, and how many take part.
+    ``timeout``: seconds that partners may take to come to a command.
+    """
+
+    meets_at_all: ClassVar[bool] = True
+
+    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float = 600) -> None:
+        super().__init__(_Clear(session, rank, n_parties, timeout))

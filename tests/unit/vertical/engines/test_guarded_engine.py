@@ -69,7 +69,7 @@ def test_nothing_runs_that_the_partner_does_not_run(engine, guarded):
     engine.partner = lambda own: bytes(32)
     with pytest.raises(EngineError, match="party 1 has been given other commands"):
         guarded.run(Mask(), ["a", "b"], ["c"])
-    assert engine.done == ["put", "put"]
+    assert engine.done == ["put", "put", "close"]
 
 
 def test_nothing_is_opened_that_the_partner_does_not_open(engine, guarded):
