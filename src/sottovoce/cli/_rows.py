@@ -54,15 +54,6 @@ class OpenedTable:
 
 
 @dataclass(frozen=True)
-class ReadRows:
-    """Some rows of a file."""
-
-    X: Any
-    y: Labels | None  # None where labels were not asked for
-    table: Table  # the cells as they are in the file
-
-
-@dataclass(frozen=True)
 class RowReader:
     """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1."""
 
@@ -112,8 +103,8 @@ class RowReader:
 
     def stream(
         self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
-    ) -> Iterator[ReadRows]:
-        """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
+    ) -> Iterator[tuple[Table, Any, Labels | None]]:
+        """Return cells, rows and labels of a file; so few at a time that they and what comes of them is small.
 
         ``path``, ``labelled``, ``beside``: as for `open`.
         ``n_more``: how many numbers come of a row.
@@ -127,9 +118,7 @@ class RowReader:
             most_rows=_most_rows(width),
         )  # fmt: skip
         opened.only(self._refuse_lacking(opened, labelled, beside))
-        return (
-            ReadRows(encoder.features(table), encoder.labels(table) if labelled else None, table) for table in opened
-        )
+        return ((cells, encoder.features(cells), encoder.labels(cells) if labelled else None) for cells in opened)
 
     def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
         """Refuse a table without a column that is used, tell which columns are not, and return those that are."""

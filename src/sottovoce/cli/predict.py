@@ -63,16 +63,16 @@ def predict(
     with bar.drawn():
         stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=bar)
         with _written(out) as write:
-            for number, rows in enumerate(stream):
-                predicted = estimator.predict(rows.X)
+            for number, (cells, X, y) in enumerate(stream):
+                predicted = estimator.predict(X)
                 bar.rows(len(predicted))
-                columns = [rows.table.column(name) for name in ids]
+                columns = [cells.column(name) for name in ids]
                 columns.append(_cells(predicted))
                 if proba:
-                    columns += [_cells(shares) for shares in estimator.predict_proba(rows.X).T]
+                    columns += [_cells(shares) for shares in estimator.predict_proba(X).T]
                 write(_csv([] if number else [[*ids, *names]], columns))
-                if rows.y is not None:
-                    rated.add(rows.y, predicted)
+                if y is not None:
+                    rated.add(y, predicted)
     if score:
         say_how_good(str(rated), rated.n_rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
+from sottovoce.tables.text import COMPRESSIONS, Reported, Source, unreadable
 
 _BATCH_BYTES = 1 << 22
 _TEXT_BYTES = 16
@@ -67,35 +67,37 @@ class ParquetRows:
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        path = self._source.path
+        path, hint = self._source.path, ' Give format="..." if it is of another format.'
         try:
-            with closing(self._source.open()) as file, opened_parquet(file) as parquet:
+            with closing(self._source.open()) as file, opened_parquet(path, file, hint=hint) as parquet:
                 yield parquet
-        except UnicodeDecodeError:
-            raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
         except OSError as error:
-            if error.errno is not None and error.filename is not None:
-                raise unreadable(path, error) from None
-            raise self._no_parquet(error) from None
-        except pa.ArrowException as error:
-            raise self._no_parquet(error) from None
-
-    def _no_parquet(self, error: Exception) -> TableError:
-        return TableError(
-            f"{self._source.path}: cannot be read as Parquet: {first_line(error)} "
-            'Give format="..." if it is of another format.'
-        )
+            raise unreadable(path, error) from None
 
 
 def _width(kind: Any) -> float:
     return kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
-def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> Any:
-    """Open a Parquet file, or its path: here so that large row groups are decoded a page at a time, elsewhere ahead."""
-    return pa.parquet.ParquetFile(
-        file, filesystem=filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
-    )
+@contextmanager
+def opened_parquet(
+    shown: object, file: Any, filesystem: Any = None, *, here: bool = True, hidden: Callable[[str], str] = str,
+    hint: str = "",
+) -> Iterator[Any]:  # fmt: skip
+    """Open a Parquet file, or its path: here so that large row groups are decoded a page at a time, elsewhere ahead.
+
+    ``hidden``: what is kept out of errors about ``shown``.
+    """
+    try:
+        with pa.parquet.ParquetFile(
+            file, filesystem=filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
+        ) as parquet:
+            yield parquet
+    except UnicodeDecodeError:
+        raise TableError(f"{shown}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
+    except (pa.ArrowException, OSError) as error:
+        text = hidden(str(error)).partition("\n")[0].rstrip(".")
+        raise TableError(f"{shown}: cannot be read as Parquet: {text}.{hint}") from None
 
 
 def row_of(first_row: int, row: int) -> str:

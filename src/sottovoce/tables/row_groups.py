@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from sottovoce._optional import pa
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import DataFile, Stamp
@@ -158,17 +157,9 @@ def refuse_changed(piece: RowGroups) -> None:
         raise _changed(piece.file)
 
 
-@contextmanager
-def opened(source: DataFile) -> Iterator[Any]:
+def opened(source: DataFile) -> AbstractContextManager[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    try:
-        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
-            yield file
-    except UnicodeDecodeError:
-        raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
-    except (pa.ArrowException, OSError) as error:
-        text = source.hidden(str(error)).partition("\n")[0].rstrip(".")
-        raise TableError(f"{source}: cannot be read as Parquet: {text}.") from None
+    return opened_parquet(source, source.path, source.filesystem, here=source.is_local, hidden=source.hidden)
 
 
 def _joined(pieces: Sequence[RowGroups]) -> tuple[RowGroups, ...]:
