@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import option
@@ -57,11 +56,12 @@ def collect(
     from sottovoce.local.collector.counts import Pace
     from sottovoce.local.collector.limits import Limits
     from sottovoce.local.collector.server import address_of, bind, serve
-    from sottovoce.local.collector.service import make_app, make_apps
+    from sottovoce.local.collector.service import make_apps
     from sottovoce.local.collector.storage import ReportStore
     from sottovoce.local.collector.tokens import TokenKey, make_secret_file, read_secret_file
 
     described = read_protocol(protocol)
+    pace = Pace(seconds=count_seconds, step=count_step)
     limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)
     key = None if token_key is None else TokenKey.from_file(token_key, described.id)
     if key is None:
@@ -70,23 +70,20 @@ def collect(
             "ruin the model. For a real collection issue tokens and give --token-key.",
             err=True,
         )
-    pace = Pace(seconds=count_seconds, step=count_step)
-    rest: dict[str, Any] = {
-        "token_key": key, "limits": limits, "allow_origins": allow_origin or (), "static": static, "pace": pace,
-    }  # fmt: skip
     if operator_key is not None and not operator_key.exists():
         make_secret_file(operator_key, "operator key")
     with ExitStack() as stack:
         listener = stack.enter_context(closing(bind(host, port)))
         store = stack.enter_context(ReportStore(database, described, create=True))
-        if operator_key is None:
-            app, operator = make_app(described, store, **rest), None
-        else:
-            if operator_port == port != 0:
-                raise ParameterError(f"--operator-port must be another one than --port; got {port} for both.")
-            secret = read_secret_file(operator_key, "operator key")
-            app, page = make_apps(described, store, operator_key=secret, expected=expected, **rest)
-            operator = (page, stack.enter_context(closing(bind(operator_host, operator_port))))
+        if operator_key is not None and operator_port == port != 0:
+            raise ParameterError(f"--operator-port must be another one than --port; got {port} for both.")
+        app, page = make_apps(
+            described, store, token_key=key, limits=limits, allow_origins=allow_origin or (), static=static,
+            pace=pace, expected=expected,
+            operator_key=None if operator_key is None else read_secret_file(operator_key, "operator key"),
+        )  # fmt: skip
+        beside = None if page is None else stack.enter_context(closing(bind(operator_host, operator_port)))
+        operator = None if page is None or beside is None else (page, beside)
 
         def tell(address: str) -> None:
             echo(f"listening on {address}")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -41,61 +41,42 @@ _DESCRIPTION: Final = files("sottovoce.local.collector").joinpath("openapi.json"
 _PATHS: Final = ("/", "/protocol", _REPORTS, "/health", "/ready", "/stats", "/invitations", "/openapi.json")
 
 
-def make_app(
-    protocol: Protocol,
-    store: ReportStore,
-    *,
-    token_key: TokenKey | None = None,
-    limits: Limits | None = None,
-    allow_origins: Sequence[str] = (),
-    static: Path | None = None,
-    pace: Pace | None = None,
-) -> ASGIApp:
-    """Return the service as an ASGI application.
-
-    ``store``, ReportStore: of this protocol. The caller closes it after the application has stopped.
-    ``token_key``: accept tokens issued with this key only. Default: every token.
-    ``limits``: of requests.
-    ``allow_origins``, sequence of str: origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
-    ``static``: A folder of files to serve at ``/``.
-    ``pace``: how exactly, and how often, numbers are told.
-
-    Raises ParameterError if there is no such folder.
-    """
-    service = _Service(protocol, store, token_key, limits or Limits(), pace or Pace())
-    return _public(service, allow_origins, static)
+def make_app(protocol: Protocol, store: ReportStore, **options: Any) -> ASGIApp:
+    """Return the service as an ASGI application; ``options`` are those of `make_apps` that are not the operator's."""
+    return make_apps(protocol, store, **options)[0]
 
 
 def make_apps(
     protocol: Protocol,
     store: ReportStore,
     *,
-    operator_key: bytes,
+    operator_key: bytes | None = None,
     expected: int | None = None,
     token_key: TokenKey | None = None,
     limits: Limits | None = None,
     allow_origins: Sequence[str] = (),
     static: Path | None = None,
     pace: Pace | None = None,
-) -> tuple[ASGIApp, ASGIApp]:
-    """Return the service, and what its operator looks at, for a port of its own.
+) -> tuple[ASGIApp, ASGIApp | None]:
+    """Return the service, and what its operator looks at, for a port of its own, where there is a key for it.
 
-    ``protocol``, ``store``, ``token_key``, ``limits``, ``allow_origins``, ``static``, ``pace``: see `make_app`.
+    ``store``: of this protocol. The caller closes it after the application has stopped.
     ``operator_key``: see `sottovoce.local.collector.operator`.
-    ``expected``: reports that are planned for: shown.
+    ``expected``: reports that are planned for: shown to the operator.
+    ``token_key``: accept tokens issued with this key only. Default: every token.
+    ``allow_origins``: origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
+    ``static``: a folder of files to serve at ``/``.
+    ``pace``: how exactly, and how often, numbers are told.
+
+    Raises ParameterError if there is no such folder.
     """
     if expected is not None:
         whole_number("expected", expected, at_least=1)
     service = _Service(protocol, store, token_key, limits or Limits(), pace or Pace())
-    operator = make_operator_app(
-        protocol,
-        store,
-        service.counts,
-        key=operator_key,
-        is_ready=service.is_ready,
-        only_issued_tokens=token_key is not None,
-        expected=expected,
-    )
+    operator = None if operator_key is None else make_operator_app(
+        protocol, store, service.counts, key=operator_key, is_ready=service.is_ready,
+        only_issued_tokens=token_key is not None, expected=expected,
+    )  # fmt: skip
     return _public(service, allow_origins, static), operator
 
 
