@@ -30,6 +30,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.grey_box import CASES, Case, compared, pair_of, public_of
 from support.many_parts import begun
+from support.pairs import by_pairs
 from support.replay import Tape, recording
 
 DELTA, P_VALUE = 1e-6, 1e-9
@@ -93,6 +94,25 @@ def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjace
                 replay(plan.asks, {**receipt.parameters, name: forged})
     cost, planned = (accountant_for(event).epsilon(event, DELTA) for event in (receipt.event, plan.event))
     assert cost <= planned * (1.0 + 1e-9)
+    assert case.is_sampled or receipt.epsilon_at(DELTA) == pytest.approx(cost, rel=1e-9)  # composed anew, for seconds
+    assert receipt.proof == plan.proof
+    if not case.name.startswith("Published"):  # which costs more than it claims, and says so
+        assert receipt.epsilon == model.epsilon
+        assert 0.995 * model.epsilon < planned <= model.epsilon * (1.0 + 1e-9)  # and nothing is left
+
+
+@pytest.mark.parametrize(("name", "epsilon"), by_pairs(
+    [case.name for case in CASES if not (case.is_sampled or case.name.startswith("Published"))], [1e-6, 100.0]
+))  # fmt: skip
+def test_tiny_and_huge_budgets_train(name, epsilon):
+    case = NAMED[name]
+    pair = pair_of(case, "zero-out", draws(case, "zero-out", 0))
+    given = public_of(case, "zero-out", pair.n, np.random.default_rng(0)) | {"epsilon": epsilon}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SottovoceWarning)
+        model = case.kind(**given).fit(*pair.table)
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_.epsilon_at(DELTA) <= epsilon * (1.0 + 1e-9)
 
 
 # --- and it can fail --------------------------------------------------------------------------------------------------

@@ -125,6 +125,8 @@ CASES = (
     _case("auto norm, multinomial", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8},
           classes=[-1.0, 0.0, 1.0], data_norm="auto"),
     _case("constant", sv.DPRidge, "constant", fit_intercept=True, reached=-1.0),  # a label is replaced by an equal one
+    _case("scd, one against the rest", sv.DPLogisticRegression, "scd", {"n_passes": 8}, classes=[-1.0, 0.0, 1.0]),
+    _case("newton, one against the rest", sv.DPLinearSVC, "newton", {"n_passes": 5}, classes=[-1.0, 0.0, 1.0]),
 )  # fmt: skip
 
 

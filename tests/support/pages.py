@@ -1,18 +1,26 @@
 """A page that is followed to the letter: its files are saved, its commands and code run, its outputs compared.
 
 Code of Python, TOML or JSON that begins with ``# NAME`` is saved as that file; other Python runs, one block after
-another. Lines of shell run as they stand, in one folder; a service that goes on is stopped in the end. A block
+another. Lines of shell run as they stand, in one folder, and those that are commands of ours alone in a forked child,
+which need not load the library; a service that goes on is stopped in the end. A block
 of text is what the block before it prints: each of its lines must be there, numbers aside, for noise is new in each
 run.
 """
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+import warnings
 from contextlib import ExitStack, chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
+
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from support.forked import in_child
 
 __all__ = ["follow"]
 
@@ -21,6 +29,8 @@ _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 _SECRET = re.compile(r"(?![\d]+\b)[0-9A-Za-z+/_-]{16,}=*")  # digests, tokens, reports; not the digits of a number
 _NOT_RUN = ("pip install ",)
 _GOES_ON = ("sottovoce local collect ",)
+_PLAIN, _OF_A_SHELL = re.compile("sottovoce (?!local )"), set("|<>&;$`*?#")  # local ones speak to services
+_FAILED = "a command failed:"
 
 
 def follow(page: Path, folder: Path) -> None:
@@ -55,12 +65,37 @@ def _shell(block: str, services: ExitStack) -> str:
     lines = [line for line in block.splitlines() if not line.startswith(_NOT_RUN)]
     if any(line.startswith(_GOES_ON) for line in lines):
         return _start("\n".join(lines), services)
+    if lines and all(_PLAIN.match(line) and not set(line) & _OF_A_SHELL for line in _whole(lines)):
+        return _forked([shlex.split(line)[1:] for line in _whole(lines)])
     shell = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", _commands() + "\n".join(lines)],
         capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "100"},
     )  # fmt: skip
     assert shell.returncode == 0, f"{block}\n{shell.stdout}\n{shell.stderr}"
     return shell.stdout + shell.stderr
+
+
+def _whole(lines: list[str]) -> list[str]:
+    """Return lines that go on in the next one as one."""
+    return "\n".join(lines).replace("\\\n", " ").splitlines()
+
+
+def _forked(commands: list[list[str]]) -> str:
+    """Run our commands in a child that has the library already; return what they print."""
+
+    def work() -> bytes:
+        os.environ["COLUMNS"] = "100"
+        said = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # as for a user
+            for arguments in commands:
+                result = CliRunner().invoke(app, arguments)
+                said.append(result.output if result.exit_code == 0 else f"{_FAILED} {arguments}: {result.output}")
+        return "".join(said).encode()
+
+    printed = in_child(work).decode()
+    assert _FAILED not in printed, printed
+    return printed
 
 
 def _start(line: str, services: ExitStack) -> str:
