@@ -32,6 +32,7 @@ from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.report.verdict import verdict_of
+from support.pairs import by_pairs
 from support.receipts import classifier, joint, lasso, reports, ridge, searched
 
 N = 400
@@ -269,8 +270,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("second", FORMS)
-@pytest.mark.parametrize("first", FORMS)
+@pytest.mark.parametrize(("first", "second"), by_pairs(list(FORMS), list(FORMS)))
 def test_copies_and_columns_of_a_table_are_that_table(first, second):
     X = fresh()
     y = labels(X)
