@@ -63,7 +63,7 @@ class OneStepPlan(NewtonPlan):
     )
     takes_persons = False  # rows of one person are not independent, so that no standard error would be right
 
-    pace: ClassVar[Pace] = QUICK  # type: ignore[misc]  # w_0 needs to be near alone, and intervals were measured so
+    pace: ClassVar[Pace] = QUICK  # w_0 needs to be near alone, and intervals were measured so
     calibration_share: ClassVar[float] = 0.0  # type: ignore[misc]  # no option: a slope would be a further estimate
 
     @classmethod
