@@ -2,6 +2,8 @@
 
     python -m benchmarks.central.speed [--quick] [--no-peers]
     python -m benchmarks.central.speed --fits       the first table alone
+    python -m benchmarks.central.speed --against FOLDER   whole fits beside those of another checkout, in pairs
+    python -m benchmarks.central.speed --growth     exponents of n, d, classes and epsilon
 
 Five tables: warm default fits on one thread, by the time of the process, beside what they cannot do without, one X'X
 and two reads of the matrix a pass; passes over a dense float32 matrix and a plain read of it; passes over sparse rows,
@@ -10,7 +12,10 @@ own environment, see peers.py), neither private; how a pass grows with rows, col
 memory of a whole fit.
 """
 
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 import tracemalloc
@@ -26,7 +31,7 @@ from sklearn.svm import LinearSVC
 
 import sottovoce as sv
 from benchmarks.common import a9a
-from benchmarks.driver import benchmark, best_of, option, timed
+from benchmarks.driver import HIDDEN, ROOT, benchmark, best_of, option, timed
 from benchmarks.peers import libraries as peers
 from benchmarks.peers.timing import write_split
 from sottovoce.central.data.rows import make_rows
@@ -170,6 +175,70 @@ def whole_fits(shapes, repeats):
             os.environ["SOTTOVOCE_NUM_THREADS"] = before
 
 
+def default_fit(n, d, *, classes=2, epsilon=1.0, nnz=0):
+    """Return a function that fits a made-up table as by default, with the same noise each time."""
+    X, y = sparse_matrix(n, d, nnz) if nnz else dense_matrix(n, d)
+    y = y if classes == 2 else np.random.default_rng(1).integers(0, classes, n)
+    model = sv.DPLogisticRegression(
+        epsilon=epsilon, delta=1e-8, data_norm=1.0, classes=np.unique(y).tolist(), random_state=3
+    )
+    return lambda: model.fit(X, y)
+
+
+def seconds_of_fits(quick):
+    """Return the seconds of the second fit, or of the best of many, of each shape, with the threads of this process."""
+    shapes = {
+        "10^3 x 10": (200, 1000, 10, 0), "10^4 x 20": (100, 10_000, 20, 0), "10^5 x 20": (20, 100_000, 20, 0),
+        "20,000 x 1,000": (2, 20_000, 1000, 0), "10^6 x 100": (3, 1_000_000, 100, 0),
+        "10^5 x 47,000, sparse": (2, 100_000, 47_000, 75),
+    }  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return {
+            name: best_of(default_fit(n, d, nnz=nnz), repeats)
+            for name, (repeats, n, d, nnz) in list(shapes.items())[: 2 if quick else None]
+        }
+
+
+def beside(other, runs, quick):
+    """Yield the least seconds of whole fits by the sources in ``other`` and by these, run in pairs, and ratios."""
+    found: dict = {}
+    for _ in range(runs):
+        for threads in (1, 2):
+            for tree in (other, ROOT):
+                path = os.pathsep.join(map(str, (Path(tree) / "src", ROOT, ROOT / "tests")))
+                number = dict.fromkeys(("SOTTOVOCE_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+                told = subprocess.run(
+                    [sys.executable, "-m", __spec__.name, "--seconds", *(["--quick"] if quick else [])],
+                    env={**os.environ, **number, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
+                    check=True,
+                )  # fmt: skip
+                for name, seconds in json.loads(told.stdout.splitlines()[-1]).items():
+                    found.setdefault((name, threads), {}).setdefault(tree, []).append(seconds)
+    for (name, threads), by_tree in found.items():
+        before, after = by_tree[other], by_tree[ROOT]
+        ratios = [b / a for b, a in zip(before, after, strict=True)]
+        alone = min(found[name, 1][ROOT]) / min(after)
+        yield name, threads, 1e3 * min(before), 1e3 * min(after), min(ratios), max(ratios), alone
+
+
+def exponents(quick):
+    """Yield seconds of default fits where one number grows, and the exponent that fits them."""
+    small = 10 if quick else 1
+    start = {"n": 100_000 // small, "d": 20}
+    grown = {
+        "n": [10_000 // small, 100_000 // small, 1_000_000 // small], "d": [20, 60, 180], "classes": [3, 6, 12],
+        "epsilon": [0.1, 1.0, 10.0],
+    }  # fmt: skip
+    for name, values in grown.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            fits = [default_fit(**{**start, name: value}) for value in values]
+            seconds = [best_of(fit, 3) for fit in fits]
+        slope = np.polyfit(np.log(values), np.log(seconds), 1)[0]
+        yield name, ", ".join(f"{value:g}" for value in values), *(1e3 * s for s in seconds), float(slope)
+
+
 def epochs_elsewhere(compared, few, many, repeats, with_snap):
     for name, (M, labels) in compared.items():
         own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
@@ -179,7 +248,7 @@ def epochs_elsewhere(compared, few, many, repeats, with_snap):
             yield name, other, 1e3 * seconds, 1e3 * mine, seconds / mine
 
 
-def growth(n, d, repeats):
+def growing_passes(n, d, repeats):
     shapes = [("dense", n // 4, d), ("dense", n // 2, d), ("dense", n, d // 9), ("dense", n, d // 3), ("dense", n, d)]
     shapes += [("csr, of 1,000", n, 5), ("csr, of 1,000", n, 20), ("csr, of 100,000", n, 20)]
     for kind, height, width in shapes:
@@ -189,8 +258,27 @@ def growth(n, d, repeats):
         yield kind, height, width, *(1e3 * s for s in times), *(1e9 * s / (height * width) for s in times)
 
 
-@benchmark(no_peers=option(False, help="leave Snap ML out"), fits=option(False, help="whole fits alone"))
+@benchmark(
+    no_peers=option(False, help="leave Snap ML out"),
+    fits=option(False, help="whole fits alone"),
+    against=option("", help="a checkout: whole fits of both, in pairs, on one thread and two"),
+    growth=option(False, help="exponents alone"),
+    runs=option(3, help="of --against", quick=1),
+    seconds=option(False, help=HIDDEN),
+)
 def main(run) -> None:
+    if run.seconds:  # a child of --against
+        print(json.dumps(seconds_of_fits(run.quick)))
+        return
+    if run.against:
+        head = ("table", "threads", "before, ms|.1f", "after, ms|.1f", "before / after, least|.2f", "most|.2f",
+                "1 thread / these|.2f")  # fmt: skip
+        run.table("whole default fits, before and after", head, beside(Path(run.against), run.runs, run.quick))
+        return
+    if run.growth:
+        head = ("what grows", "values", *(f"{place}, ms|.1f" for place in ("first", "second", "third")), "exponent|.2f")
+        run.table("how a default fit grows", head, exponents(run.quick))
+        return
     shapes = [(1000, 10), (10_000, 20), (100_000, 20), *([] if run.quick else [(1_000_000, 100)])]
     head = ("rows|,", "columns", "passes", "fit, ms|.2f", "fits a second|.0f", "fit / (X'X + 2 reads a pass)|.1f")
     run.table("a warm default fit, float32, one thread", head, whole_fits(shapes, 20 if run.quick else 40))
@@ -230,7 +318,7 @@ def main(run) -> None:
 
     head = ("table", "rows|,", "entries a row", *(f"{each}|.2f" for each in (
         "1 thread, ms", "2 threads, ms", "ns an entry", "2 threads")))  # fmt: skip
-    run.table("how a logistic pass grows", head, growth(n, d, repeats))
+    run.table("how a logistic pass grows", head, growing_passes(n, d, repeats))
 
     model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[-1.0, 1.0])
     model.fit(X[:1000], y[:1000])

@@ -1,7 +1,6 @@
 """The mechanism that releases a sum of clipped row terms, in whole ticks."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,7 +36,6 @@ class ClippedSum(NamedTuple):
         return 1.0 / self.mechanism.tick
 
 
-@lru_cache(maxsize=1024)
 def clipped_sum(neighbours: Neighbours, clip: float, noise_multiplier: float) -> ClippedSum:
     """Return the clip for the kernels together with the mechanism that it is the sensitivity of."""
     return ClippedSum(clip, sum_mechanism(neighbours, clip, noise_multiplier))
