@@ -127,7 +127,8 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     guarantee_: Guarantee = attribute("Guarantee", "The receipt.")
     charge_: Charge | None = attribute("Charge or None", "Entry of the ledger about this fit.")
 
-    _get_param_names = classmethod(cache(BaseEstimator._get_param_names.__func__))  # it looks at the signature
+    # it looks at the signature
+    _get_param_names = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type, var-annotated]
 
     @staticmethod
     def instead_of(name: str, known: Collection[str]) -> str:

@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from sottovoce.privacy.event import (
     Basic,
     Counts,
     Event,
+    dp_accounting,
     flatten,
     is_far,
     offered,
@@ -45,9 +46,6 @@ from sottovoce.privacy.profiles.bounded_range import BoundedRangeProfile, bounde
 from sottovoce.privacy.profiles.gaussian import MOST_NOISE, gaussian_delta, gaussian_divergence, gaussian_epsilon
 from sottovoce.privacy.profiles.response import MOST_LOSSES, count_of_losses, response_losses
 from sottovoce.privacy.trials import TrialCount
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 __all__ = [
     "Accountant", "BoundedRangeAccountant", "GaussianAccountant", "MOST_NOISE", "MOST_SAMPLED_STEPS",
@@ -347,7 +345,7 @@ def _pure_epsilon(counts: Counts) -> float:
 
 
 @lru_cache(maxsize=16)
-def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> "PrivacyLossDistribution":
+def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> Any:
     """Compose once for several questions about the same run; the result is only read."""
     for basic, times in counts:
         if times > MOST_SAMPLED_STEPS and basic.offers.noise is None:
@@ -355,10 +353,8 @@ def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> "PrivacyLos
                 f"{times} steps of one kind are too many for a privacy loss distribution (at most "
                 f"{MOST_SAMPLED_STEPS}); use RenyiAccountant."
             )
-    from dp_accounting.pld.privacy_loss_distribution import identity
-
     with quiet():
-        composed = identity(grid)
+        composed = dp_accounting("pld.privacy_loss_distribution").identity(grid)
         for basic, times in counts:
             composed = composed.compose(basic.loss_distribution(times, grid))
     return composed

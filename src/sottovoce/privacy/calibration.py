@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
 
 from scipy.optimize import brentq
 
@@ -11,8 +10,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import Accountant, GaussianAccountant, accountant_for, gaussian_delta, nudge
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
-
-_GUESSES: Final = 3
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -119,21 +116,9 @@ def least_noise(
     start = number("start", start, above=0.0)
     tolerance = number("tolerance", tolerance, at_least=1e-9)
 
-    costs: dict[float, float] = {}  # epsilon by noise
-
-    def good(noise: float) -> bool:
-        if any(noise >= one for one, cost in costs.items() if cost <= epsilon):
-            return True  # more noise than enough
-        if not any(noise <= one for one, cost in costs.items() if not cost <= epsilon):
-            event = make_event(noise)
-            costs[noise] = (accountant or accountant_for(event)).epsilon(event, delta)
-        return costs.get(noise, math.inf) <= epsilon
-
-    def halved(low: float, high: float, enough: Callable[[float], bool]) -> tuple[float, float]:
-        while high > low * (1.0 + tolerance):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return low, high
+    def good(noise_multiplier: float) -> bool:
+        event = make_event(noise_multiplier)
+        return (accountant or accountant_for(event)).epsilon(event, delta) <= epsilon
 
     low = high = start
     factor = 1.05
@@ -153,18 +138,10 @@ def least_noise(
                 )
             factor *= factor
             low, high = high, min(high * factor, 1e9 * start)
-    for _ in range(_GUESSES):  # accounting takes long: where halving should end is guessed, and tried first
-        guess = _between(costs, epsilon)
-        for noise in halved(low, high, guess.__le__):
-            good(noise)
-    halved(low, high, good)
-    return min(noise for noise, cost in costs.items() if cost <= epsilon)
-
-
-def _between(costs: dict[float, float], epsilon: float) -> float:
-    """Return where a line through the logarithms of the two costs beside ``epsilon`` meets it."""
-    low = max((noise for noise, cost in costs.items() if not cost <= epsilon), default=0.0)
-    high = min(noise for noise, cost in costs.items() if cost <= epsilon)
-    if not (low and math.isfinite(costs[low]) and costs[high] > 0.0):
-        return high
-    return low * math.pow(high / low, math.log(costs[low] / epsilon) / math.log(costs[low] / costs[high]))
+    while high > low * (1.0 + tolerance):
+        middle = math.sqrt(low * high)
+        if good(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from importlib import import_module
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
@@ -21,9 +22,6 @@ from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError
 
 if TYPE_CHECKING:
-    from dp_accounting import dp_event
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
     from sottovoce.privacy.trials import TrialCount
 
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition
@@ -35,6 +33,11 @@ class Rule(NamedTuple):
 
     check: Callable[[str, Any], Any]
     read: Callable[[Any], Any] = lambda value: math.inf if value == "inf" else value
+
+
+def dp_accounting(module: str) -> Any:
+    """Return a module of dp-accounting: it takes long to import, and plain Gaussians need none."""
+    return import_module(f"dp_accounting.{module}")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Event:
         """Yield what the event is composed of, in order, and how often it happens."""
         yield self, times
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+    def to_dp_event(self, conservative: bool) -> Any:
         """Return the event of dp_accounting that is equal; if ``conservative``, one that costs more will do."""
         raise NotImplementedError
 
@@ -118,17 +121,15 @@ class Basic(Event):
         """Return the step that a grid of losses needs and the least worth its memory, in a run of mu^2 = ``shift``."""
         return None
 
-    def loss_distribution(self, times: int, step: float) -> "PrivacyLossDistribution":
+    def loss_distribution(self, times: int, step: float) -> Any:
         """Return a privacy loss distribution on multiples of ``step`` that dominates so many releases."""
         raise AccountingError(f"privacy loss distributions do not cover {self!r}; use RenyiAccountant.")
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
+    def to_dp_event(self, conservative: bool) -> Any:
         by_range = ((self.offers.response, 0.5), (self.offers.window, 0.125))  # rho of zCDP for each squared epsilon
         rho = [factor * (epsilon * epsilon) * (1.0 + 1e-12) for epsilon, factor in by_range if epsilon is not None]
         if conservative and rho:
-            from dp_accounting import dp_event
-
-            return dp_event.ZCDpEvent(rho[0])
+            return dp_accounting("dp_event").ZCDpEvent(rho[0])
         remedy = "conservative=True gives a zCDP event that costs more." if rho else "Use to_opendp, or the receipt."
         raise AccountingError(f"dp_accounting has no event that is equal to {self!r}. {remedy}")
 
@@ -238,8 +239,7 @@ def protects(counts: Counts) -> bool:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence dp-accounting's chatter about orders and truncation: none of it says that a bound is wrong."""
-    from absl import logging as absl_logging
-
+    absl_logging = import_module("absl.logging")
     level = absl_logging.get_verbosity()
     absl_logging.set_verbosity(absl_logging.ERROR)
     try:

@@ -18,18 +18,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError, ParameterError
-from sottovoce.privacy.event import KINDS, Basic, Event, Offers, Rule, flatten, ordered
+from sottovoce.privacy.event import KINDS, Basic, Event, Offers, Rule, dp_accounting, flatten, ordered
 from sottovoce.privacy.profiles.bounded_range import BoundedRangeEvent
 from sottovoce.privacy.profiles.gaussian import GaussianEvent, PoissonSampledEvent
 from sottovoce.privacy.profiles.response import PureEvent, RandomizedResponseEvent
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
 
 __all__ = [
     "KINDS", "BoundedRangeEvent", "ComposedEvent", "Event", "GaussianEvent", "NonPrivateEvent", "NothingReleased",
@@ -48,10 +45,8 @@ class NothingReleased(Event):
     def releases(self, times: int = 1) -> Iterator[tuple[Event, int]]:
         return iter(())
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
-        return dp_event.NoOpDpEvent()
+    def to_dp_event(self, conservative: bool) -> Any:
+        return dp_accounting("dp_event").NoOpDpEvent()
 
 
 @dataclass(frozen=True)
@@ -65,10 +60,8 @@ class NonPrivateEvent(Basic):
     def offers(self) -> Offers:
         return Offers(protected=False)
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
-        return dp_event.NonPrivateDpEvent()
+    def to_dp_event(self, conservative: bool) -> Any:
+        return dp_accounting("dp_event").NonPrivateDpEvent()
 
 
 def event_from_dict(data: object) -> Event:
@@ -137,10 +130,8 @@ class RepeatedEvent(Event):
     def releases(self, times: int = 1) -> Iterator[tuple[Event, int]]:
         return self.event.releases(times * self.count) if self.count else iter(())
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
-        return dp_event.SelfComposedDpEvent(self.event.to_dp_event(conservative), self.count)
+    def to_dp_event(self, conservative: bool) -> Any:
+        return dp_accounting("dp_event").SelfComposedDpEvent(self.event.to_dp_event(conservative), self.count)
 
 
 @dataclass(frozen=True)
@@ -162,10 +153,8 @@ class ComposedEvent(Event):
         for part in self.events:
             yield from part.releases(times)
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
-        return dp_event.ComposedDpEvent([part.to_dp_event(conservative) for part in self.events])
+    def to_dp_event(self, conservative: bool) -> Any:
+        return dp_accounting("dp_event").ComposedDpEvent([part.to_dp_event(conservative) for part in self.events])
 
 
 @dataclass(frozen=True)
@@ -210,14 +199,13 @@ class RepeatAndSelectEvent(Basic):
         runs = tuple(RepeatedEvent(basic, often) for basic, often in ordered(inner))
         return ((RepeatAndSelectEvent(ComposedEvent(runs), self.mean, self.shape), 1),)
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
+    def to_dp_event(self, conservative: bool) -> Any:
         if math.isinf(self.shape):
             return super().to_dp_event(conservative)
         inner = self.event.to_dp_event(conservative)
-        # one run, always, is no search
-        return inner if self.mean == 1.0 else dp_event.RepeatAndSelectDpEvent(inner, self.mean, self.shape)
+        if self.mean == 1.0:  # one run, always, is no search
+            return inner
+        return dp_accounting("dp_event").RepeatAndSelectDpEvent(inner, self.mean, self.shape)
 
 
 def compose(*events: Event) -> Event:

@@ -1,6 +1,5 @@
 """Rows in one place, with all that belongs to them and stays there: scales, labels, dual variables."""
 
-import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, Final
@@ -55,7 +54,6 @@ class Part:
         self.progress: Callable[[int, int], None] = lambda done, of: None
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
         self.memory = InMemory(self.n_samples) if memory is None else memory
-        self._now: tuple[Any, ...] = (None, None, None, None)  # what `_rows` was made of
         for name in (SCALE, DIVISOR):
             self.memory.fill(name, 1.0)
 
@@ -77,10 +75,7 @@ class Part:
     @property
     def rows(self) -> Rows:
         """All rows at once; not for a table on disk."""
-        now = self.raw, self.memory.whole(SCALE), self.memory.whole(DIVISOR), self.constant
-        if not all(map(operator.is_, now, self._now)):
-            self._now, self._rows = now, Rows(*now)
-        return self._rows
+        return self._block(self.raw, slice(0, self.n_samples))
 
     def blocks(self) -> Generator[tuple[slice, Rows]]:
         """Yield consecutive blocks of all rows, in memory, with their places."""

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from scipy.special import erfcx, ndtr
@@ -21,11 +21,7 @@ from scipy.special import erfcx, ndtr
 from sottovoce._numerics import Vector, least_root
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.event import Basic, Offers, Rule
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from sottovoce.privacy.event import Basic, Offers, Rule, dp_accounting
 
 MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -70,15 +66,13 @@ class GaussianEvent(Basic):
     def loss_step(self, times: int, shift: float) -> tuple[float, float]:
         return math.inf, 1e-5 * times * self.inverse_square  # many of them are one with less noise
 
-    def loss_distribution(self, times: int, step: float) -> "PrivacyLossDistribution":
-        from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+    def loss_distribution(self, times: int, step: float) -> Any:
+        losses = dp_accounting("pld.privacy_loss_distribution")
+        return losses.from_gaussian_mechanism(self.kept / math.sqrt(times), value_discretization_interval=step)
 
-        return from_gaussian_mechanism(self.kept / math.sqrt(times), value_discretization_interval=step)
-
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
-        return dp_event.GaussianDpEvent(self.kept) if math.isfinite(self.noise_multiplier) else dp_event.NoOpDpEvent()
+    def to_dp_event(self, conservative: bool) -> Any:
+        events = dp_accounting("dp_event")
+        return events.GaussianDpEvent(self.kept) if math.isfinite(self.noise_multiplier) else events.NoOpDpEvent()
 
 
 def _gaussian(name: str, value: object) -> GaussianEvent:
@@ -112,9 +106,8 @@ class PoissonSampledEvent(Basic):
         return ((self, 1),) if self.sampling_rate > 0.0 and math.isfinite(self.event.noise_multiplier) else ()
 
     def divergences(self, orders: Vector) -> Vector:
-        from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
-
-        divergences: Vector = RdpAccountant(list(orders)).compose(self.to_dp_event(False)).rdp
+        accountant = dp_accounting("rdp.rdp_privacy_accountant").RdpAccountant(list(orders))
+        divergences: Vector = accountant.compose(self.to_dp_event(False)).rdp
         return divergences
 
     @property
@@ -134,19 +127,15 @@ class PoissonSampledEvent(Basic):
         coarse = max(2e-6, 1e-5 * self.event.inverse_square, 2e-5 * shift)
         return min(1e-4, 0.1 * math.sqrt(self._variance)), coarse
 
-    def loss_distribution(self, times: int, step: float) -> "PrivacyLossDistribution":
-        from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
-
-        return from_gaussian_mechanism(
+    def loss_distribution(self, times: int, step: float) -> Any:
+        return dp_accounting("pld.privacy_loss_distribution").from_gaussian_mechanism(
             self.event.kept, value_discretization_interval=step, sampling_prob=self.sampling_rate
-        ).self_compose(times)
+        ).self_compose(times)  # fmt: skip
 
-    def to_dp_event(self, conservative: bool) -> "dp_event.DpEvent":
-        from dp_accounting import dp_event
-
-        inner = self.event.to_dp_event(conservative)
-        nothing = self.sampling_rate == 0.0 or isinstance(inner, dp_event.NoOpDpEvent)
-        return dp_event.NoOpDpEvent() if nothing else dp_event.PoissonSampledDpEvent(self.sampling_rate, inner)
+    def to_dp_event(self, conservative: bool) -> Any:
+        events, inner = dp_accounting("dp_event"), self.event.to_dp_event(conservative)
+        nothing = self.sampling_rate == 0.0 or isinstance(inner, events.NoOpDpEvent)
+        return events.NoOpDpEvent() if nothing else events.PoissonSampledDpEvent(self.sampling_rate, inner)
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

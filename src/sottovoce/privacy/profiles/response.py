@@ -11,17 +11,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.event import Basic, Offers, Rule
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from sottovoce.privacy.event import Basic, Offers, Rule, dp_accounting
 
 MOST_LOSSES: Final = 1024  # also keeps binomial coefficients within the doubles
 _LEAST: Final = 1e-300  # stands for probabilities that may have underflowed
@@ -53,10 +50,7 @@ class RandomizedResponseEvent(Basic):
     def loss_step(self, times: int, shift: float) -> tuple[float, float]:
         return min(1e-4, max(0.1 * self.epsilon, 1e-4 / times)), max(2e-6, 1e-5 * self.epsilon)
 
-    def loss_distribution(self, times: int, step: float) -> "PrivacyLossDistribution":
-        from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
+    def loss_distribution(self, times: int, step: float) -> Any:
         """Return a privacy loss distribution that dominates so many responses; dp-accounting's own forgets how many.
 
         The curve, which is piecewise linear in exp(loss) with corners at -e and e, is joined by straight lines between
@@ -67,7 +61,8 @@ class RandomizedResponseEvent(Basic):
         gaps = np.minimum(0.0, np.subtract.outer(corners * step, [self.epsilon, -self.epsilon]))
         flip = math.exp(-self.epsilon) / (1.0 + math.exp(-self.epsilon))
         deltas = np.clip(-np.expm1(gaps) @ np.array([1.0 - flip, flip]), 0.0, 1.0)
-        return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(step, corners, deltas)).self_compose(times)
+        losses = dp_accounting("pld.pld_pmf").create_pmf_pessimistic_connect_dots(step, corners, deltas)
+        return dp_accounting("pld.privacy_loss_distribution").PrivacyLossDistribution(losses).self_compose(times)
 
     def divergences(self, orders: Vector) -> Vector:
         r"""Return the Renyi divergence of one response at each order.
