@@ -477,7 +477,7 @@ def test_what_is_no_model_is_refused(folder: Folder) -> None:
 
 @pytest.fixture
 def quick_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.forecasting.population._MOST_ROWS", 200)
+    monkeypatch.setattr("sottovoce.forecasting.trials._MOST_ROWS", 200)
     monkeypatch.setattr("sottovoce.forecasting.trials._RUNS", 2)
     module = importlib.import_module("sottovoce.forecasting.forecast")  # the package has a function of its name
     monkeypatch.setattr(module, "_COUNTS", (100, 1000))

@@ -10,7 +10,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError
-from sottovoce.forecasting import population, trials
+from sottovoce.forecasting import trials
 from sottovoce.ledger import Ledger
 
 module = importlib.import_module("sottovoce.forecasting.forecast")
@@ -19,8 +19,8 @@ PUBLIC = {"delta": 1e-6, "data_norm": 3.0, "classes": ["no", "yes"]}
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    monkeypatch.setattr(population, "_MOST_ROWS", 400)
-    monkeypatch.setattr(population, "_JUDGES", 1000)
+    monkeypatch.setattr(trials, "_MOST_ROWS", 400)
+    monkeypatch.setattr(trials, "_JUDGES", 1000)
     monkeypatch.setattr(trials, "_RUNS", 2)
     monkeypatch.setattr(module, "_COUNTS", (100, 1000, 10_000, 100_000))
 

@@ -7,7 +7,7 @@ from sklearn.preprocessing import Normalizer, PolynomialFeatures
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError
-from sottovoce.forecasting import population, trials
+from sottovoce.forecasting import trials
 
 module = importlib.import_module("sottovoce.forecasting.forecast")
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -16,8 +16,8 @@ KNOWN = {"accuracy_without_noise": 0.85}
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    monkeypatch.setattr(population, "_MOST_ROWS", 600)
-    monkeypatch.setattr(population, "_JUDGES", 1000)
+    monkeypatch.setattr(trials, "_MOST_ROWS", 600)
+    monkeypatch.setattr(trials, "_JUDGES", 1000)
     monkeypatch.setattr(trials, "_RUNS", 2)
     monkeypatch.setattr(module, "_COUNTS", (1000, 100_000))
 
