@@ -151,8 +151,7 @@ class Curvature:
 
     def length(self, weights: Vector) -> float:
         """Return sqrt(w'Dw): the root of the sum of the squared margins, as far as the matrix tells."""
-        margins = np.sqrt(self._values) * (self._vectors.T @ weights)
-        return math.sqrt(margins @ margins)
+        return math.sqrt((margins := np.sqrt(self._values) * (self._vectors.T @ weights)) @ margins)
 
     def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
         """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.

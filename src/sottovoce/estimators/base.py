@@ -127,7 +127,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     guarantee_: Guarantee = attribute("Guarantee", "The receipt.")
     charge_: Charge | None = attribute("Charge or None", "Entry of the ledger about this fit.")
 
-    # it looks at the signature
     _get_param_names = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type, var-annotated]
 
     @staticmethod

@@ -29,7 +29,6 @@ def _norms_dense(entries, width, lo, hi, out):  # type: ignore[no-untyped-def]
 
 
 def norms(X: Any, lo: int, hi: int, out: NDArray[np.float64]) -> None:
-    """Write the norms of the rows lo to hi of a matrix to ``out``."""
     if isinstance(X, CSR):
         _norms_sparse(X.data, X.indptr, lo, hi, out)
     else:

@@ -19,7 +19,6 @@ T = TypeVar("T")
 
 _SHIFT: Final = 32
 _MASK: Final = 2**_SHIFT - 1
-_AT_ONCE: Final = 2**14  # numbers
 _ROOM: Final = 2**62  # what a word may hold at most
 
 
@@ -73,7 +72,7 @@ class WholeSum:
 
     def add(self, product: Vector, n_rows: int) -> None:
         """Add whole numbers in doubles, which are the terms of so many rows, some lines at a time."""
-        words, at_once = self.open(n_rows), max(1, _AT_ONCE // product.shape[1])
+        words, at_once = self.open(n_rows), max(1, 2**14 // product.shape[1])
         for first in range(0, len(words), at_once):
             words[first : first + at_once] += product[first : first + at_once].astype(np.int64)
 
