@@ -62,6 +62,7 @@ class FrozenPlan(ABC):
 
     @property
     def is_private(self) -> bool:
+        """False where no noise is added."""
         return math.isfinite(self.epsilon)
 
     def settle(self) -> None:
@@ -79,6 +80,7 @@ class FrozenPlan(ABC):
         return {}
 
     def event_in_words(self) -> str:
+        """Return what the run costs at most, for people."""
         return outline(self.event)
 
     def summary(self) -> dict[str, object]:
