@@ -94,7 +94,7 @@ mutants: $(READY) .venv-mutants/.ready
 # columns at several organisations for real: sites as processes of their own that fail and attack each other. Two
 # federations at a time: most of it is waited for. `pytest -m federation tests/federation` has four sites too
 test-vertical: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "federation and not slow" --durations 10 tests/federation
+	$(BIN)/python -m pytest -m "federation and not slow" --durations 10 tests/federation
 
 # what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, OpenDP, in an environment of its own
 recipes:
