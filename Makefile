@@ -91,8 +91,8 @@ mutants: $(READY) .venv-mutants/.ready
 	.venv-mutants/bin/$(PIP) -r requirements-mutants.lock
 	touch $@
 
-# columns at several organisations for real: sites as processes of their own that fail and attack each other. Two
-# federations at a time: most of it is waited for. `pytest -m federation tests/federation` has four sites too
+# columns at several organisations for real: sites as processes of their own that fail and attack each other. One after
+# the other, since times are waited for; `pytest -m federation tests/federation` has four sites too
 test-vertical: $(READY)
 	$(BIN)/python -m pytest -m "federation and not slow" --durations 10 tests/federation
 
