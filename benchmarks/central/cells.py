@@ -91,7 +91,7 @@ def main(run) -> None:
             for epsilon in EPSILONS:
                 runs = [ours(name, epsilon, seed) for seed in range(run.seeds)]
                 cells = dict.fromkeys(METRICS, "")
-                for metric in (metric for metric in METRICS if (name, epsilon, metric) in known):
+                for metric in (each for each in METRICS if each in runs[0][1] and (name, epsilon, each) in known):
                     mine, peer = [figures[metric] for _, figures in runs], known[name, epsilon, metric]
                     mark, gain = compared(mine, peer, metric)
                     shown = [f"{100 * np.mean(v):.2f}" if metric in ("accuracy", "AUC") else f"{np.mean(v):.4g}"
