@@ -99,6 +99,8 @@ def main(run) -> None:
                     cells[metric] = f"{shown[0]} {mark} {shown[1]}"
                     gaps.setdefault((half, metric), []).append(gain)
                     marks[half, metric, mark] += 1
+                    if epsilon in (1.0, 2.0) and metric in ("accuracy", "MSE"):
+                        marks[half, epsilon, compared(mine, known[name, epsilon / 2, metric], metric)[0]] += 1
                 yield half, name, f"{epsilon:g}", runs[0][0], *cells.values()
 
     run.table("cells", ("half", "table", "epsilon", "solver", *METRICS), rows(), mark="cells", width=170)
@@ -107,4 +109,10 @@ def main(run) -> None:
         [(half, metric, *(marks[half, metric, mark] for mark in "+=-"), float(np.median(each)), min(each))
          for (half, metric), each in sorted(gaps.items())],
         mark="halves",
+    )  # fmt: skip
+    run.table(
+        "accuracy or MSE beside the peer at half of our epsilon", ("half", "epsilon", "won", "tied", "lost"),
+        [(half, f"{epsilon:g}", *(marks[half, epsilon, mark] for mark in "+=-"))
+         for half in ("chosen", "confirmed") for epsilon in (1.0, 2.0)],
+        mark="half of epsilon",
     )  # fmt: skip

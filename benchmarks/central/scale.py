@@ -2,9 +2,9 @@
 
     python -m benchmarks.central.scale [--docs] [--quick] [--millions 100] [--columns 50] [--folder /tmp]
 
-Writes Parquet (float32, row groups of 100,000), reads it once with pyarrow alone, and fits in a process of its own, with
-what is remembered of rows on disk. A pass is timed from the first block that is asked for to the last one. Memory is
-the process's own (RssAnon), above that of the same fit of 100,000 rows before it.
+Writes Parquet (float32, row groups of 100,000), reads it with pyarrow alone before and after, and fits in a process of
+its own, with what is remembered of rows on disk. A pass is timed from the first block that is asked for to the last
+one. Memory is the process's own (RssAnon), above that after the same fit of 100,000 rows.
 """
 
 import json
@@ -80,7 +80,8 @@ def child(folder: Path) -> None:
 
 @benchmark(
     page="measured/growth.md", millions=(100.0, 0.5), columns=50,
-    folder=option(type=Path, help="where to write: 4 bytes an entry, and some 50 a row"), child=option(help=HIDDEN, type=Path),
+    folder=option(type=Path, help="where to write: 4 bytes an entry, and some 50 a row"),
+    child=option(help=HIDDEN, type=Path),
 )  # fmt: skip
 def main(run) -> None:
     if run.child:
