@@ -1,11 +1,10 @@
 """What the defaults of logistic regression gain from rules, beside the same defaults without them.
 
     python -m benchmarks.central.rules [--seeds 4] [--only chosen|confirmed|digits,bank] [--epsilons 0.1,1] [--quick]
-                                      [--rule three|pace|rows]
+                                      [--rule three|pace]
 
-``pace`` and ``rows`` are of decision 38: many short Newton steps in place of few long ones, and rows shortened to what
-three quarters of them keep; chosen on the tables of two classes in `CHOSEN`, and on spambase, htru2 and pima (``rows``
-not on tables whose rows are all as long). The others are the three of decision 30: trials that say how far
+``pace`` is of decision 38: many short Newton steps in place of few long ones, chosen on the tables of two classes in
+`CHOSEN`, and on spambase and htru2. The others are the three of decision 30: trials that say how far
 the weights of several classes go (`sottovoce.central.reach`), a floor of Newton's penalty that falls where there is
 much to learn from (`sottovoce.central.newton_schedule`), and descent from a noisy base rate where there is little
 (`sottovoce.central.solvers.descent`). They were chosen on `CHOSEN` and on four of the ten tables in ``second/``.
@@ -33,7 +32,6 @@ from benchmarks.common import data_folder
 from benchmarks.driver import benchmark, option, timed
 from benchmarks.sets import split as split_of_set
 from sottovoce.central import newton_schedule, plan, reach
-from sottovoce.central import split as sv_split
 from sottovoce.central.solvers import newton
 from sottovoce.estimators import _solvers
 from sottovoce.privacy.calibration import gaussian_mu
@@ -49,7 +47,6 @@ CONFIRMED = (
 )  # fmt: skip
 PLACES = {
     "pace": ((newton, "PATIENT", newton_schedule.QUICK),),
-    "rows": ((sv_split, "_FEWEST_FITTED", 0.8), (sv_split, "_MOST_FITTED", 0.98), (sv_split, "_LOOSE_FITTED", 0.5)),
     "three": ((newton_schedule, "_LEAST_PENALTY", 0.1), (reach, "_ENOUGH", math.inf), (_solvers, "_LITTLE", 0.0)),
 }  # where rules are, and what they were before
 

@@ -9,7 +9,6 @@ import math
 from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 
-from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import DataError, ParameterError
 
 MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
@@ -199,6 +198,8 @@ def refuse_large_delta(delta: float, n: int, accepted: object, *, acceptable: bo
 def warn_of_large_delta(delta: float, n: int) -> None:
     """Warn of a ``delta`` of 1 / n or more; refusing is done elsewhere, when the plan is made."""
     if n > 1 and is_large_delta(delta, n):
+        from sottovoce._warnings import warn_of_privacy  # a device that randomises has no use for it
+
         warn_of_privacy(
             f"delta={delta:g} is not below 1 / n = {1.0 / n:.2g} for the public n = {n}: a mechanism that publishes a "
             "whole row now and then would satisfy it. Choose delta well below 1 / n, such as "

@@ -30,7 +30,7 @@ class NoNoise:
 
 def sums(table, labels, loss, others, steps, clip, intercept):
     start = BallStart(loss, labels, 3.0, clip, 4, 0.5, intercept, 1.0, 1.0, 4)
-    worker = BallSteps(table, 1.5, start, None)
+    worker = BallSteps(table, 1.5, start)
     for place in steps:
         worker.step(place)
     worker._scores.hear(np.asarray(others))

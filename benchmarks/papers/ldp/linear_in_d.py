@@ -2,7 +2,7 @@
 
     python -m benchmarks.papers.ldp.linear_in_d [--quick] [--seeds 5] [--docs]
 
-People of `benchmarks.papers.ldp.bernstein` with 5 features; in d > 5 features the others are 0, so that only the noise
+People of `sottovoce.papers.ldp.reproduce` with 5 features; in d > 5 features the others are 0, so that only the noise
 grows. All of a pass that depends on a report is its products <w, x_k>, y_k and its copy 0; and of the d - 5 coordinates
 that carry nothing, only lengths. So one pass is simulated by its exact law in time that does not depend on d:
 `run_pass`. A test compares it with passes over reports.

@@ -52,28 +52,24 @@ _QUANTILE: Final = 0.9
 _ROUNDED: Final = 1.000001  # rows of the same length, exactly that of an edge, are within it
 _FEWEST, _MOST = 0.8, 0.98  # share of the rows that are most of them
 _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of them keep half of it
-# the same where a slope is fitted afterwards: then shorter rows of a quarter cost less than the noise that is saved
-_FEWEST_FITTED, _MOST_FITTED, _LOOSE_FITTED = 0.7, 0.75, 0.75
 
 
 def number_of_counts(*, located: bool) -> int:
     return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
 
 
-def most_rows_bound(n_public: int, neighbours: Neighbours, mu: float, *, fitted: bool = False) -> Asked[float]:
+def most_rows_bound(n_public: int, neighbours: Neighbours, mu: float) -> Asked[float]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
-    Most are 98 % where the noise allows it, and never fewer than 80 %; 75 and 70 % where a slope is ``fitted``
-    afterwards, for the logistic loss of two classes. The bound is on a geometric grid with two edges
+    Most are 98 % where the noise allows it, and never fewer than 80 %. The bound is on a geometric grid with two edges
     a factor of 2, from 1 / 4096 to 1. It is 1 where the public one is not loose, and the more likely so the larger the
     noise is: what is taken for a small norm should be one.
     """
     counting = _counting(_SCALE_STEPS, neighbours, mu)
-    fewest, most, loose = (_FEWEST_FITTED, _MOST_FITTED, _LOOSE_FITTED) if fitted else (_FEWEST, _MOST, _LOOSE)
-    share = min(most, max(fewest, 1.0 - 2.0 * counting.noise_std / n_public))
+    share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
     enough = share * n_public + counting.noise_std
     edge = yield from _first_edge(_GRID, lambda edge: CountWithin(edge * _ROUNDED), enough, counting, _OF_ROWS)
-    bound = edge if edge <= loose else 1.0
+    bound = edge if edge <= _LOOSE else 1.0
     kept: float = yield Keep(NORM, bound, partial(number, above=0.0, at_most=1.0), 1.0)
     return kept
 
@@ -207,9 +203,7 @@ class Split(_Shares):
         """
         facts, norm, eigenvalue, location, label = self.facts, 1.0, 1.0, 0.0, 1.0
         if self.shortens_rows:
-            norm = yield from most_rows_bound(
-                facts.n_samples, facts.neighbours, self.norm, fitted=self.calibration > 0.0
-            )
+            norm = yield from most_rows_bound(facts.n_samples, facts.neighbours, self.norm)
         if norm < 1.0 or keeps_whole:
             yield Shorten(norm, keeps_whole)
         if self.eigenvalue:

@@ -106,8 +106,8 @@ def directions(factor, patch):
     steps, draws, right = 12, 12_000, 0
     start = ball(bounded_range(1.0, DELTA, steps), 1.0)
     for place, (table, wanted) in enumerate(zip(ROWS, (0, 1), strict=True)):
-        worker = BallSteps(table, 1.0, start, noise_of(place))
-        right += sum(worker.select(np.zeros(2))[0] == wanted for _ in range(draws))
+        worker, noise = BallSteps(table, 1.0, start), noise_of(place)
+        right += sum(worker.select(np.zeros(2), noise)[0] == wanted for _ in range(draws))
     return Answers(right, draws, steps)
 
 
@@ -116,8 +116,8 @@ def scores_of_choices(factor, patch):
     scale_gaussians(patch, factor)
     start, found = ball(0.1, 1.0 / gaussian_mu(1.0, DELTA)), []
     for place, table in enumerate(ROWS):
-        worker = BallSteps(table, 1.0, start, noise_of(place))
-        replies = [worker.select(np.zeros(2)) for _ in range(2500)]
+        worker, noise = BallSteps(table, 1.0, start), noise_of(place)
+        replies = [worker.select(np.zeros(2), noise) for _ in range(2500)]
         found.append([score * (1 - 2 * (place % 2)) for place, score in replies])
     return Scores(*found)
 

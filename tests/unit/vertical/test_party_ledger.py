@@ -153,7 +153,7 @@ def test_an_answer_waits_until_its_charge_is_closed(ledger, monkeypatch):
     party = clinic(ledger)
     raw = Line(party).frame(SEND)
 
-    def broken(*given):
+    def broken(*given, **named):
         raise LedgerError("the disk is full")
 
     with monkeypatch.context() as patch:

@@ -48,6 +48,7 @@ class Links:
         self._listen = _place(listen) if listen else self._places[rank]
         self._tls = None if tls is None else _Tls(tls, rank, len(self._places))
         self._label = self.sent = 0
+        self._flush = _FLUSH
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._links: dict[int, _Link] = {}
@@ -192,6 +193,7 @@ class Links:
             each.result()
         if late:
             slow = sorted({max(peer, ~peer) for peer, each in waited.items() if each in late})
+            self._flush = 0.0  # they would not take the last bytes either
             raise EngineError(
                 f"{_parties(slow)} did not answer within {self._timeout:g} s: its network or its process may have "
                 "stopped"
@@ -203,7 +205,7 @@ class Links:
             writer.close()
         closing = [asyncio.ensure_future(writer.wait_closed()) for writer in self._made]
         if closing:
-            await asyncio.wait(closing, timeout=_FLUSH)
+            await asyncio.wait(closing, timeout=self._flush)
         for writer in self._made:
             writer.transport.abort()
 
