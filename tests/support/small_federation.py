@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ __all__ = ["RADIUS", "RUN", "check_model", "ROUNDS", "in_process", "joint_sites"
 
 ROUNDS = 80
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
-# of joint computations: ten for each site, a hundred for each process of pytest-xdist
-FIRST_PORT = 21400 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+FIRST_PORT = 21400  # of joint computations: ten for each site
 RUN = (
     "--model", "sparse-logistic", "--epsilon", EPSILON, "--delta", DELTA, "--aggregation", "global", "--radius", RADIUS,
     "--n-steps", ROUNDS, "--labels-public", "--timeout", 20, "--json",
