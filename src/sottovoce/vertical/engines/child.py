@@ -4,6 +4,7 @@ Commands come over the socket that is its standard input. It ends with the proce
 prints goes where the starter has pointed its output, never to a user.
 """
 
+import ctypes
 import os
 import queue
 import resource
@@ -21,11 +22,14 @@ from sottovoce.vertical.engines.process import Line, receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
 from sottovoce.vertical.engines.site import TlsFiles
 
+_DIE_WITH_PARENT = 1
 _LOOK = 1.0  # seconds between two looks at who started it
 
 
 def main() -> None:
     """Take the task, then serve commands until the starter is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # even while it is stopped
     threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     # no image of the memory is left on a disk, should a library abort
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -164,9 +165,11 @@ class _Child:
         self._owner, self._lock, self._log = os.getpid(), threading.Lock(), log
         self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-"))
         self.line, theirs = Pipe()
+        # the system ends the child, also one that is stopped, with the *thread* that has started it: this one stays
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="engine")
         try:
             with theirs:
-                self._popen = self._open(theirs)
+                self._popen = self._starter.submit(self._open, theirs).result()
         except OSError:
             self.line.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -193,6 +196,7 @@ class _Child:
         """End the child and forget the line, at which nobody waits any more."""
         self.end()
         self.line.close()
+        self._starter.shutdown(wait=False)
 
     def _open(self, theirs: Line) -> "subprocess.Popen[bytes]":
         output = (
