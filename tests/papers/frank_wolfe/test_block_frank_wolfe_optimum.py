@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import lsq_linear, minimize
 from sklearn.linear_model import Lasso, LogisticRegression
 
+from benchmarks.papers.frank_wolfe.theorem_1 import hostile
 from sottovoce.losses import Logistic
 from sottovoce.papers import frank_wolfe as bfw
-from support.lou_cheung import hostile
 
 D, HALF = 8, 0.5
 BOXES = bfw.ProductDomain.intervals(-HALF, HALF, n_blocks=D)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from benchmarks.papers.frank_wolfe import theorem_1 as measured
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.papers import frank_wolfe as bfw
-from support import lou_cheung as measured
 
 MIXED = bfw.ProductDomain([bfw.Box(-1, [1, 0]), bfw.L1Ball(3, 2.0), bfw.Simplex(3), bfw.L2Ball(2, 1.5)])
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.papers.frank_wolfe import theorem_3 as measured
 from sottovoce.papers import frank_wolfe as fw
 from sottovoce.papers.frank_wolfe import reproduce
 from sottovoce.papers.frank_wolfe.algorithm import algorithm_1, algorithm_2
 from sottovoce.papers.frank_wolfe.bounds import balls_curvature
 from sottovoce.papers.frank_wolfe.noise import published_column_std, published_rows, published_selection_scale
-from support import lou_cheung as measured
 from support.data import VARIABLE
 
 

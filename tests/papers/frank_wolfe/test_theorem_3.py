@@ -7,13 +7,13 @@ from copy import copy
 import numpy as np
 import pytest
 
+from benchmarks.papers.frank_wolfe import theorem_3 as measured
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers.frank_wolfe.bounds import theorem_3, weight_cap
 from sottovoce.papers.frank_wolfe.noise import published_column_std, published_selection_scale
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from support import lou_cheung as measured
 
 FACTS = {
     "n_columns": 200, "n_parties": 4, "sampled_columns": 10, "epsilon": 0.5, "delta": 1e-6, "radius": 2.0,
