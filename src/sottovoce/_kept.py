@@ -54,9 +54,9 @@ class PrivateFolder:
 
     def close(self) -> None:
         """Let another process have it; in a child of a fork that is the parent's to do."""
-        if self._lock >= 0:
-            os.close(self._lock)  # of one's own handle: the parent's stays
-            self._lock = -1
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)  # of one's own handle: the parent's stays
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):

@@ -193,9 +193,10 @@ class _Child:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def leave(self) -> None:
-        """End the child and forget the line, at which nobody waits any more."""
+        """End the child and forget the line, at which nobody waits any more; a second thread may do the same."""
         self.end()
-        self.line.close()
+        with self._lock:  # what two threads close at once is closed twice, and the number may be another's by then
+            self.line.close()
         self._starter.shutdown(wait=False)
 
     def _open(self, theirs: Line) -> "subprocess.Popen[bytes]":

@@ -137,9 +137,9 @@ class Gate:
             self._journal.close()
         if self._register is not None:
             self._register.settle()
-        if self._busy >= 0:
-            os.close(self._busy)
-            self._busy = -1
+        busy, self._busy = self._busy, -1
+        if busy >= 0:
+            os.close(busy)
 
     # ------------------------------------------------------------------ requests
 

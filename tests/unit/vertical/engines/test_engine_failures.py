@@ -11,13 +11,14 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.process import EngineProcess
+from sottovoce.vertical.engines.process import EngineProcess, _Child
 from sottovoce.vertical.engines.programs import CrossProduct, Mask
 from support.joint import both, environment, free_addresses, processes_of
 from support.session_certificates import session_certificates
@@ -223,6 +224,19 @@ def test_the_child_does_not_outlive_its_parent(how):
         assert not Path(folder).exists()
     elif Path(folder).exists():
         Path(folder).rmdir()
+
+
+def test_threads_that_end_a_child_at_once_close_its_line_once():
+    """A number that is closed twice may be another file's by then: exit, and a thread whose child exit has killed."""
+    for _ in range(50):
+        child, gate = _Child(None), threading.Barrier(3)
+
+        def leave(child=child, gate=gate):
+            gate.wait(timeout=10)
+            return child.leave()
+
+        with ThreadPoolExecutor(3) as threads:
+            assert list(threads.map(lambda go: go(), [leave] * 3)) == [None] * 3
 
 
 def test_the_thread_that_starts_an_engine_may_end():
