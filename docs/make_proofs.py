@@ -24,7 +24,11 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "privacy" / "README.md"
 BEGIN, END = "<!-- table mechanisms -->", "<!-- end of table mechanisms -->"
 HEAD = "| what trains | neighbours | unit | released | event | proof |\n" + "| --- " * 6 + "|"
-ROW = "one row of the table, label included"
+UNITS = {
+    "one row of the table, label included": "row",
+    "one person: their rows at all parties are replaced together, the label included": "person",
+}
+TRIAL = "of the best trial: "  # before each release of a search; once is enough
 # how an event is called in the table
 KINDS = {
     "GaussianEvent": "Gaussian",
@@ -145,8 +149,9 @@ def audits(proof: str) -> str:
 
 def row(name: str, able: str, receipt: Any) -> str:
     """Return a row of the table."""
-    page, unit = receipt.proof.removeprefix("docs/privacy/"), receipt.unit.replace(ROW, "row")
-    cells = (name, able, unit, "; ".join(receipt.releases), kinds(receipt.event), f"[{page}]({page})")
+    page, unit = receipt.proof.removeprefix("docs/privacy/"), UNITS.get(receipt.unit, receipt.unit)
+    released = "; ".join(receipt.releases).replace(f"; {TRIAL}", "; ")
+    cells = (name, able, unit, released, kinds(receipt.event), f"[{page}]({page})")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
