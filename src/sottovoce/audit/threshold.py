@@ -121,11 +121,8 @@ class OutputSet:
     threshold: float
     gaussian: bool = False  # True when the bound supposes a Gaussian mechanism, as in `gaussian_lower_bound`
 
-    def epsilon(self, scores: _Scores, neighbour_scores: _Scores, *, delta: float, confidence: float) -> float:
+    def epsilon(self, first: _Scores, second: _Scores, *, delta: float, confidence: float) -> float:
         """Return the lower bound on epsilon from runs that took no part in the choice of this event."""
-        return self._bound(*_checked(scores, neighbour_scores), delta, confidence)
-
-    def _bound(self, first: _Scores, second: _Scores, delta: float, confidence: float) -> float:
         p, q = (second, first) if self.swapped else (first, second)
         each = (1.0 - confidence) / 2.0
         hits, others = (int(np.sum(self.sign * one > self.threshold)) for one in (p, q))
@@ -136,12 +133,8 @@ class OutputSet:
         return gaussian_epsilon(bound, delta) if self.gaussian else bound
 
 
-def choose_set(scores: _Scores, neighbour_scores: _Scores, *, delta: float, gaussian: bool = False) -> OutputSet:
+def choose_set(first: _Scores, second: _Scores, *, delta: float, gaussian: bool = False) -> OutputSet:
     """Return the event that promises the largest bound on epsilon, from runs that must not be used to judge it."""
-    return _chosen(*_checked(scores, neighbour_scores), delta, gaussian)
-
-
-def _chosen(first: _Scores, second: _Scores, delta: float, gaussian: bool) -> OutputSet:
     promise = _shift if gaussian else _ratio(delta)
     best, event = -np.inf, OutputSet(False, 1.0, 0.0, gaussian)
     for swapped in (False, True):
@@ -160,7 +153,8 @@ def _lower_bound(
     delta = number("delta", delta, at_least=0.0, below=1.0)
     confidence = number("confidence", confidence, above=0.0, below=1.0)
     first, second = _checked(scores, neighbour_scores)
-    return _chosen(first[0::2], second[0::2], delta, gaussian)._bound(first[1::2], second[1::2], delta, confidence)
+    chosen = choose_set(first[0::2], second[0::2], delta=delta, gaussian=gaussian)
+    return chosen.epsilon(first[1::2], second[1::2], delta=delta, confidence=confidence)
 
 
 def _ratio(delta: float) -> _Promise:

@@ -57,7 +57,7 @@ class FrozenPlan(ABC):
 
     @property
     def event(self) -> Event:
-        """What the run costs at most."""
+        """What the run costs at most; a plan that no noise can meet has none, and is refused before data are read."""
         raise NotImplementedError
 
     @property
@@ -65,15 +65,10 @@ class FrozenPlan(ABC):
         """False where no noise is added."""
         return math.isfinite(self.epsilon)
 
-    def settle(self) -> None:
-        """Compute all that the noise follows from, or refuse: a plan that cannot be met fails before data are read.
-
-        Raises
-        ------
-        ParameterError or AccountingError
-            From public facts alone.
-        """
-        _ = self.event
+    @property
+    def promised_epsilon(self) -> float:
+        """Epsilon of the receipt; more than `epsilon` only for reproductions of methods whose claim does not hold."""
+        return self.epsilon
 
     def details(self) -> dict[str, object]:
         """Return the plan's own parameters for summary and receipt."""
@@ -245,11 +240,6 @@ class Plan(_Shown, FrozenPlan):
     @abstractmethod
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
-
-    @property
-    def promised_epsilon(self) -> float:
-        """Epsilon of the receipt; more than `epsilon` only for reproductions of methods whose claim does not hold."""
-        return self.epsilon
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -125,12 +125,6 @@ def checked_steps(steps: Any) -> list[str]:
     return list(steps)
 
 
-def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:
-    if not steps:
-        return ()
-    return (f"what the steps before the model in its pipeline learned from the data: {', '.join(steps)}",)
-
-
 def learns_nothing(step: Any) -> bool:
     """Tell, before or after its fit, whether a step treats each row by itself and its fit learns nothing."""
     if step is None or isinstance(step, str):  # "passthrough", "drop"

@@ -2,11 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sottovoce import _parameters as of_budget
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import nearest, warn_of_large_delta, whole_number
+from sottovoce._validation import nearest, privacy_budget, refuse_large_delta, warn_of_large_delta, whole_number
 from sottovoce.central.plan import FrozenPlan
 from sottovoce.estimators._callers import (
     fit_without_ledger,
@@ -30,7 +30,9 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, is_of_persons, unit_of
+from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Streams
 
 _OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
@@ -43,6 +45,9 @@ _NOT_COVERED: Final = (
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
 )
+_BEFORE: Final = "what the steps before the model in its pipeline learned from the data: {}"
+_MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
+STEPS: Final = "fitted before it in a pipeline"  # among the parameters of a receipt
 # parameters of scikit-learn's linear models that are others here, or need none
 _INSTEAD: Final = {
     "C": "Give alpha, the strength of the L2 penalty: C over n rows is alpha = 1 / (C n).",
@@ -57,32 +62,59 @@ _INSTEAD: Final = {
 PlanT = TypeVar("PlanT", bound=FrozenPlan)
 
 
-def not_covered(unit: str) -> tuple[str, ...]:
+def _not_covered(unit: str) -> tuple[str, ...]:
     """Return what no receipt of a fit covers, where the unit is the one in words."""
     first, *rest = _NOT_COVERED
     return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
 
 
-@dataclass(frozen=True)
+class Circumstances(NamedTuple):
+    """What a receipt says of a run beside its plan and what it released."""
+
+    seeded: bool
+    steps: Sequence[str] = ()  # the fitted ones before the model in its pipeline
+    charge: Charge | None = None
+
+    def receipt(
+        self, plan: FrozenPlan, unit: str, parameters: Mapping[str, object], *, last: Mapping[str, object],
+        exceptions: Sequence[str] = (), **said: Any,
+    ) -> Guarantee:  # fmt: skip
+        """Return the receipt of a fit.
+
+        ``last``: parameters that stand behind the steps.
+        ``exceptions``: what is not covered, beside what no fit covers.
+        ``said``: what else `make_receipt` is told.
+        """
+        before = (_BEFORE.format(", ".join(self.steps)),) if self.steps else ()
+        steps = {STEPS: list(self.steps)} if self.steps else {}
+        return make_receipt(
+            epsilon=plan.promised_epsilon, delta=plan.delta, adjacency=plan.adjacency, unit=unit, seeded=self.seeded,
+            private=plan.is_private, charge=self.charge, parameters={**parameters, **steps, **last},
+            not_covered=(*before, *exceptions, *_not_covered(unit)) if plan.is_private else (), **said,
+        )  # fmt: skip
+
+
+@dataclass
 class Run(Generic[PlanT]):
     """One fit: its random streams, its charge, and its plan, which is made again only for other public facts."""
 
     streams: Streams
     charge: OpenCharge
     plan_for: Callable[[int, int, int], PlanT]
+    steps: tuple[str, ...] = ()  # the fitted ones before the model in its pipeline
 
-    def begin(self, plan: PlanT) -> tuple[str, ...]:
-        """Refuse a plan that is not the one that was charged, and warn of what weakens the promise, before any noise.
-
-        Returns the fitted steps before the model in its pipeline.
-        """
+    def begin(self, plan: PlanT) -> None:
+        """Refuse a plan that is not the one that was charged, and warn of what weakens the promise; no noise yet."""
         self.charge.check_plan(plan.event)
-        if not plan.is_private:
-            return ()
-        steps = fitted_steps()
-        warn_of_fitted_steps(steps)
-        warn_of_large_delta(plan.delta, plan.n_samples)
-        return steps
+        if plan.is_private:
+            self.steps = fitted_steps()
+            warn_of_fitted_steps(self.steps)
+            warn_of_large_delta(plan.delta, plan.n_samples)
+
+    def commit(self, event: Event) -> Circumstances:
+        """Make the charge final with what was released."""
+        self.charge.commit(event)
+        return Circumstances(self.streams.seeded, self.steps, self.charge.charge)
 
 
 # parameters of whatever fits a table itself: models, scaler and pipeline
@@ -204,7 +236,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
-                plan.settle()  # refuses what no noise can meet
+                _ = plan.event  # refuses what no noise can meet
             with fit_without_ledger(X, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
                 yield Run(streams, OpenCharge(), plan_for)
             if number > 1:
@@ -216,7 +248,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
                 "what it costs. Give classes=[...]."
             )
         plan = plan_for(*public_size(X), models)
-        plan.settle()
         self._check_sizes(X, y)
         of = {"of": type(self._prototype()).__name__} if isinstance(self, AroundModel) else {}
         with charging(
@@ -246,9 +277,19 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
 
     # of those with the parameters of a table
 
-    def neighbours(self: Any, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
-        """Return the adjacency and the public number of rows, checked."""
-        return public_rows(self.adjacency, n_samples, self.n_public, private=private)
+    def public_facts(self: Any, n_samples: int, n_features: int) -> dict[str, Any]:
+        """Return budget, adjacency and public numbers of rows and columns, checked."""
+        whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
+        n_features = whole_number("n_features", n_features, at_least=1)
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+        private = math.isfinite(epsilon)
+        adjacency, n_samples = public_rows(self.adjacency, n_samples, self.n_public, private=private)
+        if private:
+            refuse_large_delta(delta, n_samples, self.accept_delta)
+        return {
+            "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "n_samples": n_samples,
+            "n_features": n_features, "max_rows_per_group": self.max_rows_per_group,
+        }  # fmt: skip
 
     def check_groups(self: Any, X: Any, groups: Any) -> None:
         """Refuse, from public facts, groups that are missing, or too many."""

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
-from sottovoce._validation import number, privacy_budget, refuse_large_delta, whole_number
+from sottovoce._validation import number, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
 from sottovoce.central.core import Progress as Report
@@ -30,9 +30,8 @@ from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators._callers import fitted_before
-from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, Run, not_covered
+from sottovoce.central.plan import Plan, Solution, Unpenalised
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, Run
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
@@ -45,17 +44,14 @@ from sottovoce.estimators.reading import (
 )  # fmt: skip
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose
 
 _ON_CLUSTER: Final = (
     "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each row "
     "counts once in each sum, whichever workers died (docs/privacy/cluster.md)",
 )
-_MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
 
 
 class Bound(ABC):
@@ -126,6 +122,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
 
     _loss: ClassVar[Loss]
     _bound: ClassVar[Bound]
+    _estimates: ClassVar[str | None] = None  # attribute for unpenalised coefficients, of models whose solvers can tell
 
     # --- what the labels are: `DPLinearRegressor`, `DPLinearClassifier`
 
@@ -177,21 +174,14 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     # --- the same for all
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> Plan:
-        whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
-        whole_number("n_features", n_features, at_least=1)
-        epsilon, delta = privacy_budget(self.epsilon, self.delta)
-        private = math.isfinite(epsilon)
-        adjacency, n_samples = self.neighbours(int(n_samples), private=private)
-        if private:
-            refuse_large_delta(delta, n_samples, self.accept_delta)
+        given = self.public_facts(n_samples, n_features)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        alpha, constant = self._bound.alpha_and_constant(self, n_samples, private=private)
+        private = math.isfinite(given["epsilon"])
+        alpha, constant = self._bound.alpha_and_constant(self, given["n_samples"], private=private)
         facts = TrainingFacts(
-            loss=self._loss, n_samples=n_samples, n_features=int(n_features), n_models=n_models, alpha=alpha,
-            constant=constant, epsilon=epsilon, delta=delta, adjacency=adjacency, label_bound=self._label_bound(),
-            weight_bound=self._bound.weight_bound(self), max_rows_per_group=self.max_rows_per_group,
-            releases_norm=self._bound.releases_norm(self),
+            loss=self._loss, n_models=n_models, alpha=alpha, constant=constant, label_bound=self._label_bound(),
+            weight_bound=self._bound.weight_bound(self), releases_norm=self._bound.releases_norm(self), **given,
         )  # fmt: skip
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._bound.make_plan(self, facts, tol=tol, max_iter=max_iter)
@@ -258,9 +248,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         plan: Plan,
         run: Run[Plan],
     ) -> Solution:
-        steps = run.begin(plan)
+        run.begin(plan)
         with progress_bar(self, bool(self.verbose), holder.status) as progress:
-            plan.settle()  # refuses what no noise can meet
             plan.check_size(holder.n_samples)
             places, starts = None, None
             if persons is not None:
@@ -275,16 +264,28 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))
             driven = drive(lambda: plan.asks(partial(self._bound.scaling, self, plan)), holder, run.streams, progress)
-        run.charge.commit(driven.event)
-        self.charge_ = run.charge.charge
-        self.n_iter_ = driven.result.n_steps
-        self.guarantee_ = self.receipt(
-            plan, driven, run.streams.seeded, steps=steps, charge=self.charge_, on_cluster=holder.on_cluster
-        )
+        of_run = run.commit(driven.event)
+        self.charge_, self.n_iter_ = of_run.charge, driven.result.n_steps
+        self.guarantee_ = self.receipt(plan, driven, of_run, on_cluster=holder.on_cluster)
         return driven.result
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         self.coef_, self.intercept_ = self._bound.unscaled(self, plan, solution.weights)
+        if self._estimates is not None:
+            found = solution.unpenalised
+            values = (None, None) if found is None else self._in_own_units(plan, solution, found)
+            vars(self).update(zip((self._estimates, "standard_errors_"), values, strict=True))
+
+    def _in_own_units(self, plan: Plan, solution: Solution, found: Unpenalised) -> tuple[Vector, Vector]:
+        """Return unpenalised coefficients and standard errors, the intercept last where there is one."""
+        coef, intercept = self._bound.unscaled(self, plan, np.stack([found.estimates, found.standard_errors]))
+        if not self.fit_intercept:
+            return coef[0], coef[1]
+        return np.append(coef[0], intercept[0] + self._offset(solution)), np.append(coef[1], intercept[1])
+
+    def _offset(self, solution: Solution) -> float:
+        """Return what is added to every prediction."""
+        return 0.0
 
     def within_bounds(self, X: Any) -> Any:
         """Return rows with their columns cut to ``column_bounds_``: each entry by itself.
@@ -301,20 +302,32 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return sp.csr_array((np.clip(X.data, low[X.indices], high[X.indices]), X.indices, X.indptr), shape=X.shape)
 
     def receipt(
-        self, plan: Plan, driven: Driven[Solution], seeded: bool, *, steps: Sequence[str] = (),
-        charge: Charge | None = None, on_cluster: bool = False,
-    ) -> Guarantee:  # fmt: skip
+        self, plan: Plan, driven: Driven[Solution], run: Circumstances, *, on_cluster: bool = False
+    ) -> Guarantee:
         """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
 
-        Of the run, event, words and what was kept are told; the weights are not looked at. ``steps`` are the fitted
-        ones before the model in its pipeline. ``on_cluster`` says that the rows were held by workers of a cluster.
+        Of the run, event, words and what was kept are told; the weights are not looked at. ``on_cluster`` says that the
+        rows were held by workers of a cluster.
         """
-        private, (name, beyond) = math.isfinite(plan.epsilon), self._bound.rows
-        return make_receipt(
-            epsilon=plan.promised_epsilon,
-            delta=plan.delta,
-            adjacency=plan.adjacency,
-            unit=self.unit(),
+        name, beyond = self._bound.rows
+        return run.receipt(
+            plan,
+            self.unit(),
+            {
+                "estimator": type(self).__name__,
+                "solver": plan.solver,
+                **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
+                "loss": plan.loss.name,
+                **self._bound.penalty(self, plan),
+                "models": plan.n_models,
+                **plan.norm_details(),
+                **plan.details(),
+                **driven.kept,
+                "n_samples": plan.n_samples,
+                "n_features": plan.n_features,
+                **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),
+            },
+            last={**({"rows held by": "workers of a cluster"} if on_cluster else {}), "arguments": arguments_of(self)},
             mechanism=plan.mechanism,
             releases=driven.words,
             event=driven.event,
@@ -328,28 +341,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 *plan.assumptions,
                 *(_ON_CLUSTER if on_cluster else ()),
             ),
-            not_covered=(*fitted_before(steps), *not_covered(self.unit())) if private else (),
-            parameters={
-                "estimator": type(self).__name__,
-                "solver": plan.solver,
-                **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
-                "loss": plan.loss.name,
-                **self._bound.penalty(self, plan),
-                "models": plan.n_models,
-                **plan.norm_details(),
-                **plan.details(),
-                **driven.kept,
-                "n_samples": plan.n_samples,
-                "n_features": plan.n_features,
-                **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),
-                **({"fitted before it in a pipeline": list(steps)} if steps else {}),
-                **({"rows held by": "workers of a cluster"} if on_cluster else {}),
-                "arguments": arguments_of(self),
-            },
-            seeded=seeded,
-            private=private,
             proof=plan.proof,
-            charge=charge,
         )
 
     def __sklearn_tags__(self) -> Any:

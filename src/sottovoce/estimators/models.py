@@ -6,6 +6,7 @@ from typing import Any, Final
 from sottovoce.central.core import replay
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._callers import checked_steps
+from sottovoce.estimators.base import STEPS, Circumstances
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -40,7 +41,7 @@ def model_receipt_again(
 ) -> Guarantee:
     run = replay(plan.asks, parameters)
     on_cluster = "rows held by" in parameters
-    return model.receipt(plan, run, receipt.seeded, steps=steps_of(parameters), on_cluster=on_cluster)
+    return model.receipt(plan, run, circumstances_again(receipt, parameters), on_cluster=on_cluster)
 
 
 def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
@@ -48,7 +49,7 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     if parameters["estimator"] == DPScaler.__name__:
         scaler = DPScaler(**stated_arguments(parameters))
         scaled = scaler.plan_for(parameters["n_samples"], parameters["n_features"])
-        return scaler.receipt(scaled, receipt.seeded, steps=steps_of(parameters))
+        return scaler.receipt(scaled, circumstances_again(receipt, parameters))
     if parameters["estimator"] not in ESTIMATORS:
         raise ParameterError("it knows no such mechanism.")
     model = model_again(parameters)
@@ -56,6 +57,5 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     return model_receipt_again(model, plan, receipt, parameters)
 
 
-def steps_of(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the fitted steps before a model in its pipeline, as its receipt names them."""
-    return checked_steps(parameters.get("fitted before it in a pipeline", []))
+def circumstances_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Circumstances:
+    return Circumstances(receipt.seeded, checked_steps(parameters.get(STEPS, [])))

@@ -24,7 +24,7 @@ from sottovoce.central.data.operation import Change
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import Bound, DPLinearEstimator
 from sottovoce.estimators.reading import refuse_beside
@@ -293,24 +293,9 @@ def _plain_name(name: Any, classes: NDArray[Any]) -> object:
         return str(name)
 
 
-def unpenalised(model: Any, plan: Plan, solution: Solution, offset: float = 0.0) -> tuple[Vector | None, Vector | None]:
-    """Return unpenalised coefficients and standard errors in the user's units, the intercept last where there is one.
-
-    ``offset``: what is added to the intercept.
-    """
-    found = solution.unpenalised
-    if found is None:
-        return None, None
-    coef, intercept = model._bound.unscaled(model, plan, np.stack([found.estimates, found.standard_errors]))
-    if not model.fit_intercept:
-        return coef[0], coef[1]
-    return np.append(coef[0], intercept[0] + offset), np.append(coef[1], intercept[1])
-
-
-def intervals(model: Any, estimates: str, level: float, needs: str, remedy: str) -> Vector:
+def intervals(model: Any, level: float, needs: str, remedy: str) -> Vector:
     """Return confidence intervals of a level around unpenalised coefficients, the intercept last.
 
-    ``estimates``: the attribute that has them.
     ``needs``, ``remedy``: what a model without them lacks, and how to fit one that has it.
     """
     check_is_fitted(model)
@@ -320,7 +305,7 @@ def intervals(model: Any, estimates: str, level: float, needs: str, remedy: str)
             "confidence intervals are for independent rows, and those of one person are not independent; this model "
             f"has max_rows_per_group={model.max_rows_per_group!r}."
         )
-    centre, errors = getattr(model, estimates), model.standard_errors_
+    centre, errors = getattr(model, model._estimates), model.standard_errors_
     if centre is None or errors is None:
         raise ParameterError(
             f"confidence intervals need {needs}; this model has solver {model.guarantee_.parameters['solver']!r} and "

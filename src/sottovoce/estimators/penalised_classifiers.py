@@ -4,11 +4,10 @@ from typing import Any, Final
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import penalised
 from sottovoce.estimators.base import absent
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals, unpenalised
+from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals
 from sottovoce.losses import Hinge, Logistic
 
 CLASS_WEIGHT: Final[Any] = parameter(
@@ -83,10 +82,7 @@ class DPLogisticRegression(DPLinearClassifier):
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)
 
     _loss, _bound, fit = Logistic(), penalised.Penalised(), penalised.fit_with_weights
-
-    def _take(self, plan: Plan, solution: Solution) -> None:
-        super()._take(plan, solution)
-        self.maximum_likelihood_, self.standard_errors_ = unpenalised(self, plan, solution)
+    _estimates = "maximum_likelihood_"
 
     def confidence_intervals(self, level: float = 0.95) -> Vector:
         r"""Return confidence intervals for the coefficients of the logistic model, noise included.
@@ -117,7 +113,7 @@ class DPLogisticRegression(DPLinearClassifier):
             If the model was trained by another solver than ``"one-step"``, or if ``level`` is out of range.
         """
         return intervals(
-            self, "maximum_likelihood_", level, "the released information matrix",
+            self, level, "the released information matrix",
             "solver='one-step' and a finite epsilon, for two classes and rows without weights",
         )  # fmt: skip
 

@@ -18,9 +18,7 @@ from sottovoce._validation import magnitude
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import ESTIMATORS
-from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
 from sottovoce.estimators.pipeline import DPPipeline
-from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
@@ -28,8 +26,6 @@ from sottovoce.tables.schema import Schema
 
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
-
-_CENTRES: Final = {DPRidge: "least_squares_", DPLogisticRegression: "maximum_likelihood_"}  # of intervals
 
 
 def save_model(estimator: DPLinearEstimator | DPPipeline, path: str | Path, *, schema: Schema | None = None) -> None:
@@ -201,11 +197,11 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
     else:
         estimator.intercept_ = float(decode(fitted["intercept_"]))
         estimator.coef_ = _array(fitted, "coef_", (n_features,))
-    if type(estimator) in _CENTRES:
+    if estimator._estimates is not None:
         wanted = (n_features + bool(estimator.fit_intercept),)
-        for name in (_CENTRES[type(estimator)], "standard_errors_"):  # files of other solvers have neither
+        for name in (estimator._estimates, "standard_errors_"):  # files of other solvers have neither
             setattr(estimator, name, _array(fitted, name, wanted) if name in fitted else None)
-    if isinstance(estimator, (DPRidge, DPLogisticRegression, DPLinearSVC)):
+    if hasattr(estimator, "data_norm"):
         found = fitted["data_norm_"] if estimator.data_norm == "auto" else encode(estimator.data_norm)
         estimator.data_norm_ = magnitude("data_norm_", decode(found))
     bounds = _array(fitted, "column_bounds_", (2, n_features)) if "column_bounds_" in fitted else None

@@ -30,7 +30,6 @@ from sottovoce.estimators._callers import (
     PAID,
     checked_steps,
     described_step,
-    fitted_before,
     learns_nothing,
     remedy_for,
     row_by_row,
@@ -40,13 +39,13 @@ from sottovoce.estimators.base import (
     MAX_ROWS,
     N_PUBLIC,
     AroundModel,
+    Circumstances,
     PrivateEstimator,
     Run,
     absent,
-    not_covered,
 )
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
+from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import (
     check_columns,
@@ -60,10 +59,9 @@ from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once,
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
 from sottovoce.estimators.ties import UNPENALISED, arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
-from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.receipts import make_receipt, stated_arguments
+from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.randomness import Purpose, uncounted_fits
 
 _SET_HERE: Final = (
@@ -330,7 +328,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             prototype.read_labels(holding_labels(entries(y)))
         n_samples, n_features = public_size(X)
         plan = run.plan_for(n_samples, n_features, prototype.planned_models())
-        learned = run.begin(plan)
+        run.begin(plan)
         persons = None if "groups" not in rows else person_codes(rows["groups"], n_samples)
         fitted: list[tuple[str, Any]] = []
         scaler: DPScaler | None = None
@@ -364,13 +362,10 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             model.fit(X, y, **rows)
         part = model.guarantee_
         event = plan.event_of(part.event)
-        run.charge.commit(event)
-        self.charge_ = run.charge.charge
+        of_run = run.commit(event)
+        self.charge_ = of_run.charge
         self.steps_ = [*fitted, (self.steps[-1][0], model)]
-        receipt = pipeline_receipt(
-            plan, model, part, event, run.streams.seeded,
-            scaler=scaler, others=_described(self.steps[:-1]), steps=learned, charge=self.charge_,
-        )  # fmt: skip
+        receipt = pipeline_receipt(plan, part, event, of_run, scaler=scaler, others=_described(self.steps[:-1]))
         self.guarantee_ = replace(receipt, model=self._digest())
         # parts are not told apart: whoever gets one of them gets the receipt of the whole
         for (_, given), (_, step) in zip(self.steps, self.steps_, strict=True):
@@ -505,8 +500,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
 
 
 def pipeline_receipt(
-    plan: PipelinePlan, model: DPLinearEstimator, part: Guarantee, event: Event, seeded: bool, *,
-    scaler: DPScaler | None, others: Sequence[str], steps: Sequence[str] = (), charge: Charge | None = None,
+    plan: PipelinePlan, part: Guarantee, event: Event, run: Circumstances, *, scaler: DPScaler | None,
+    others: Sequence[str],
 ) -> Guarantee:  # fmt: skip
     """Return the receipt of a pipeline; ``part`` is that of its model alone, ``others`` its steps without noise."""
     scaled = () if plan.scaler is None or scaler is None or not plan.scaler.rounds else (MECHANISM,)
@@ -514,11 +509,11 @@ def pipeline_receipt(
     if plan.scaler is not None and scaler is not None:
         share = {"columns scaled": plan.scaler.n_features, "share": plan.scaler.share}
         facts |= {**share, "scaler": arguments_of(scaler)}
-    return make_receipt(
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        adjacency=plan.adjacency,
-        unit=part.unit,
+    return run.receipt(
+        plan,
+        part.unit,
+        {**part.parameters, **plan.details(), "pipeline": facts},
+        last={},
         mechanism="; then, on scaled columns: ".join((*scaled, part.mechanism)),
         releases=(*(RELEASES if scaled else ()), *part.releases),
         event=event,
@@ -531,17 +526,7 @@ def pipeline_receipt(
             ),
             *part.assumptions,
         ),
-        not_covered=(*fitted_before(steps), *not_covered(part.unit)) if plan.is_private else (),
-        parameters={
-            **part.parameters,
-            **plan.details(),
-            "pipeline": facts,
-            **({"fitted before it in a pipeline": list(steps)} if steps else {}),
-        },
-        seeded=seeded,
-        private=plan.is_private,
         proof="docs/privacy/scaler.md" if scaled else part.proof,
-        charge=charge,
     )
 
 
@@ -562,8 +547,8 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     )  # fmt: skip
     part = model_receipt_again(model, model_plan, receipt, parameters)
     return pipeline_receipt(
-        plan, model, part, plan.event_of(part.event), receipt.seeded, scaler=scaler,
-        others=checked_steps(facts["steps that learn nothing"]), steps=steps_of(parameters),
+        plan, part, plan.event_of(part.event), circumstances_again(receipt, parameters), scaler=scaler,
+        others=checked_steps(facts["steps that learn nothing"]),
     )  # fmt: skip
 
 

@@ -62,9 +62,12 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
     def _targets(self, *, joint: bool) -> Targets:
         return Numbers()
 
+    def _offset(self, solution: Solution) -> float:
+        return solution.offset + self._middle()
+
     def _take(self, plan: Plan, solution: Solution) -> None:
-        coef, intercept = self._bound.unscaled(self, plan, solution.weights)
-        self.coef_, self.intercept_ = coef[0], float(intercept[0]) + (solution.offset + self._middle())
+        super()._take(plan, solution)
+        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0]) + self._offset(solution)
 
     @where_the_rows_are
     def predict(self, X: Any) -> Vector:

@@ -6,9 +6,9 @@ from typing import Any, Final
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan
 from sottovoce.estimators import penalised
-from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals, unpenalised
+from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.losses import Squared
 
@@ -100,11 +100,7 @@ class DPRidge(DPLinearRegressor):
     n_iter_: int = attribute(text=penalised.PASSES_TEXT)
 
     _loss, _bound, fit = Squared(), _RidgePenalty(), penalised.fit_with_weights
-
-    def _take(self, plan: Plan, solution: Solution) -> None:
-        super()._take(plan, solution)
-        offset = solution.offset + self._middle()
-        self.least_squares_, self.standard_errors_ = unpenalised(self, plan, solution, offset)
+    _estimates = "least_squares_"
 
     def confidence_intervals(self, level: float = 0.95) -> Vector:
         r"""Return confidence intervals for the coefficients of the linear model, noise included.
@@ -136,7 +132,7 @@ class DPRidge(DPLinearRegressor):
             is secret) also without an intercept or with clipped labels; or if ``level`` is out of range.
         """
         return intervals(
-            self, "least_squares_", level, "the released second moments and the number of rows",
+            self, level, "the released second moments and the number of rows",
             "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
             "solver_options={'clip_labels': False}",
         )  # fmt: skip

@@ -1,6 +1,5 @@
 """The scaler: columns moved and divided by a location and a scale that were paid for."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -15,7 +14,7 @@ from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest, encode
-from sottovoce._validation import number, privacy_budget, refuse_large_delta, truth, whole_number
+from sottovoce._validation import number, truth
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
@@ -24,16 +23,13 @@ from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable
-from sottovoce.estimators._callers import fitted_before
-from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, PrivateEstimator, not_covered
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import check_columns, holding, numbers, read_features, refuse_copy_of_map
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
-from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import checked_max_rows
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose, Streams
 
 _LARGEST: Final = 2.0**100  # entries are cut here at the latest: a double divided by a small scale might not be one
@@ -95,18 +91,12 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int = 1, *, share: float = 1.0) -> ColumnScalesPlan:
         """Return the frozen plan for public facts; every parameter is checked. ``share`` is that of a pipeline."""
-        whole_number("n_samples", n_samples, at_least=1, at_most=2**37)
-        n_features = whole_number("n_features", n_features, at_least=1)
-        epsilon, delta = privacy_budget(self.epsilon, self.delta)
-        private = epsilon != np.inf
-        adjacency, n_samples = self.neighbours(int(n_samples), private=private)
-        if private:
-            refuse_large_delta(delta, n_samples, self.accept_delta)
+        given = self.public_facts(n_samples, n_features)
+        if self.max_rows_per_group is not None:
+            checked_max_rows(self.max_rows_per_group)
         return ColumnScalesPlan(
-            epsilon=epsilon, delta=delta, share=share, adjacency=adjacency, n_samples=n_samples, n_features=n_features,
-            centred=truth("with_centering", self.with_centering), bounds=self._bounds(n_features),
-            cut=number("cut", self.cut, at_least=1e-3, infinite=True),
-            max_rows_per_group=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
+            share=share, centred=truth("with_centering", self.with_centering), bounds=self._bounds(n_features),
+            cut=number("cut", self.cut, at_least=1e-3, infinite=True), **given,
         )  # fmt: skip
 
     def _bounds(self, n_features: int) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -164,12 +154,11 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             X = self.read(X)
             persons = None if groups is None else person_codes(groups, X.shape[0])
             plan = run.plan_for(X.shape[0], X.shape[1], 1)
-            steps = run.begin(plan)
+            run.begin(plan)
             self.release(X, plan, run.streams, persons)
-            run.charge.commit(plan.event)
-            self.charge_ = run.charge.charge
-            receipt = self.receipt(plan, run.streams.seeded, steps=steps, charge=self.charge_)
-            self.guarantee_ = replace(receipt, model=digest(self.fitted()))
+            of_run = run.commit(plan.event)
+            self.charge_ = of_run.charge
+            self.guarantee_ = replace(self.receipt(plan, of_run), model=digest(self.fitted()))
         return self
 
     def read(self, X: Any) -> Any:
@@ -206,15 +195,18 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             **({} if names is None else {"feature_names_in_": [str(name) for name in names]}),
         }
 
-    def receipt(
-        self, plan: ColumnScalesPlan, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None
-    ) -> Guarantee:
+    def receipt(self, plan: ColumnScalesPlan, run: Circumstances) -> Guarantee:
         """Return the receipt of a release; `sottovoce.report` makes it again from its own parameters, and compares."""
-        return make_receipt(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            adjacency=plan.adjacency,
-            unit=self.unit(),
+        return run.receipt(
+            plan,
+            self.unit(),
+            {
+                "estimator": type(self).__name__,
+                **plan.details(),
+                "n_samples": plan.n_samples,
+                "n_features": plan.n_features,
+            },
+            last={"arguments": arguments_of(self)},
             mechanism=MECHANISM,
             releases=RELEASES if plan.rounds else ("nothing: the noise of so many columns would hide each of them",),
             event=plan.event,
@@ -224,19 +216,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
                 *self.group_assumptions(),
                 "all constructor parameters, chosen without looking at the data",
             ),
-            not_covered=(*fitted_before(steps), *not_covered(self.unit())) if plan.is_private else (),
-            parameters={
-                "estimator": type(self).__name__,
-                **plan.details(),
-                "n_samples": plan.n_samples,
-                "n_features": plan.n_features,
-                **({"fitted before it in a pipeline": list(steps)} if steps else {}),
-                "arguments": arguments_of(self),
-            },
-            seeded=seeded,
-            private=plan.is_private,
             proof=PROOF,
-            charge=charge,
         )
 
     def assumptions(self) -> tuple[str, ...]:

@@ -21,11 +21,10 @@ from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
-from sottovoce.estimators._callers import fitted_before
 from sottovoce.estimators._solvers import accelerated_solver
-from sottovoce.estimators.base import AroundModel, PrivateEstimator, not_covered
+from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.models import model_again, model_receipt_again, steps_of
+from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.reading import holding_labels, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.estimators.search_plan import (
@@ -41,11 +40,9 @@ from sottovoce.estimators.search_plan import (
 )
 from sottovoce.estimators.ties import arguments_of, model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
-from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams, uncounted_fits
 
@@ -226,7 +223,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
             prototype, X, y, numbers = self._read(X, y)
             plan = run.plan_for(X.shape[0], X.shape[1], prototype.planned_models())
-            steps = run.begin(plan)
+            run.begin(plan)
             # each row by its own coin, whatever the data are
             held_out = run.streams.generator(Purpose.SHUFFLING).random(X.shape[0]) < plan.validation_size
             if held_out.all() or not held_out.any():
@@ -237,7 +234,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             # The ledger hears its last word before the first trial: an entry after the last one, and be it without a
             # time, would tell by its place among other people's entries how long the trials took, and so how many.
             event = plan.event_of(score_mechanism(plan.adjacency, plan.noise_multiplier).event)
-            run.charge.commit(event)
+            of_run = run.commit(event)
             train, scored = (X[~held_out], y[~held_out]), (X[held_out], numbers[held_out])
             trials = self._trials(prototype, plan, run.streams)
             noisy, params, best = _best_of(trials, plan, train, scored, run.streams)
@@ -245,7 +242,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
             self.best_score_ = middle + 0.5 * plan.score_bound * noisy / n_scored
             self.best_params_, self.best_estimator_ = params, best
-            self.charge_ = best.charge_ = run.charge.charge
+            self.charge_ = best.charge_ = of_run.charge
             # what the search had set, back to what the user gave; epsilon and delta stay as the model was trained
             for name in ("classes", "n_public", "random_state", "verbose"):
                 if hasattr(self.estimator, name):
@@ -253,8 +250,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             if hasattr(prototype, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_ = prototype.feature_names_in_
             self.n_features_in_ = plan.n_features
-            seeded, trial = run.streams.seeded, best.guarantee_
-            receipt = search_receipt(plan, best, trial, event, seeded, steps=steps, charge=self.charge_)
+            receipt = search_receipt(plan, best, best.guarantee_, event, of_run)
             self.guarantee_ = best.guarantee_ = replace(receipt, model=model_digest(best))
         return self
 
@@ -304,19 +300,17 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
 
 
 def search_receipt(
-    plan: SearchPlan, best: DPLinearEstimator, trial: Guarantee, event: Event, seeded: bool, *,
-    steps: Sequence[str] = (), charge: Charge | None = None,
-) -> Guarantee:  # fmt: skip
+    plan: SearchPlan, best: DPLinearEstimator, trial: Guarantee, event: Event, run: Circumstances
+) -> Guarantee:
     """Return the receipt of a search.
 
-    ``best`` has the arguments of the best trial and what the user gave; ``trial`` is the receipt of that trial alone;
-    ``steps`` are the fitted ones before the search in its pipeline.
+    ``best`` has the arguments of the best trial and what the user gave; ``trial`` is the receipt of that trial alone.
     """
-    return make_receipt(
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        adjacency=plan.adjacency,
-        unit=trial.unit,
+    return run.receipt(
+        plan,
+        trial.unit,
+        {**trial.parameters, **plan.details(), "search": plan.facts()},
+        last={"arguments": arguments_of(best)},
         mechanism=(
             "private selection: the best, by a noisy score on held-out rows, of a random and secret number of "
             f"trials; each trial: {trial.mechanism}"
@@ -333,22 +327,11 @@ def search_receipt(
             *best.assumptions(),
             *best.shared_budget(str(trial.parameters["solver"])),
         ),
-        not_covered=(
-            *fitted_before(steps),
+        exceptions=(
             "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "
             "whoever knows this number can learn more than this epsilon allows",
-            *not_covered(trial.unit),
         ),
-        parameters={
-            **trial.parameters,
-            **plan.details(),
-            "search": plan.facts(),
-            **({"fitted before it in a pipeline": list(steps)} if steps else {}),
-            "arguments": arguments_of(best),
-        },
-        seeded=seeded,
         proof="docs/privacy/search.md",
-        charge=charge,
     )
 
 
@@ -363,7 +346,7 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     if not plan.keeps_budget(trial_plan.event):
         raise ParameterError("the best trial costs more than the search gives to a trial.")
     seen = model_receipt_again(trial, trial_plan, receipt, parameters)
-    return search_receipt(plan, best, seen, plan.event, receipt.seeded, steps=steps_of(parameters))
+    return search_receipt(plan, best, seen, plan.event, circumstances_again(receipt, parameters))
 
 
 def _best_of(

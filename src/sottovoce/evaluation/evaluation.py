@@ -256,7 +256,7 @@ class Evaluation:
         ----------
         title : str or None, default=None
         """
-        from sottovoce.report.pages.evaluation_page import evaluation_page
+        from sottovoce.evaluation.page import evaluation_page
 
         return evaluation_page(self, title=title)
 

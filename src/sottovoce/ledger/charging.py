@@ -35,9 +35,7 @@ class OpenCharge:
     charge: Charge | None = None  # the last entry about it
     event: Event | None = None  # that was charged
     before: ChargeRecord | None = None  # of a process that ended
-
-    def __post_init__(self) -> None:
-        self.looked = self.before is not None  # whether any value of the data may have been looked at
+    looked: bool = False  # whether any value of the data may have been looked at
 
     def looking(self) -> None:
         """Say that values of the data are looked at from now on: the charge stays, however the run ends."""
@@ -134,7 +132,7 @@ def charging(
         held = OpenCharge(book, charge, event)
     else:  # its process ended; what it looked at nobody knows
         charge, record = found
-        held = OpenCharge(book, charge, record.event, record)
+        held = OpenCharge(book, charge, record.event, record, looked=True)
         held.check_plan(event)
     try:
         yield held

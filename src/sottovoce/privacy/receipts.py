@@ -52,6 +52,7 @@ def make_receipt(
     ``accountant``: None takes the name of the one that is in charge of ``event``.
     ``charge``: entry of the ledger.
     """
+    source = "a given random_state" if seeded else "the operating system's generator"
     exceptions = (*not_covered, *((PREPROCESSING,) if preprocessing else ()), FURTHER_LIMITS)
     if accountant is None:
         accountant = accountant_for(event).name if private else "none"
@@ -65,7 +66,7 @@ def make_receipt(
         event=event,
         assumptions=tuple(assumptions) if private else (),
         not_covered=exceptions if private else tuple(not_covered) or ("everything: no noise was added",),
-        parameters={"noise from": _source(seeded, private), **parameters},
+        parameters={"noise from": source if private else "nowhere: none was added", **parameters},
         seeded=seeded and private,
         accountant=accountant,
         proof=proof,
@@ -76,12 +77,6 @@ def make_receipt(
         else {"ledger": charge.ledger, "dataset": charge.dataset, "charge": charge.charge, "entry": charge.hash},
         model=model,
     )
-
-
-def _source(seeded: bool, private: bool) -> str:
-    if not private:
-        return "nowhere: none was added"
-    return "a given random_state" if seeded else "the operating system's generator"
 
 
 def stated_arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:

