@@ -73,6 +73,11 @@ def plain(value: Any) -> Any:
     return "inf" if value == math.inf else value
 
 
+def scalar(value: Any) -> Any:
+    """Return a scalar of numpy as what it reads back as from a file; anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
 def canonical_text(data: object) -> str:
     """Return the one text that stands for ``data``: sorted keys, no spaces, ASCII, floats that read back exactly."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels import sequential
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import Sequential

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central.data.rows import make_bounded_rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.losses import Logistic, Squared

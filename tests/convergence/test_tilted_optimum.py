@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.adjacency import Adjacency

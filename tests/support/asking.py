@@ -11,9 +11,8 @@ from sottovoce.central.core import Asked, Driven, drive
 from sottovoce.central.data.holder import Holder, LocalHolder, hold
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.sums.shared_counts import Prior
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency

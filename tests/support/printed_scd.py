@@ -12,8 +12,8 @@ from sottovoce.central.core import drive
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.dp_scd.published import Published
 from sottovoce.privacy.adjacency import Adjacency

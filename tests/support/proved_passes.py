@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import expit
 
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.split import Split
 from sottovoce.central.utility import UtilityBound

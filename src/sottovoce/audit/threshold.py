@@ -23,6 +23,8 @@ References
 .. [2] Nasr et al. (2023). Tight Auditing of Differentially Private Machine Learning. arXiv:2302.07956, Section 4.
 """
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -39,7 +41,7 @@ _THRESHOLDS = 400
 _MIN_RUNS = 20
 _TRIALS: Final = 20
 _WANTED: Final = 18
-_SHIFTS: Final = np.geomspace(0.05, 20.0, 90)
+_SHIFTS: Final[list[float]] = np.geomspace(0.05, 20.0, 90).tolist()
 
 
 def epsilon_lower_bound(
@@ -208,14 +210,9 @@ def detectable_epsilon(
     float
         ``inf`` if no violation would be seen: more runs are needed.
     """
-    low, high = 0, len(_SHIFTS)
-    while low < high:
-        middle = (low + high) // 2
-        if _seen(float(_SHIFTS[middle]), epsilon, delta, n_runs, confidence, gaussian, random_state):
-            high = middle
-        else:
-            low = middle + 1
-    return float("inf") if low == len(_SHIFTS) else gaussian_epsilon(float(_SHIFTS[low]), delta or 1e-6)
+    others = epsilon, delta, n_runs, confidence, gaussian, random_state
+    place = bisect_left(_SHIFTS, True, key=lambda mu: _seen(mu, *others))
+    return math.inf if place == len(_SHIFTS) else gaussian_epsilon(_SHIFTS[place], delta or 1e-6)
 
 
 def _seen(

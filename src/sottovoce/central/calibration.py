@@ -34,7 +34,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
-from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
+from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, sketch_sensitivity
 from sottovoce.central.sums.shared_counts import (
     CUT,

@@ -30,7 +30,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release, Tell
-from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.split import State, averaged, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import JointSlopes

@@ -25,7 +25,7 @@ from sottovoce.central.core import Asked, Keep, Release, Steps
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.operation import Count
 from sottovoce.central.data.targets import BeginModel, CountBelow, CountNear
-from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
+from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.calibration import gaussian_mu

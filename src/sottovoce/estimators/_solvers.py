@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from sottovoce._plain_data import OBJECT
 from sottovoce._validation import choice
-from sottovoce.central.facts import HARDLY_ANY_NOISE, TrainingFacts
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.descent import DescentPlan

@@ -11,8 +11,7 @@ from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.data.lengths import BoundEntries
 from sottovoce.central.data.operation import Change
-from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -61,8 +60,8 @@ class Ball(Bound):
 
     rows = ("data_bound", "entries beyond were clipped to it")
 
-    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
-        return 0.0, 1.0 if model.fit_intercept else 0.0
+    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
+        return {"alpha": 0.0, "constant": 1.0 if model.fit_intercept else 0.0}
 
     def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
         bound = _entry(model)

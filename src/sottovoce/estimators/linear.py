@@ -29,8 +29,7 @@ from sottovoce.central.data.operation import Change
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
-from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan, Solution, Unpenalised
+from sottovoce.central.plan import Plan, Solution, TrainingFacts, Unpenalised
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, Run
 from sottovoce.estimators.reading import (
     UnreadTable,
@@ -63,8 +62,8 @@ class Bound(ABC):
     rows: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
 
     @abstractmethod
-    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
-        """Return the L2 penalty and the value of the intercept's column, or 0, in units of the bound on a row."""
+    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
+        """Return the penalty, the value of the intercept's column, and what is known of norms and weights."""
 
     @abstractmethod
     def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
@@ -80,14 +79,6 @@ class Bound(ABC):
     @abstractmethod
     def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
-
-    def releases_norm(self, model: Any) -> bool:
-        """Return whether there is no public bound on the norm of a row."""
-        return False
-
-    def weight_bound(self, model: Any) -> float | None:
-        """Return the public bound on the weight of a row, or None where rows have none."""
-        return None
 
     def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:  # noqa: B027
         """Set the weights of the rows over their bound, where they have any."""
@@ -177,12 +168,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         given = self.public_facts(n_samples, n_features)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        private = math.isfinite(given["epsilon"])
-        alpha, constant = self._bound.alpha_and_constant(self, given["n_samples"], private=private)
-        facts = TrainingFacts(
-            loss=self._loss, n_models=n_models, alpha=alpha, constant=constant, label_bound=self._label_bound(),
-            weight_bound=self._bound.weight_bound(self), releases_norm=self._bound.releases_norm(self), **given,
-        )  # fmt: skip
+        of_bound = self._bound.facts(self, given["n_samples"], private=math.isfinite(given["epsilon"]))
+        facts = TrainingFacts(loss=self._loss, n_models=n_models, label_bound=self._label_bound(), **of_bound, **given)
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._bound.make_plan(self, facts, tol=tol, max_iter=max_iter)
 
@@ -333,7 +320,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             event=driven.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
-                *(() if self._bound.releases_norm(self) else (f"{name} = {encode(getattr(self, name))} ({beyond})",)),
+                *(() if plan.releases_norm else (f"{name} = {encode(getattr(self, name))} ({beyond})",)),
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
                 *self.group_assumptions(),

@@ -23,8 +23,7 @@ from sottovoce.central.data.lengths import ScaleRows
 from sottovoce.central.data.operation import Change
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.rows import RowUnit
-from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import Bound, DPLinearEstimator
 from sottovoce.estimators.reading import refuse_beside
@@ -138,9 +137,6 @@ class Penalised(Bound):
 
     rows = ("data_norm", "longer rows were shortened to it")
 
-    def releases_norm(self, model: Any) -> bool:
-        return is_auto(model.data_norm)
-
     def given_norm(self, model: Any) -> float:
         return magnitude(
             "data_norm", model.data_norm,
@@ -148,13 +144,15 @@ class Penalised(Bound):
             "are shortened to it. Or give 'auto', which releases a bound with noise.",
         )  # fmt: skip
 
-    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
-        if not self.releases_norm(model):
+    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
+        if not is_auto(model.data_norm):
             self.given_norm(model)
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
         alpha = automatic if is_auto(model.alpha) else magnitude("alpha", model.alpha, remedy=remedy)
-        return alpha, magnitude("intercept_scaling", model.intercept_scaling) if model.fit_intercept else 0.0
+        constant = magnitude("intercept_scaling", model.intercept_scaling) if model.fit_intercept else 0.0
+        norm, weight = is_auto(model.data_norm), weight_bound(model)
+        return {"alpha": alpha, "constant": constant, "releases_norm": norm, "weight_bound": weight}
 
     def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
         return make_plan(model.solver, facts, model.solver_options, tol=tol, max_iter=max_iter)
@@ -176,12 +174,6 @@ class Penalised(Bound):
 
     # --- weights: of classes, and of rows
 
-    def weight_bound(self, model: Any) -> float | None:
-        weights = getattr(model, "class_weight", None)
-        by_class = None if weights is None else checked_class_weights(weights, model.public_classes())
-        most = None if model.max_sample_weight is None else _checked_bound(model.max_sample_weight)
-        return most if by_class is None else (1.0 if most is None else most) * max(by_class.values())
-
     def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:
         weights, constant = _weights_by_name(model), None
         shares = None if weights is None else tuple(each / max(weights.values()) for each in weights.values())
@@ -197,7 +189,7 @@ class Penalised(Bound):
             holder.ask(WeighRows(constant, shares))
 
     def weight_assumptions(self, model: Any) -> tuple[str, ...]:
-        said, weights, most = [], _weights_by_name(model), self.weight_bound(model)
+        said, weights, most = [], _weights_by_name(model), weight_bound(model)
         if weights is not None:
             listed = ", ".join(f"{quoted(name)}: {weight!r}" for name, weight in weights.items())
             said.append(f"class_weight = {listed} (public, chosen without counting rows)")
@@ -217,6 +209,14 @@ class Penalised(Bound):
 
 def is_auto(given: object) -> bool:
     return isinstance(given, str) and given == "auto"
+
+
+def weight_bound(model: Any) -> float | None:
+    """Return the public bound on the weight of a row, or None where rows have none."""
+    weights = getattr(model, "class_weight", None)
+    by_class = None if weights is None else checked_class_weights(weights, model.public_classes())
+    most = None if model.max_sample_weight is None else _checked_bound(model.max_sample_weight)
+    return most if by_class is None else (1.0 if most is None else most) * max(by_class.values())
 
 
 def _weights_by_name(model: Any) -> dict[Any, float] | None:

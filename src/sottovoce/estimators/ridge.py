@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan
+from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.estimators import penalised
 from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals
 from sottovoce.estimators.regressor import DPLinearRegressor
@@ -25,9 +24,9 @@ class _RidgePenalty(penalised.Penalised):
             return plan
         return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
 
-    def alpha_and_constant(self, model: Any, n_samples: int, *, private: bool) -> tuple[float, float]:
-        alpha, constant = super().alpha_and_constant(model, n_samples, private=private)
-        return min(1e-3, max(_ALPHA / n_samples, 1e-8)) if penalised.is_auto(model.alpha) else alpha, constant
+    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
+        automatic = {"alpha": min(1e-3, max(_ALPHA / n_samples, 1e-8))} if penalised.is_auto(model.alpha) else {}
+        return {**super().facts(model, n_samples, private=private), **automatic}
 
 
 @estimator

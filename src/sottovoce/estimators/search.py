@@ -25,6 +25,7 @@ from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
+from sottovoce.estimators.penalised import weight_bound
 from sottovoce.estimators.reading import holding_labels, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.estimators.search_plan import (
@@ -387,8 +388,7 @@ def _trial(
     }
     trial: Any = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
     if trial.solver == "auto":  # the one that can be searched
-        weighted = trial._bound.weight_bound(trial) is not None
-        trial.solver = "scd" if weighted else accelerated_solver(trial._loss, n_models)
+        trial.solver = "scd" if weight_bound(trial) is not None else accelerated_solver(trial._loss, n_models)
     try:
         event = trial.plan_for(plan.n_train, plan.n_features, n_models).event
     except ParameterError as error:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from sottovoce._numerics import Vector
+from sottovoce._plain_data import scalar
 from sottovoce._validation import choice, magnitude
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import AtHome, Ticks
@@ -148,7 +149,7 @@ def combinations(space: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Go through the listed values, up to a few thousand; those with a distribution stay as the estimator has them."""
     listed = {name: values for name, values in space.items() if not hasattr(values, "rvs")}
     for chosen in itertools.islice(itertools.product(*listed.values()), _MOST_CHECKED):
-        yield {name: _plain(value) for name, value in zip(listed, chosen, strict=True)}
+        yield {name: scalar(value) for name, value in zip(listed, chosen, strict=True)}
 
 
 def draw(space: Mapping[str, Any], chance: np.random.Generator) -> dict[str, Any]:
@@ -156,12 +157,8 @@ def draw(space: Mapping[str, Any], chance: np.random.Generator) -> dict[str, Any
     drawn = {}
     for name, values in space.items():
         listed = not hasattr(values, "rvs")
-        drawn[name] = _plain(values[chance.integers(len(values))] if listed else values.rvs(random_state=chance))
+        drawn[name] = scalar(values[chance.integers(len(values))] if listed else values.rvs(random_state=chance))
     return drawn
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def scoring_for(

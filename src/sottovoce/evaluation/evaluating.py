@@ -19,7 +19,7 @@ from sottovoce._entries import entries, numbers_of, places_in
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
-from sottovoce._plain_data import digest
+from sottovoce._plain_data import digest, scalar
 from sottovoce._validation import number, warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.holder import Held
@@ -158,7 +158,7 @@ def evaluate(
         charge.check_plan(plan.event)
         charge.commit(driven.event)
         own = isinstance(model, DPLinearEstimator)
-        classes = None if plan.task == "regression" else tuple(_plain(name) for name in model.classes_)
+        classes = None if plan.task == "regression" else tuple(scalar(name) for name in model.classes_)
         receipt = evaluation_receipt(
             plan, evaluated=type(model).__name__, event=driven.event, seeded=streams.seeded,
             counts=digest(released(classes, driven.result)), model=model_digest(model) if own else None,
@@ -234,10 +234,6 @@ def _of(rows: ScoredRows, kept: Any) -> ScoredRows:
     """Return the rows that are used; the others add to no count."""
     losses = None if rows.losses is None else (rows.losses[0][kept], rows.losses[1][kept])
     return ScoredRows(rows.labels[kept], rows.scores[kept], rows.left_out[kept], losses)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def task_of(model: Any) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -293,12 +294,8 @@ def _expected(trials: Trials, n: int, epsilon: float, best: float) -> Expected:
 
 
 def _first_count(trials: Trials, epsilon: float) -> int | None:
-    low, high = 0, len(_COUNTS)
-    while low < high:  # the first count that is enough lies in _COUNTS[low:high], or there is none
-        middle = (low + high) // 2
-        enough = trials.price(_COUNTS[middle], epsilon).mean <= POINT
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return _COUNTS[low] if low < len(_COUNTS) else None
+    place = bisect_left(_COUNTS, True, key=lambda n: trials.price(n, epsilon).mean <= POINT)
+    return _COUNTS[place] if place < len(_COUNTS) else None
 
 
 def _of_classes(

@@ -207,9 +207,6 @@ class Book:
             )
         return self._accounts[dataset]
 
-    def charges(self, dataset: str) -> list[ChargeRecord]:
-        return list(self.account(dataset).charges.values())
-
     def charge(self, charge: str) -> ChargeRecord:
         if charge not in self._charges:
             raise LedgerError(f"charge {charge!r} is not in this ledger.")
@@ -217,9 +214,6 @@ class Book:
 
     def day_of(self, charge: str | None) -> str | None:
         return self.charge(charge).at[:10] if charge in self._charges else None
-
-    def spent(self, dataset: str) -> float:
-        return self.account(dataset).spent()
 
     def check_new(self, dataset: str) -> None:
         if dataset in self._accounts:

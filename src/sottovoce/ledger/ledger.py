@@ -361,7 +361,8 @@ class Ledger:
         in any way, are (epsilon, delta)-DP with the epsilon and delta of the data set.
         """
         with self._current() as book:
-            return book.spent(dataset), book.account(dataset).dataset.delta
+            account = book.account(dataset)
+            return account.spent(), account.dataset.delta
 
     def remaining(self, dataset: str, *, delta: float | None = None) -> float:
         """Return the largest epsilon that one more fit of Gaussian releases can have, 0 if none.
@@ -380,7 +381,7 @@ class Ledger:
 
     def history(self, dataset: str) -> list[ChargeRecord]:
         """Return all charges of a data set, the oldest first, cancelled ones included."""
-        return self._now().charges(dataset)
+        return list(self._now().account(dataset).charges.values())
 
     def find(self, dataset: str, run: str) -> tuple[Charge, ChargeRecord] | None:
         """Return the last charge whose plan names this run, unless it was cancelled; None if there is none.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from sottovoce._addresses import where_to_read
-from sottovoce._plain_data import digest, plain
+from sottovoce._plain_data import digest, plain, scalar
 from sottovoce._shown import html_table, in_one_line, quoted, ten_lines
 from sottovoce._validation import filled_text, number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
@@ -138,7 +138,8 @@ class Guarantee:
         truth("seeded", self.seeded)
         if not isinstance(self.parameters, Mapping):
             raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
-        object.__setattr__(self, "parameters", {key: _scalar(value) for key, value in self.parameters.items()})
+        # pages made before and after it was stored are the same
+        object.__setattr__(self, "parameters", {key: scalar(value) for key, value in self.parameters.items()})
         self._check_ties()
         spent = epsilon_of(self.event, self.delta)
         # the last digit may differ between machines; anything more is an overspent plan
@@ -418,11 +419,6 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _scalar(value: object) -> object:
-    """Return a numpy scalar as what it reads back as from a file, so that pages made before and after are the same."""
-    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
 def _number(value: object) -> float:

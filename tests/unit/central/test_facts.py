@@ -8,8 +8,8 @@ import pytest
 
 from sottovoce.central.core import replay
 from sottovoce.central.data.rows import RowUnit, make_rows
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared

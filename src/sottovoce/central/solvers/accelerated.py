@@ -47,8 +47,7 @@ from sottovoce._validation import whole_number
 from sottovoce.central.calibration import check_share, share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE
-from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.split import Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass

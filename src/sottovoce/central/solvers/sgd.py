@@ -33,9 +33,8 @@ from sottovoce._validation import number as number_within
 from sottovoce.central.core import Asked, Release, Tell, replay
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels import sequential
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.samples import SampledGradient, refuse_rare_samples, sampled_noise
