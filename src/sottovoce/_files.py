@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all; errors of reading one name it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, SottovoceError
 
 
 def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
@@ -96,6 +96,19 @@ def _new_file(target: Path, private: bool) -> tuple[int, str | None]:
         with suppress(OSError):  # not on this file system
             return os.open(target.parent, os.O_TMPFILE | os.O_WRONLY, 0o600), None
     return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+
+
+@contextmanager
+def named_errors(path: str | os.PathLike[str], what: str, kind: type[SottovoceError]) -> Iterator[None]:
+    """Have whatever is wrong with a file told by an error of a ``kind`` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: cannot read the {what}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise kind(f"{path}: this is not a {what} file: it is not UTF-8 text.") from None
+    except kind as error:
+        raise kind(f"{path}: {error}") from None
 
 
 def _mode(target: Path) -> int:

@@ -22,6 +22,7 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.papers.dp_scd.published import MomentsAccountant
 from sottovoce.privacy.accounting import (
     GaussianAccountant,
     PLDAccountant,
@@ -54,9 +55,9 @@ EXACT = GaussianAccountant()
 PLD = PLDAccountant()
 COARSE = PLDAccountant(grid=1e-3)  # for laws that hold at any grid
 TIGHT = RenyiAccountant()
-MOMENTS = RenyiAccountant(conversion="moments")
+MOMENTS = MomentsAccountant()
 FEW = (1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)  # laws hold at any orders
-ALL = {"exact": EXACT, "pld": COARSE, "renyi": RenyiAccountant(FEW), "moments": RenyiAccountant(FEW, "moments")}
+ALL = {"exact": EXACT, "pld": COARSE, "renyi": RenyiAccountant(FEW), "moments": MomentsAccountant(FEW)}
 SAMPLING = {name: accountant for name, accountant in ALL.items() if name != "exact"}
 DELTA = 1e-5
 
@@ -719,7 +720,7 @@ def test_moments_accountant_against_quadrature(order, steps):
 
     moment = quad(integrand, -15, 40, epsabs=0, epsrel=1e-12, limit=500)[0]
     divergence = steps * math.log(moment) / (order - 1)
-    accountant = RenyiAccountant((order,), "moments")
+    accountant = MomentsAccountant((order,))
     event = sampled(rate, noise, steps)
     # fractional orders carry a small error of dp-accounting, upward
     truth = divergence + math.log(1 / DELTA) / (order - 1)
@@ -809,7 +810,7 @@ def test_pld_needs_less_noise_than_the_moments_accountant(epsilon, saved):
     def make(noise):
         return sampled(0.01, noise, 1000)
 
-    moments = least_noise(make, RenyiAccountant(tuple(range(2, 34)), "moments"), epsilon, 1e-5)
+    moments = least_noise(make, MomentsAccountant(tuple(range(2, 34))), epsilon, 1e-5)
     pld = least_noise(make, PLDAccountant(grid=3e-4), epsilon, 1e-5, start=(1 - saved) * moments, tolerance=2e-3)
     assert 1 - pld / moments == pytest.approx(saved, abs=0.006)
     wide = least_noise(make, MOMENTS, epsilon, 1e-5)
@@ -880,5 +881,3 @@ def test_bad_orders_are_refused(orders):
 def test_bad_settings_of_renyi_are_refused():
     with pytest.raises(ParameterError, match="orders must hold at least one number"):
         RenyiAccountant(())
-    with pytest.raises(ParameterError, match="conversion must be one of 'tight', 'moments'"):
-        RenyiAccountant(conversion="loose")

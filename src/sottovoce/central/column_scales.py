@@ -39,7 +39,7 @@ from sottovoce.central.sums.histograms import (
 )
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, describe
+from sottovoce.privacy.events import Event
 
 _WIDE: Final = 3.0  # scales on either side of the location that a zoom looks at
 _ZOOM_FROM: Final = 20.0  # signal from which zooms are worth their share
@@ -111,7 +111,7 @@ class ColumnScalesPlan(FrozenPlan):
         }
 
     def event_in_words(self) -> str:
-        return describe(self.event)
+        return self.event.describe()
 
 
 def signal_of(mu: float, n_samples: int, n_features: int, per_column: float) -> float:

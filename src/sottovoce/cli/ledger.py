@@ -16,7 +16,6 @@ from sottovoce.cli._output import print_columns, print_json, print_rows, tell
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
-from sottovoce.privacy.events import describe
 from sottovoce.report import read_receipt
 
 ledger = group(
@@ -211,7 +210,7 @@ def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:
         what += ", imported from its receipt"
     if charge.by_hand:
         what += f"\ncancelled by hand, by {charge.ended_by}: {charge.reason}"
-    return (str(charge.seq), charge.at[:10], charge.who, charge.state, private, f"{what}\n{describe(charge.event)}")
+    return (str(charge.seq), charge.at[:10], charge.who, charge.state, private, f"{what}\n{charge.event.describe()}")
 
 
 def _charge_json(charge: ChargeRecord) -> dict[str, object]:

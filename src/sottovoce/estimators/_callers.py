@@ -29,6 +29,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import re
 import secrets
 import sys
@@ -165,14 +166,15 @@ def warn_of_fitted_steps(steps: Sequence[str]) -> None:
         )
 
 
-def refuse_copies() -> None:
-    """Refuse a fit on rows that `BaggingClassifier` or `BaggingRegressor` drew with replacement.
+def refuse_copies(epsilon: object) -> None:
+    """Refuse a fit on rows that `BaggingClassifier` or `BaggingRegressor` drew with replacement, if it has a promise.
 
     A row is in such a table several times, and k copies cost k times what the receipt would say. Where the estimator
     takes weights, bagging gives it all rows and their counts instead, which ``max_sample_weight`` bounds.
     """
+    promised = not (isinstance(epsilon, float) and epsilon == math.inf)
     for frame in frames_of("sklearn.ensemble._bagging"):
-        if getattr(frame.f_locals.get("ensemble"), "bootstrap", False):
+        if promised and getattr(frame.f_locals.get("ensemble"), "bootstrap", False):
             raise ParameterError(
                 "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
                 "bootstrap=False, with max_samples below 1."

@@ -72,7 +72,8 @@ def make_plan(
     _refuse_facts(solver, asked, facts)
     if isinstance(facts.loss, Hinge) and (asked is NewtonPlan or (asked is None and _smooths(facts, options))):
         facts = dataclasses.replace(facts, loss=_smoothed(facts))
-    kind, why = (asked, "") if asked is not None else _automatic(facts, options)
+    name, why = _automatic(facts, options) if asked is None else ("", "")
+    kind = asked or _KINDS[name]
     if kind is MultinomialPlan and isinstance(facts.loss, Logistic):
         kind = _KINDS[accelerated_solver(facts.loss, facts.n_models)]  # with two classes it is the one binary model
     if kind.joint and isinstance(facts.loss, Logistic):
@@ -100,18 +101,12 @@ def accelerated_solver(loss: Loss, n_models: int) -> str:
     return MultinomialPlan.solver if isinstance(loss, Logistic) and n_models > 1 else AcceleratedPlan.solver
 
 
-def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[type[Plan], str]:
-    """Return the plan that ``"auto"`` takes, and why."""
-    if facts.weight_bound is not None:
-        return AcceleratedPlan, _WEIGHTED if facts.is_private else ""
-    if not facts.is_private:
-        return _KINDS[accelerated_solver(facts.loss, facts.n_models)], ""
-    name, why = _choose(facts, options)
-    return _KINDS[name], why
-
-
-def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[str, str]:
+def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[str, str]:
     """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
+    if facts.weight_bound is not None:
+        return AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
+    if not facts.is_private:
+        return accelerated_solver(facts.loss, facts.n_models), ""
     if options is not None and (not isinstance(options, Mapping) or options):
         return accelerated_solver(
             facts.loss, facts.n_models

@@ -22,7 +22,6 @@ from sottovoce.estimators._callers import (
     fit_without_ledger,
     fitted_steps,
     given_seed,
-    refuse_copies,
     warn_of_fitted_steps,
 )
 from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
@@ -219,11 +218,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     def _check_sizes(self, X: Any, y: Any) -> None:
         """Refuse, before anything is charged or read, sizes that do not go together."""
         check_public_sizes(X, y)
-
-    def _refuse_copies(self) -> None:
-        """Refuse rows that were drawn with replacement, unless there is no promise."""
-        if not (isinstance(self.epsilon, float) and self.epsilon == math.inf):
-            refuse_copies()
 
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:

@@ -30,6 +30,7 @@ from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.plan import Plan, Solution, TrainingFacts, Unpenalised
+from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, Run
 from sottovoce.estimators.reading import (
     UnreadTable,
@@ -208,7 +209,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         if sample_weight is None and groups is None:
-            self._refuse_copies()
+            refuse_copies(self.epsilon)
         if isinstance(X, RemoteTable):
             check_public_sizes(X, y)
         with self.running(X, y) as run:
@@ -261,7 +262,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         if self._estimates is not None:
             found = solution.unpenalised
             values = (None, None) if found is None else self._in_own_units(plan, solution, found)
-            vars(self).update(zip((self._estimates, "standard_errors_"), values, strict=True))
+            for name, value in zip((self._estimates, "standard_errors_"), values, strict=True):
+                setattr(self, name, value)
 
     def _in_own_units(self, plan: Plan, solution: Solution, found: Unpenalised) -> tuple[Vector, Vector]:
         """Return unpenalised coefficients and standard errors, the intercept last where there is one."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._files import write_whole
+from sottovoce._files import named_errors, write_whole
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import magnitude
@@ -76,16 +76,8 @@ def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
     ModelFormatError
         If the file is missing, damaged, of another kind, or of a newer version; the message says which.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot read the model: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ModelFormatError(f"{path}: this is not a model file: it is not UTF-8 text.") from None
-    try:
-        return model_from_json(text)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from None
+    with named_errors(path, "model", ModelFormatError):
+        return model_from_json(Path(path).read_text(encoding="utf-8"))
 
 
 def model_to_json(estimator: DPLinearEstimator | DPPipeline, *, schema: Schema | None = None) -> str:

@@ -10,7 +10,7 @@ from sottovoce.central.plan import FrozenPlan, Plan
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, compose, describe
+from sottovoce.privacy.events import Event, compose
 
 _LEAST_SHARE, _LARGEST_SHARE = 0.03, 0.3  # of mu^2, for the scaler
 _WANTED: Final = 14.0  # rows over the noise of a count
@@ -52,7 +52,7 @@ class PipelinePlan(FrozenPlan):
     def summary(self) -> dict[str, object]:
         return {
             **self.model.summary(), "n_features": self.n_features, "epsilon": self.epsilon, **self.details(),
-            "event": describe(self.event),
+            "event": self.event.describe(),
         }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable
+from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import check_columns, holding, numbers, read_features, refuse_copy_of_map
@@ -149,7 +150,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """
         self.check_groups(X, groups)
         if groups is None:
-            self._refuse_copies()
+            refuse_copies(self.epsilon)
         with self.running(X, None) as run:
             X = self.read(X)
             persons = None if groups is None else person_codes(groups, X.shape[0])

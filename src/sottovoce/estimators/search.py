@@ -21,6 +21,7 @@ from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
+from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -219,7 +220,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         AccountingError
             Before anything is released: a trial cost more than planned.
         """
-        self._refuse_copies()
+        refuse_copies(self.epsilon)
         with self.running(X, y) as run:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
             prototype, X, y, numbers = self._read(X, y)

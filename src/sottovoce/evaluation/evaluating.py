@@ -384,7 +384,8 @@ def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArra
         bad[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[wrong]] = True
         matrix.data[wrong] = 0
         return matrix, bad
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and not _takes_nan(model):
+    takes_nan = hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.allow_nan
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and not takes_nan:
         bad = np.asarray(~np.isfinite(X).all(axis=1))
         return np.where(bad[:, None], 0.0, X), bad
     return X, np.zeros(_num_samples(X), np.bool_)
@@ -403,10 +404,6 @@ def _cells(X: Any) -> Any:
                 X[name] = numbers_of(entries(X[name]))
     refuse_texts(X)
     return X
-
-
-def _takes_nan(model: Any) -> bool:
-    return bool(get_tags(model).input_tags.allow_nan) if hasattr(model, "__sklearn_tags__") else False
 
 
 def _scores(model: Any, X: Any) -> Vector:

@@ -14,7 +14,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, compose, describe
+from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -128,7 +128,7 @@ class EvaluationPlan:
             "adjacency": self.adjacency.value,
             "noise": "two-sided geometric" if self.delta == 0.0 else "Gaussian",
             **noise,
-            "event": describe(self.event),
+            "event": self.event.describe(),
         }
 
     def facts(self) -> dict[str, object]:

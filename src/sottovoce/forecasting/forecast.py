@@ -152,16 +152,16 @@ class Forecast:
                 (f"if labels follow {name}", f"{self._said(row)}, without privacy {self._figure(row.without_noise)}")
                 for name, row in self.rows.items()
             ]
-        middle = self.expected
+        price = self.expected.price
         lines += [
-            ("price of privacy", self._points(middle.price)),
+            (
+                "price of privacy",
+                f"{100.0 * price:.1f} points" if self.metric == "accuracy" else f"{price:.3f} of R2",
+            ),
             ("the range", "where about four real tables of five lay; yours may lie elsewhere"),
             ("assumed", ", ".join(f"{name} = {_short(value)}" for name, value in self.assumed.items())),
         ]
         return lines
-
-    def _points(self, price: float) -> str:
-        return f"{100.0 * price:.1f} points" if self.metric == "accuracy" else f"{price:.3f} of R2"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as plain data."""
@@ -271,6 +271,7 @@ def forecast(
         for name, one in populations.items()
     }
     usual = trials.get("as usual") or next(iter(trials.values()))
+    enough = bisect_left(_COUNTS, True, key=lambda count: usual.price(count, epsilon).mean <= POINT)
     return Forecast(
         estimator=type(estimator).__name__,
         metric="accuracy" if isinstance(model, DPLinearClassifier) else "R2",
@@ -280,7 +281,7 @@ def forecast(
         delta=plan.delta,
         assumed=assumed,
         rows={name: _expected(own, n, epsilon, populations[name].best) for name, own in trials.items()},
-        rows_for_a_point=_first_count(usual, epsilon),
+        rows_for_a_point=_COUNTS[enough] if enough < len(_COUNTS) else None,
         _trials=usual,
     )
 
@@ -291,11 +292,6 @@ def _expected(trials: Trials, n: int, epsilon: float, best: float) -> Expected:
     score, margin = max(best - price, trials.noise_score), trials.margin + spread
     low = max(best - _FACTOR * price - margin, min(score, trials.least_score))
     return Expected(n, epsilon, best, score, low, min(1.0, best - price / _FACTOR + margin))
-
-
-def _first_count(trials: Trials, epsilon: float) -> int | None:
-    place = bisect_left(_COUNTS, True, key=lambda n: trials.price(n, epsilon).mean <= POINT)
-    return _COUNTS[place] if place < len(_COUNTS) else None
 
 
 def _of_classes(

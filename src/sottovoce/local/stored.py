@@ -1,4 +1,4 @@
-"""What is kept in files: bytes that tell what they are and whether they are whole; errors that name the file."""
+"""What is kept in files: bytes that tell what they are and whether they are whole."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.exceptions import MessageError, SottovoceError
+from sottovoce.exceptions import MessageError
 
 _VERSION: Final = 1
 _DIGEST: Final = 32
@@ -59,13 +58,3 @@ class Sealed:
             yield header, content[start + length :]
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise MessageError(f"the {self.what} cannot be read: {str(error).rstrip('.')}.") from None
-
-
-@contextmanager
-def named_errors(path: str | Path, what: str, kind: type[SottovoceError]) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise kind(f"{path}: cannot read the {what}: {error.strerror}.") from None
-    except (UnicodeDecodeError, kind) as error:
-        raise kind(f"{path}: {error}") from None

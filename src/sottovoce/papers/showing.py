@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["libsvm", "show"]
-
 
 def libsvm(*names: str, width: int) -> tuple[Any, Any] | None:
     """Return rows and labels of these files, one below the other, if SOTTOVOCE_DATA names a folder that has all."""

@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._numerics import Vector, least_root, nudge
-from sottovoce._validation import choice, number
+from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.event import (
     Accountant,
@@ -63,30 +63,25 @@ class RenyiAccountant(Accountant):
     ----------
     orders : sequence of float or None
         Renyi orders, each above 1. None takes a dense list up to 1024.
-    conversion : {"tight", "moments"}
-        From Renyi DP to epsilon: the tight one [1]_ together with delta <= sqrt(1 - exp(-divergence)) [2]_, as in
-        dp-accounting, or log(1/delta)/(order - 1) as in the moments accountant [3]_, which is kept to
-        reproduce older papers, here with the whole orders 2 to 129.
+
+    Notes
+    -----
+    From Renyi DP to epsilon: the tight conversion [1]_ together with delta <= sqrt(1 - exp(-divergence)) [2]_, as in
+    dp-accounting.
 
     References
     ----------
     .. [1] Canonne, Kamath, Steinke (2020). The Discrete Gaussian for Differential Privacy. arXiv:2004.00010v4,
        Proposition 12.
     .. [2] Bretagnolle, Huber (1979). Estimation des densites: risque minimax. Theorem 2.1.
-    .. [3] Abadi et al. (2016). Deep Learning with Differential Privacy. arXiv:1607.00133, Theorem 2.
     """
 
     name = "Renyi DP"
 
-    def __init__(self, orders: "tuple[float, ...] | None" = None, conversion: str = "tight") -> None:
+    def __init__(self, orders: "tuple[float, ...] | None" = None) -> None:
         if orders is None:
-            orders = (
-                tuple(float(order) for order in range(2, 130))
-                if conversion == "moments"
-                else (*(1 + x / 10 for x in range(1, 100)), *range(11, 65), 80, 96, 128, 192, 256, 512, 1024)
-            )
+            orders = (*(1 + x / 10 for x in range(1, 100)), *range(11, 65), 80, 96, 128, 192, 256, 512, 1024)
         self._orders = tuple(number("orders", order, above=1.0) for order in orders)
-        self._conversion = choice("conversion", conversion, ("tight", "moments"))
         if not self._orders:
             raise ParameterError("orders must hold at least one number above 1; got ().")
 
@@ -110,12 +105,15 @@ class RenyiAccountant(Accountant):
     def _epsilon(self, counts: Counts, delta: float) -> float:
         if delta == 0.0:
             return math.inf
-        orders, divergences = np.array(self._orders), self._divergences(counts)
-        epsilons = divergences - math.log(delta) / (orders - 1)
-        if self._conversion == "tight":
-            epsilons += np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
-            epsilons[-np.expm1(-divergences) < delta * delta] = 0.0
-        return max(0.0, float(np.min(epsilons)))
+        return max(0.0, float(np.min(self._epsilons_of(self._divergences(counts), delta))))
+
+    def _epsilons_of(self, divergences: Vector, delta: float) -> Vector:
+        """Return the epsilon that follows from the divergence at each order."""
+        orders = np.array(self._orders)
+        epsilons: Vector = divergences - math.log(delta) / (orders - 1)
+        epsilons += np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
+        epsilons[-np.expm1(-divergences) < delta * delta] = 0.0
+        return epsilons
 
     def _delta(self, counts: Counts, epsilon: float) -> float:
         return self._delta_of(self._divergences(counts), epsilon)
@@ -123,8 +121,6 @@ class RenyiAccountant(Accountant):
     def _delta_of(self, divergences: Vector, epsilon: float) -> float:
         orders = np.array(self._orders)
         logarithms = (orders - 1) * (divergences - epsilon)
-        if self._conversion == "moments":
-            return math.exp(min(0.0, float(np.min(logarithms))))
         logarithms += (orders - 1) * np.log1p(-1 / orders) - np.log(orders)
         return min(math.exp(min(0.0, float(np.min(logarithms)))), math.sqrt(-math.expm1(-float(np.min(divergences)))))
 

@@ -78,7 +78,7 @@ class Event:
         return self.words.format(**vars(self)) if self.words else repr(self)
 
     def releases(self, times: int = 1) -> "Iterator[tuple[Event, int]]":
-        """Yield what the event is composed of, in order, and how often it happens."""
+        """Yield what the event is composed of, in order, and how often it happens; a search is one release."""
         yield self, times
 
     def to_dp_event(self, conservative: bool) -> Any:

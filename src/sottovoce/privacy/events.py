@@ -31,7 +31,7 @@ from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 __all__ = [
     "KINDS", "BoundedRangeEvent", "ComposedEvent", "Event", "GaussianEvent", "NonPrivateEvent", "NothingReleased",
     "PoissonSampledEvent", "PureEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent",
-    "RepeatedEvent", "compose", "describe", "event_from_dict", "outline", "releases_of",
+    "RepeatedEvent", "compose", "event_from_dict", "outline",
 ]  # fmt: skip
 
 
@@ -216,33 +216,23 @@ def compose(*events: Event) -> Event:
     return kept[0] if len(kept) == 1 else ComposedEvent(kept)
 
 
-def releases_of(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yield what an event is composed of, in order, and how often it happens; a search is one release."""
-    return event.releases(times)
-
-
-def describe(event: Event) -> str:
-    """Return the event in words, one line a release."""
-    return event.describe()
-
-
 def outline(event: Event) -> str:
     """Return the event in words, one line for Gaussian releases that follow each other; what is accounted is the event.
 
-    Schedules of noise have a multiplier of their own for each release: `describe` lists them all.
+    Schedules of noise have a multiplier of their own for each release: `Event.describe` lists them all.
     """
     lines = []
-    for is_gaussian, parts in groupby(releases_of(event), lambda part: isinstance(part[0], GaussianEvent)):
+    for is_gaussian, parts in groupby(event.releases(), lambda part: isinstance(part[0], GaussianEvent)):
         listed = list(parts)
         if not is_gaussian:
-            lines += [describe(release if times == 1 else RepeatedEvent(release, times)) for release, times in listed]
+            lines += [(one if times == 1 else RepeatedEvent(one, times)).describe() for one, times in listed]
             continue
         noise = [release.noise_multiplier for release, _ in listed if isinstance(release, GaussianEvent)]
         count, least, most = sum(times for _, times in listed), f"{min(noise):.6g}", f"{max(noise):.6g}"
         releases = "1 Gaussian release" if count == 1 else f"{count} Gaussian releases"
         spread = f"noise multiplier {least}" if least == most else f"noise multipliers {least} to {most}"
         lines.append(f"{releases}, {spread}")
-    return "\n".join(lines) or describe(NothingReleased())
+    return "\n".join(lines) or NothingReleased.words
 
 
 KINDS.update({kind.kind: kind for base in (Event, Basic) for kind in base.__subclasses__() if kind is not Basic})

@@ -13,7 +13,7 @@ from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, releases_of
+from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def stated_arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def releases(event: Event) -> Counter[str]:
     """Return how often an event has each of its releases, to nine digits, whatever their order and nesting."""
     counted: Counter[str] = Counter()
-    for release, times in releases_of(event):
+    for release, times in event.releases():
         counted[canonical_text(_to_nine_digits(release.to_dict()))] += times
     return counted
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import tomlkit
 from tomlkit.exceptions import ParseError
 
+from sottovoce._files import named_errors
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -116,15 +117,8 @@ def open_receipt(path: Any) -> ReceiptFile:
         raise ParameterError(
             f"path must be that of a file, a receipt, its dict, or what has one as guarantee_; got {path!r}."
         )
-    try:
-        with Path(path).open("rb") as file:
-            raw = file.read(_LARGEST_MODEL + 1)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot read the file: {error.strerror}.") from None
-    try:
-        return _opened(raw)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from None
+    with named_errors(path, "file", ModelFormatError), Path(path).open("rb") as file:
+        return _opened(file.read(_LARGEST_MODEL + 1))
 
 
 def _opened(raw: bytes) -> ReceiptFile:
@@ -246,25 +240,17 @@ def read_model_card(path: str | Path) -> dict[str, str | list[str]]:
         If the file cannot be read, or `check_model_card` refuses it.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST_FILE + 1)
+    with named_errors(path, "model card", ParameterError), path.open("rb") as file:
+        raw = file.read(_LARGEST_FILE + 1)
         if len(raw) > _LARGEST_FILE:
-            raise ParameterError(f"{path}: a model card has at most {_LARGEST_FILE:,} bytes.")
+            raise ParameterError(f"a model card has at most {_LARGEST_FILE:,} bytes.")
         content = raw.decode("utf-8")
-    except OSError as error:
-        raise ParameterError(f"{path}: cannot read the model card: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ParameterError(f"{path}: this is not a model card: it is not UTF-8 text.") from None
-    try:
-        card: Any = json.loads(content) if path.suffix == ".json" else tomlkit.parse(content).unwrap()
-    except (ValueError, ParseError, RecursionError) as error:
-        kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise ParameterError(f"{path}: this is not a model card: it is not {kind} ({error}).") from None
-    try:
+        try:
+            card: Any = json.loads(content) if path.suffix == ".json" else tomlkit.parse(content).unwrap()
+        except (ValueError, ParseError, RecursionError) as error:
+            kind = "JSON" if path.suffix == ".json" else "TOML"
+            raise ParameterError(f"this is not a model card: it is not {kind} ({error}).") from None
         return check_model_card(card)
-    except ParameterError as error:
-        raise ParameterError(f"{path}: {error}") from None
 
 
 def _checked(name: str, value: object) -> str | list[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce._files import named_errors
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.comparison import Check
@@ -109,7 +110,8 @@ def _library() -> tuple[Any, Any]:
 def _key(path: str | Path, *, private: bool) -> Any:
     """Return the key in a file; raises ParameterError if the file holds no such key."""
     ed25519, serialization = _library()
-    text = _read(path)
+    with named_errors(path, "key", ParameterError), Path(path).open("rb") as file:
+        text = file.read(_LARGEST_KEY)
     try:
         load = serialization.load_pem_private_key if private else serialization.load_pem_public_key
         key = load(text, **({"password": None} if private else {}))
@@ -120,14 +122,6 @@ def _key(path: str | Path, *, private: bool) -> Any:
         make = " Make one: sottovoce receipt key." * private
         raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.{make}")
     return key
-
-
-def _read(path: str | Path) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(_LARGEST_KEY)
-    except OSError as error:
-        raise ParameterError(f"{path}: cannot read the key: {error.strerror}.") from None
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:

@@ -25,7 +25,6 @@ from sottovoce.privacy.events import (
     PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
-    releases_of,
 )
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -114,7 +113,7 @@ def noise_lines(guarantee: Guarantee) -> list[NoiseLine]:
 
 
 def _walk(event: Event, times: int, setting: str) -> Iterator[tuple[Event, int, str]]:
-    for release, often in releases_of(event, times):
+    for release, often in event.releases(times):
         if isinstance(release, RepeatAndSelectEvent):
             trials = f"{setting} in each of a random number of trials, {release.mean:g} on average"
             yield from _walk(release.event, often, trials)

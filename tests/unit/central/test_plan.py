@@ -154,12 +154,12 @@ class TestPaper:
 
     def test_moments_accountant_of_the_paper(self):
         """The multiplier is the one that Abadi et al.'s accountant with 128 moments asks for."""
-        from sottovoce.privacy.accounting import RenyiAccountant
+        from sottovoce.papers.dp_scd.published import MomentsAccountant
         from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
 
         plan = sv.plan(logistic(solver=Published(**PAPER)), *X.shape)
         claimed = RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(plan.noise_multiplier)), 50)
-        assert RenyiAccountant(conversion="moments").epsilon(claimed, 1e-5) == pytest.approx(1.0, rel=5e-3)
+        assert MomentsAccountant().epsilon(claimed, 1e-5) == pytest.approx(1.0, rel=5e-3)
 
 
 def noise_std_of_a_pass_of_paper(options):

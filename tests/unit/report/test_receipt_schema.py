@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 import sottovoce as sv
 from sottovoce.central.core import replay
+from sottovoce.estimators.base import Circumstances
 from sottovoce.estimators.search import search_receipt
 from sottovoce.local import Protocol
 from sottovoce.local.fits.fitting import FitRequest
@@ -46,7 +47,7 @@ def central(estimator, n_samples=2000):
     if hasattr(estimator, "classes"):
         estimator.classes_ = np.array(estimator.classes or [])
     plan = estimator.plan(n_samples, 5)
-    return estimator.receipt(plan, replay(plan.asks), False)
+    return estimator.receipt(plan, replay(plan.asks), Circumstances(seeded=False))
 
 
 def search():
@@ -55,7 +56,7 @@ def search():
     best.classes_ = np.array(CLASSES["classes"])
     plan = made.plan(2000, 5)
     trial = central(sv.DPLogisticRegression(epsilon=0.1, delta=1e-7, data_norm=2.0, **CLASSES))
-    return search_receipt(plan, best, trial, plan.event, False)
+    return search_receipt(plan, best, trial, plan.event, Circumstances(seeded=False))
 
 
 def vertical(estimator, party=None):

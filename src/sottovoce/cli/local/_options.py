@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sottovoce._files import named_errors
 from sottovoce.cli._options import REQUIRED, argument, flag, option
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
-from sottovoce.local.stored import named_errors
 
 PROTOCOL: Any = argument("PROTOCOL", "The public parameters (JSON), of `sottovoce local protocol`.")
 DATABASE: Any = option(

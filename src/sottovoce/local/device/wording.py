@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce._files import named_errors
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.features import CategoricalFeature
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.stored import named_errors
 
 LANGUAGES: Final = ("en", "de", "fr")
 _SETTINGS: Final = ("language", "invitation", "title", "introduction")

@@ -11,11 +11,10 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._files import write_whole
+from sottovoce._files import named_errors, write_whole
 from sottovoce.exceptions import DataError, ModelFormatError, ParameterError
 from sottovoce.local.fits.held_out import HeldOut, Quality
 from sottovoce.local.protocol import Protocol, row_sums
-from sottovoce.local.stored import named_errors
 from sottovoce.privacy.guarantee import Guarantee
 
 Array = NDArray[np.float64]

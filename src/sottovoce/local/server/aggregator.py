@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from sottovoce._files import whole_file
+from sottovoce._files import named_errors, whole_file
 from sottovoce._validation import whole_number
 from sottovoce.central.parallel import team
 from sottovoce.exceptions import MessageError, ParameterError
@@ -26,7 +26,7 @@ from sottovoce.local.fits.kernels import fill
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Moments
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.stored import Sealed, named_errors
+from sottovoce.local.stored import Sealed
 from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
 
 _FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")

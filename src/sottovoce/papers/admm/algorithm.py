@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["admm_sharing", "perturbed_admm_sharing"]
-
 Array = NDArray[np.float64]
 
 

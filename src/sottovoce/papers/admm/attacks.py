@@ -19,11 +19,6 @@ from sottovoce.papers.admm.bounds import lemma_1_bound
 from sottovoce.papers.admm.conditions import theorem_1_conditions
 from sottovoce.papers.admm.sharing import Penalty
 
-__all__ = [
-    "Lemma1Counterexample", "distance_to_columns", "identify_rows", "labels_from_dual", "recover_block",
-    "rows_to_know",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 
 _RANK_CUT = 1e-10  # singular values below this part of the largest count as zero

@@ -27,8 +27,6 @@ from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.papers.admm.conditions import Theorem1Report
 from sottovoce.papers.admm.sharing import ScoreProblem
 
-__all__ = ["corollary_1", "coupling", "lemma_1_bound", "rate_constant", "start_value", "theorem_3_std"]
-
 
 def coupling(blocks: Sequence[NDArray[np.float64]]) -> float:
     """Return theta, 0 for one party; it takes the columns of all parties in one place, so it is for study only.

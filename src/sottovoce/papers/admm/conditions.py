@@ -29,8 +29,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.papers.admm.sharing import Penalty
 
-__all__ = ["PartyCondition", "Theorem1Report", "theorem_1_conditions"]
-
 
 @dataclass(frozen=True)
 class PartyCondition:

@@ -31,8 +31,6 @@ from sottovoce.privacy.events import Event, NothingReleased, RepeatedEvent, comp
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 
-__all__ = ["NoisyBlock", "NoisyRun", "ScoreRelease", "noisy_admm", "score_release"]
-
 Array = NDArray[np.float64]
 
 _SOLVED: Final = 2.0**-8  # how far D x may be from its exact value, in units of the clip

@@ -32,8 +32,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.losses.base import dual_step
 
-__all__ = ["FORMS", "Block", "Penalty", "Run", "ScoreProblem", "admm", "usual_rho"]
-
 Array = NDArray[np.float64]
 
 FORMS: Final = ("printed", "proximal", "sharing")

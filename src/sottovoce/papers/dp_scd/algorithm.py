@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["SLOPES", "STEPS", "Released", "dp_scd", "primal_dp_scd", "seq_dp_scd"]
-
 Array = NDArray[Any]
 _BOX: Final = 1e-4  # where the paper keeps the dual variable of logistic loss before its one Newton step
 

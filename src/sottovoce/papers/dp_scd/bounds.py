@@ -24,8 +24,6 @@ from sottovoce.central.utility import UtilityBound
 from sottovoce.losses import Loss, dual_step
 from sottovoce.privacy.accounting import gaussian_delta, gaussian_epsilon
 
-__all__ = ["PrintedUtility", "epsilon_of_fixed_visits", "epsilon_of_printed_sampling", "lemma_1", "stated_theorem_2"]
-
 
 def epsilon_of_printed_sampling(n_samples: int, batch_size: int, steps: int, sigma: float, delta: float) -> float:
     """Return the epsilon of Algorithm 1 with the printed sampling, exactly, for an adversary who sees alpha.

@@ -33,8 +33,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["Minibatch"]
-
 _TYPICAL_EIGENVALUE: Final = 0.5  # public guess of lambda_max for the size of a batch and the number of epochs
 _MIN_EPOCHS: Final = 3.0
 _MAX_EPOCHS: Final = 200.0

@@ -34,8 +34,6 @@ from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.losses import Loss
 from sottovoce.papers.dp_scd.published import MOST_RELEASES
 
-__all__ = ["Primal"]
-
 _MIN_EPOCHS: Final = 10
 _MAX_EPOCHS: Final = 200
 _BLOCKS: Final = 10  # by default

@@ -46,17 +46,27 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MOST_RELEASES", "OneNewtonStep", "Published", "Sequential", "moments_noise"]
-
 MOST_RELEASES = 10**6  # of a training: whoever reads its receipt follows each of them
 _BOX = 1e-4  # where the paper keeps the dual variable of logistic loss before its one Newton step
+
+
+class MomentsAccountant(RenyiAccountant):
+    """The moments accountant of Abadi et al. (2016), Theorem 2: log(1/delta) / (order - 1), for the orders 2 to 129."""
+
+    def __init__(self, orders: tuple[float, ...] = tuple(map(float, range(2, 130)))) -> None:
+        super().__init__(orders)
+
+    def _epsilons_of(self, divergences: Vector, delta: float) -> Vector:
+        return divergences - math.log(delta) / (np.array(self._orders) - 1)
+
+    def _delta_of(self, divergences: Vector, epsilon: float) -> float:
+        return math.exp(min(0.0, float(np.min((np.array(self._orders) - 1) * (divergences - epsilon)))))
 
 
 @lru_cache(maxsize=1024)
 def moments_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
     """Return the noise multiplier that the moments accountant asks for, as papers of its time do."""
-    accountant = RenyiAccountant(conversion="moments")
-    return least_noise(lambda noise: sampled_steps((), rate, steps, noise), accountant, epsilon, delta)
+    return least_noise(lambda noise: sampled_steps((), rate, steps, noise), MomentsAccountant(), epsilon, delta)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Array", "Indices", "matrix", "vector"]
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

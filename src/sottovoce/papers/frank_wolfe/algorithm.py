@@ -13,8 +13,6 @@ import numpy as np
 
 from sottovoce.papers.frank_wolfe._arrays import Array, Indices
 
-__all__ = ["algorithm_1", "algorithm_2"]
-
 
 def algorithm_1(
     gradient: Callable[[Array, slice], Array],

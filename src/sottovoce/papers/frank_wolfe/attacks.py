@@ -18,8 +18,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.papers.frank_wolfe._arrays import matrix, vector
 from sottovoce.papers.frank_wolfe.noise import Sketch
 
-__all__ = ["identify_entry", "least_error", "success_at_most"]
-
 
 def identify_entry(releases: ArrayLike, others: ArrayLike, person: int, candidates: ArrayLike, sketch: Sketch) -> float:
     """Return the candidate that makes the releases most likely: what the person's entry is.

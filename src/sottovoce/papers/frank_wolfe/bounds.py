@@ -28,12 +28,6 @@ from sottovoce.papers.frank_wolfe.domains import Block, L2Ball, ProductDomain
 from sottovoce.papers.frank_wolfe.objectives import Objective
 from sottovoce.papers.frank_wolfe.samplings import DistributedSampling, ElementarySampling, Sampling
 
-__all__ = [
-    "Theorem3", "balls_curvature", "block_curvatures", "curvature_bound", "expected_curvature",
-    "expected_set_curvature", "global_curvature", "inexactness", "proposition_1_bound", "proposition_4_bound",
-    "serial_bound", "theorem_1_bound", "theorem_3", "weight_cap",
-]  # fmt: skip
-
 _MOST_POINTS: Final = 2**20  # extreme points that are listed for blocks that hang together, up to sign
 _CHUNK: Final = 2**14
 

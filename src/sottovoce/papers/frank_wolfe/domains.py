@@ -10,8 +10,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.papers.frank_wolfe._arrays import Array, Indices, vector
 
-__all__ = ["Block", "Box", "L1Ball", "L2Ball", "ProductDomain", "Simplex"]
-
 _MOST: Final = 16  # coordinates whose 2^16 corners may be listed
 
 

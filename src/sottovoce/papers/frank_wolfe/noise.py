@@ -20,11 +20,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, coarsest_tick
 
-__all__ = [
-    "Sketch", "SketchRelease", "column_release", "published_column_std", "published_rows",
-    "published_selection_scale", "published_steps",
-]  # fmt: skip
-
 _PIECE: Final = 1024  # people whose columns of J are in memory at a time
 _KEPT: Final = 2**23  # entries of J that are kept, 64 MB; a larger one is drawn again for each use
 _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums

@@ -12,8 +12,6 @@ from sottovoce.losses.base import Loss
 from sottovoce.losses.squared import Squared
 from sottovoce.papers.frank_wolfe._arrays import Array, Indices, matrix, vector
 
-__all__ = ["GeneralizedLinear", "LeastSquares", "Objective", "Position", "Quadratic"]
-
 _ACCURACY: Final = 1e-12
 _ROUNDING: Final = 1e-10
 

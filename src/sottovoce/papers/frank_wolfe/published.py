@@ -49,12 +49,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import NOISES, check_ball
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
 
-__all__ = [
-    "PROTOCOL", "PublishedBallPlan", "PublishedBallReply", "PublishedBallStart", "PublishedBallStep",
-    "PublishedBallWorker",
-]  # fmt: skip
-
-
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 

@@ -13,11 +13,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.papers.frank_wolfe._arrays import Array, Indices, vector
 
-__all__ = [
-    "DistributedSampling", "ElementarySampling", "ExplicitSampling", "ImportanceSampling", "IndependentSampling",
-    "NiceSampling", "Sampling", "UniformSerialSampling",
-]  # fmt: skip
-
 _MOST: Final = 100_000  # sets that are listed
 _ROUNDING: Final = 1e-9
 

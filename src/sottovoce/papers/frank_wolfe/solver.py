@@ -19,8 +19,6 @@ from sottovoce.papers.frank_wolfe.domains import ProductDomain
 from sottovoce.papers.frank_wolfe.objectives import Objective, Position
 from sottovoce.papers.frank_wolfe.samplings import Sampling
 
-__all__ = ["BlockFrankWolfeResult", "minimize"]
-
 
 @dataclass(frozen=True)
 class BlockFrankWolfeResult:

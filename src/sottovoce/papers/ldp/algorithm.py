@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from sottovoce.papers.ldp.surrogate import smoothed_hinge_derivative, smoothed_step
 
-__all__ = ["algorithm_1", "algorithm_2", "devices", "printed_noise", "server"]
-
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
 

@@ -18,8 +18,6 @@ from sottovoce.papers.ldp.noise import CopyNoise, copies
 from sottovoce.papers.ldp.server import STEP_FACTOR, expected_noise_error
 from sottovoce.papers.ldp.surrogate import THIRD_DERIVATIVE, Oracle
 
-__all__ = ["RiskBound", "TheoremChoice", "risk_bound", "theorem_choice"]
-
 _EXACT_UP_TO = 20  # beyond, the second moment leaves the doubles for small budgets; a bound in logarithms then
 
 

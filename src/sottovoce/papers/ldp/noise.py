@@ -27,8 +27,6 @@ from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import GaussianEvent
 
-__all__ = ["KINDS", "SENSITIVITY", "CopyNoise", "copies"]
-
 KINDS: Final = ("tight", "printed")
 SENSITIVITY: Final = math.sqrt(8.0)  # of one copy: |x - x'| <= 2 and |y - y'| <= 2
 

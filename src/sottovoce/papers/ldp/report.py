@@ -24,8 +24,6 @@ from sottovoce.papers.ldp.noise import KINDS, CopyNoise, copies
 from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, RESIDUAL_LOSSES, Oracle
 from sottovoce.privacy.mechanisms.gaussian import power_of_two_below
 
-__all__ = ["BernsteinProtocol", "bernstein_reports", "standard_normals"]
-
 _HEAD: Final = {"format": "sottovoce-local-protocol", "version": 1, "mechanism": "bernstein"}
 _MOST_NOISE: Final = 2.0**20
 _FINEST: Final = 2.0**-29  # y = 1 must fit in 32 bits of ticks, noise included

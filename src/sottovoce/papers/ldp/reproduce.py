@@ -25,8 +25,6 @@ from sottovoce.papers.ldp.server import fit_reports, sigm
 from sottovoce.papers.ldp.surrogate import Oracle, bernstein_at, bernstein_coefficients, smoothed_hinge_derivative
 from sottovoce.papers.showing import libsvm, show
 
-__all__ = ["Judge", "main", "once_and_again", "people"]
-
 Array = NDArray[np.float64]
 Row = tuple[str, str, str, str]
 

@@ -35,8 +35,6 @@ from sottovoce.papers.ldp.surrogate import Oracle
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["BernsteinModel", "expected_noise_error", "fit_reports", "guarantee", "sigm", "verify_receipt"]
-
 Array = NDArray[np.float64]
 
 STEP_FACTOR: Final = 2.0**0.75

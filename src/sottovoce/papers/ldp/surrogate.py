@@ -55,11 +55,6 @@ from sottovoce._validation import number, whole_number
 from sottovoce.local.fits.surrogate import last_points
 from sottovoce.papers.ldp.noise import CopyNoise
 
-__all__ = [
-    "GENERAL_LOSSES", "RESIDUAL_LOSSES", "THIRD_DERIVATIVE", "Loss", "Oracle", "absolute_residual", "bernstein_at",
-    "bernstein_coefficients", "hinge_half", "huber_residual", "smoothed_hinge_derivative", "smoothed_step",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
 

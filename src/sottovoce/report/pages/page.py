@@ -10,7 +10,7 @@ from sottovoce._addresses import where_to_read
 from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, describe
+from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.pages._document import (
@@ -336,7 +336,7 @@ def _event(event: Event) -> Markup:
     inner = getattr(event, "events", () if one is None else (one,))
     numbers = {name: value for name, value in event.to_dict().items() if name not in ("kind", "event", "events")}
     facts = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-    words = "all of:" if event.kind == "composed" else describe(event).partition("\n")[0]
+    words = "all of:" if event.kind == "composed" else event.describe().partition("\n")[0]
     exact = (element("br"), element("code", f"{event.kind}: {facts}")) if facts else ()
     return element("li", words, *exact, *((element("ul", *map(_event, inner)),) if inner else ()))
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.ledger import ChargeRecord, Ledger
-from sottovoce.privacy.events import describe
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
@@ -153,7 +152,7 @@ def _charge(charge: ChargeRecord) -> dict[str, Any]:
         "coordinator": plan.get("coordinator"),
         "session": plan.get("session"),
         "step": plan.get("step"),
-        "what": describe(charge.event),
+        "what": charge.event.describe(),
         "state": charge.state,
         "seeded": charge.seeded,
     }
