@@ -73,6 +73,7 @@ class Circumstances(NamedTuple):
     seeded: bool
     steps: Sequence[str] = ()  # the fitted ones before the model in its pipeline
     charge: Charge | None = None
+    model: str | None = None  # digest of what the fit left
 
     def receipt(
         self, plan: FrozenPlan, unit: str, parameters: Mapping[str, object], *, last: Mapping[str, object],
@@ -88,7 +89,8 @@ class Circumstances(NamedTuple):
         steps = {STEPS: list(self.steps)} if self.steps else {}
         return make_receipt(
             epsilon=plan.promised_epsilon, delta=plan.delta, adjacency=plan.adjacency, unit=unit, seeded=self.seeded,
-            private=plan.is_private, charge=self.charge, parameters={**parameters, **steps, **last},
+            private=plan.is_private, charge=self.charge, model=self.model,
+            parameters={**parameters, **steps, **last},
             not_covered=(*before, *exceptions, *_not_covered(unit)) if plan.is_private else (), **said,
         )  # fmt: skip
 

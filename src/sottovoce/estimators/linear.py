@@ -4,7 +4,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
@@ -223,10 +222,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 self._bound.weigh(self, holder, sample_weight)
                 plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
                 self._check_table(X, plan)
-                solution = self._train(holder, persons, plan, run)
-        self._take(plan, solution)
-        self.column_bounds_ = None
-        self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
+                self._train(holder, persons, plan, run)
         return self
 
     def _train(
@@ -235,7 +231,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         persons: NDArray[np.int64] | None,
         plan: Plan,
         run: Run[Plan],
-    ) -> Solution:
+    ) -> None:
         run.begin(plan)
         with progress_bar(self, bool(self.verbose), holder.status) as progress:
             plan.check_size(holder.n_samples)
@@ -253,9 +249,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))
             driven = drive(lambda: plan.asks(partial(self._bound.scaling, self, plan)), holder, run.streams, progress)
         of_run = run.commit(driven.event)
-        self.charge_, self.n_iter_ = of_run.charge, driven.result.n_steps
-        self.guarantee_ = self.receipt(plan, driven, of_run, on_cluster=holder.on_cluster)
-        return driven.result
+        self.charge_, self.n_iter_, self.column_bounds_ = of_run.charge, driven.result.n_steps, None
+        self._take(plan, driven.result)
+        of_model = of_run._replace(model=model_digest(self))  # the last thing: the model is finished
+        self.guarantee_ = self.receipt(plan, driven, of_model, on_cluster=holder.on_cluster)
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         self.coef_, self.intercept_ = self._bound.unscaled(self, plan, solution.weights)

@@ -365,8 +365,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         of_run = run.commit(event)
         self.charge_ = of_run.charge
         self.steps_ = [*fitted, (self.steps[-1][0], model)]
-        receipt = pipeline_receipt(plan, part, event, of_run, scaler=scaler, others=_described(self.steps[:-1]))
-        self.guarantee_ = replace(receipt, model=self._digest())
+        of_model, others = of_run._replace(model=self._digest()), _described(self.steps[:-1])
+        self.guarantee_ = pipeline_receipt(plan, part, event, of_model, scaler=scaler, others=others)
         # parts are not told apart: whoever gets one of them gets the receipt of the whole
         for (_, given), (_, step) in zip(self.steps, self.steps_, strict=True):
             if isinstance(step, PrivateEstimator) and not _is_bought(given):

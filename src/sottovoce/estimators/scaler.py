@@ -1,6 +1,5 @@
 """The scaler: columns moved and divided by a location and a scale that were paid for."""
 
-from dataclasses import replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -159,7 +158,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             self.release(X, plan, run.streams, persons)
             of_run = run.commit(plan.event)
             self.charge_ = of_run.charge
-            self.guarantee_ = replace(self.receipt(plan, of_run), model=digest(self.fitted()))
+            self.guarantee_ = self.receipt(plan, of_run._replace(model=digest(self.fitted())))
         return self
 
     def read(self, X: Any) -> Any:

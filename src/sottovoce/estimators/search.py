@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -252,8 +251,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             if hasattr(prototype, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_ = prototype.feature_names_in_
             self.n_features_in_ = plan.n_features
-            receipt = search_receipt(plan, best, best.guarantee_, event, of_run)
-            self.guarantee_ = best.guarantee_ = replace(receipt, model=model_digest(best))
+            of_model = of_run._replace(model=model_digest(best))
+            self.guarantee_ = best.guarantee_ = search_receipt(plan, best, best.guarantee_, event, of_model)
         return self
 
     def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, Vector]:
