@@ -3,6 +3,8 @@
 The second table sees the values that were released on the first, as adaptive composition has it.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,9 +14,9 @@ from hypothesis import strategies as st
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.losses import Logistic, Squared
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.labels import plan_on_labels
+from support.noise import exact_releases
 
 TEAM = Team(1, None)
 N, D = 40, 3
@@ -25,18 +27,11 @@ row = st.lists(st.one_of(wild, st.floats(-3, 3, width=32), st.just(0.0)), min_si
 
 def releases(plan, X, labels, replay=None):
     """Return (exact value, sensitivity) of each release of a run; ``replay`` stands for what is released."""
-    seen = []
-
-    def record(self, ticks, noise):
-        exact = ticks.astype(np.float64) * self.tick
-        seen.append((exact, self.l2_sensitivity))
-        return (exact if replay is None else replay(len(seen) - 1, exact)), self.event
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GridGaussian, "release", record)
+    numbers = itertools.count()
+    with exact_releases(replay and (lambda exact: replay(next(numbers), exact))) as seen:
         rows = make_rows(X, data_norm=1.0, constant=plan.intercept, names=None, team=TEAM)
         plan.solve(rows, labels, Streams(0), TEAM)
-    return seen
+    return [(one.exact, one.mechanism.l2_sensitivity) for one in seen]
 
 
 def ratios(plan, one, other, label, *, sparse=False, dtype=np.float64, replay=None):

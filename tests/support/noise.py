@@ -1,6 +1,8 @@
 """Noise in tests: forbidden (a refusal comes before it), off (the optimum shows), or scaled (a wrong scale is seen)."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from sottovoce.papers.ldp import report as bernstein
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["NoiseOpenedError", "Recorder", "Scaled", "forbid_noise", "scale_gaussians", "switch_off_gaussians"]
+__all__ = ["NoiseOpenedError", "Scaled", "exact_releases", "forbid_noise", "scale_gaussians", "switch_off_gaussians"]
 
 
 class NoiseOpenedError(BaseException):
@@ -59,20 +61,25 @@ def scale_gaussians(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     )
 
 
-@dataclass
-class Recorder:
-    """Keeps what the mechanisms released in one fit."""
+class Exact(NamedTuple):
+    """A Gaussian release: the value that was about to be noised, and its mechanism."""
 
-    factor: float
-    releases: list
+    exact: Any
+    mechanism: GridGaussian
+    answer: Any
 
-    def install(self, monkeypatch):
-        original = GridGaussian.release
-        recorder = self
 
-        def release(self, ticks, noise):
-            value, event = original(self, ticks, Scaled(noise, recorder.factor))
-            recorder.releases.append((value, self.noise_std, self.l2_sensitivity))
-            return value, event
+@contextmanager
+def exact_releases(answers: "list[Exact] | Callable[[Any], Any] | None" = None) -> Iterator[list[Exact]]:
+    """Note every Gaussian release; it is answered as on another table, by a function of its value, or exactly."""
+    seen: list[Exact] = []
 
-        monkeypatch.setattr(GridGaussian, "release", release)
+    def release(self, ticks, noise):
+        exact = ticks.astype(np.float64) * self.tick
+        answer = exact if answers is None else answers(exact) if callable(answers) else answers[len(seen)].answer
+        seen.append(Exact(exact, self, answer))
+        return answer, self.event
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GridGaussian, "release", release)
+        yield seen

@@ -1,0 +1,320 @@
+"""What one row can do to a sum that is released as a whole: at most the sensitivity that scales its noise.
+
+A sum is a row of `SUMS`. The value that is about to be noised is made anew for two neighbouring tables, from parts that
+are cut at any row, with rows as bad as they come; what is released on the way is the same for both, as in the proof.
+Kernels that clip term by term are in ``test_sensitivity``, whole fits in ``test_grey_box``.
+"""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import sottovoce as sv
+from sottovoce.central import calibration, column_scales
+from sottovoce.central.column_scales import ColumnScalesPlan
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.lengths import MeasureRows, ScaleRows
+from sottovoce.central.data.rows import make_rows
+from sottovoce.central.parallel import Team
+from sottovoce.central.sums import largest_eigenvalue, shared_counts
+from sottovoce.central.sums.histograms import CELLS, columns_mechanism
+from sottovoce.central.sums.shared_counts import Prior, design_for
+from sottovoce.central.sums.whole_gram import CurvatureGram, gram, gram_mechanism
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from sottovoce.privacy.calibration import gaussian_mu
+from support.asking import answered, calibrating, table_of
+from support.many_parts import cut
+from support.noise import exact_releases
+
+TEAM = Team(1, None)
+N, D, WIDE, MU = 12, 3, 300, 0.2
+REMOVED, REPLACED = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+PRIOR = Prior(0.7, 0.45, 0.25)
+STEP = 2.0**-21  # of the grid that entries are cut to
+
+
+# --- sums: each takes rows, labels, neighbours, the intercept's entry, and weights that were released -----------------
+
+
+def scaled(X, constant, ends):
+    """Return a holder of rows at most 1 long, in parts."""
+    holder = cut(X, None, ends)
+    holder.ask(MeasureRows())
+    holder.ask(ScaleRows(1.0, constant))
+    return holder
+
+
+def moments(X, y, neighbours, constant, w, ends):
+    holder = scaled(X, constant, ends)
+    answered(lambda: gram(gram_mechanism(holder.n_weights, N, neighbours, MU), ""), holder, 0)
+
+
+def curvature(X, y, neighbours, constant, w, ends):
+    holder = scaled(X, constant, ends)
+    mechanism = gram_mechanism(holder.n_weights, N, neighbours, MU)
+    answered(lambda: gram(mechanism, "", at=w[: holder.n_weights]), holder, 0)
+
+
+def moments_with_labels(X, y, neighbours, constant, w, ends):
+    sv.DPRidge(
+        epsilon=1.0, delta=1e-5, data_norm=1.0, label_bounds=(-1.0, 1.0), solver="adassp", random_state=0,
+        solver_options={"clip_labels": False}, adjacency=neighbours.adjacency.value, n_public=N,
+        fit_intercept=constant > 0.0,
+    ).fit(X, y)  # fmt: skip
+
+
+def eigenvalue(X, y, neighbours, constant, w, ends):
+    holder = scaled(X, constant, ends)
+    asks = largest_eigenvalue.largest_eigenvalue
+    answered(lambda: asks(holder.n_weights, N, neighbours, MU, entry=holder.constant), holder, 0)
+
+
+def sketch(X, y, neighbours, constant, w, ends):
+    """Of rows that are too long for their matrix."""
+    if X.shape[1] == D:
+        dense, most = X.toarray() if sp.issparse(X) else X, np.finfo(X.dtype).max
+        with np.errstate(over="ignore"):
+            wide = np.clip(np.tile(dense, WIDE // D) * SPREAD, -most, most).astype(X.dtype)
+        X = sp.csr_array(wide) if sp.issparse(X) else wide
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(largest_eigenvalue, "MAX_GRAM", 100)
+        eigenvalue(X, y, neighbours, constant, w, ends)
+
+
+def slope_and_shift(X, y, neighbours, constant, w, ends, *, mu=0.1, prior=PRIOR):
+    rows = make_rows(X, data_norm=1.0, constant=constant, names=None, team=TEAM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))  # post-processing
+        calibrating(rows, y, w[: rows.n_weights], mu, prior, 0, adjacency=neighbours.adjacency, n_public=N)
+
+
+def histograms(X, y, neighbours, constant, w, ends, *, bounds=None):
+    """Of columns; a round follows from what the one before it released."""
+    facts = scales_plan(adjacency=neighbours.adjacency, centred=not sp.issparse(X), bounds=bounds)
+    assert len(facts.rounds) == (1 if sp.issparse(X) else 3) - (bounds is not None and not sp.issparse(X))
+    answered(lambda: column_scales.column_scales(facts), table_of(X), 0)
+
+
+def bounded_histograms(*given):
+    histograms(*given, bounds=((0.0, -1e100, 0.0), (1.0, 1e100, 1e-100)))
+
+
+def scales_plan(n_samples=30, n_features=D, **changed):
+    public = {"epsilon": 20.0, "delta": 1e-5, "adjacency": Adjacency.ZERO_OUT} | changed
+    return ColumnScalesPlan(n_samples=n_samples, n_features=n_features, **public)
+
+
+SPREAD = np.random.default_rng(1).normal(size=WIDE) * (np.random.default_rng(2).random(WIDE) < 0.5)
+SUMS = (moments, curvature, moments_with_labels, eigenvalue, sketch, slope_and_shift, histograms, bounded_histograms)
+
+
+def distances(run, tables, neighbours, constant=0.0, w=None, *, cuts=((3,), (1, 7)), **options):
+    """Return, for each release of a run on two tables of rows and labels, how far apart they are over what was told."""
+    (first, second), told = tables, []
+    w = np.zeros(WIDE + 1) if w is None else w
+    for (X, y), ends in zip((first, second), cuts, strict=True):
+        with exact_releases(told[0] if told else None) as seen:
+            run(X, y, neighbours, constant, w, ends, **options)
+        told.append(seen)
+    here, there = told
+    assert len(here) == len(there) > 0
+    assert [one.mechanism for one in here] == [one.mechanism for one in there]  # the noise does not depend on the data
+    assert all(np.isfinite(one.exact).all() for one in here)
+    return [
+        float(np.linalg.norm(one.exact - other.exact)) / one.mechanism.l2_sensitivity
+        for one, other in zip(here, there, strict=True)
+    ]
+
+
+def neighbours_of(rest, row, other, labels, adjacency):
+    """Return two neighbouring tables with labels; a row that is zeroed out is one that is missing."""
+    one = np.vstack([rest, row[None, :]])
+    y = np.append(np.ones(len(rest)), labels[0])
+    if adjacency is REPLACED:
+        return (one, y), (np.vstack([rest, other[None, :]]), np.append(y[:-1], labels[1]))
+    return (one, y), (rest, y[:-1])
+
+
+wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
+huge = st.sampled_from([5e-324, -1e-320, 2.0**41, 1.7e308, -1.7e308])
+edges = st.integers(-6, 6).map(lambda step: step * STEP)  # on the grid
+between = st.integers(-6, 6).map(lambda step: np.nextafter(step * STEP, 1.0))  # and just beside it
+unit = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.6, -0.8, 0.5])
+entry = st.one_of(wild, huge, edges, between, unit, st.floats(-3, 3, width=32))
+row = st.lists(entry, min_size=D, max_size=D).map(np.array)
+RESTS = {
+    "random": lambda row: np.random.default_rng(0).normal(size=(N - 1, D)),
+    "zeros": lambda row: np.zeros((N - 1, D)),
+    "along": lambda row: np.tile(row, (N - 1, 1)),
+    "orthogonal": lambda row: np.tile(np.eye(D), (4, 1))[: N - 1],
+    "grid": lambda row: np.full((N - 1, D), STEP * 3.5),
+    "far from 0": lambda row: np.random.default_rng(0).normal([1990.0, 0.0, 0.0], [1.0, 1.0, 0.0], (N - 1, D)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("run", SUMS, ids=lambda run: run.__name__)
+@settings(max_examples=40)
+@given(
+    one=row, other=row, labels=st.tuples(*[st.sampled_from([-1.0, 1.0])] * 2),
+    rest=st.sampled_from(list(RESTS)), adjacency=st.sampled_from(list(Adjacency)),
+    constant=st.sampled_from([0.0, 0.2, 1.0, STEP]),
+    w=st.lists(wild | st.floats(-20, 20), min_size=D + 1, max_size=D + 1).map(np.array),
+)  # fmt: skip
+@example(np.ones(3), np.array([-1.0, 2.0, 1e308]), (1.0, 1.0), "far from 0", REPLACED, 0.0, np.zeros(4))
+def test_a_row_moves_it_by_at_most_the_sensitivity(
+    run, sparse, dtype, one, other, labels, rest, adjacency, constant, w
+):  # fmt: skip
+    most = float(np.finfo(dtype).max)
+    tables = [
+        (np.clip(X, -most, most).astype(dtype), y)
+        for X, y in neighbours_of(RESTS[rest](one), one, other, labels, adjacency)
+    ]
+    tables = [(sp.csr_array(X) if sparse else X, y) for X, y in tables]
+    assert max(distances(run, tables, Neighbours(adjacency), constant, w)) <= 1.0 + 1e-12
+
+
+@settings(max_examples=60)
+@given(one=row, other=row, adjacency=st.sampled_from(list(Adjacency)), w=st.floats(-20, 20) | wild,
+       exponent=st.floats(-3.0, 12.0), share=st.sampled_from([1, 16, 32]))  # fmt: skip
+def test_slope_and_shift_with_any_noise_and_prior(one, other, adjacency, w, exponent, share):
+    tables = neighbours_of(RESTS["random"](one), one, other, (-1.0, 1.0), adjacency)
+    given = {"mu": 10.0**-exponent, "prior": Prior(0.7 * share / 32, 0.45, 1.3 - share / 32)}
+    found = distances(slope_and_shift, tables, Neighbours(adjacency), 0.2, np.full(D + 1, w), **given)
+    assert max(found) <= 1.0 + 1e-12
+
+
+# --- and it is no larger than it must be ------------------------------------------------------------------------------
+
+
+E1, E2, _ = np.eye(D)
+# |uu' - ww'| is sqrt(2) |u|^2 where u = (x, c) and w = (z, c) are orthogonal; c is the entry of the label
+ACROSS = np.array([-0.5, math.sqrt(0.75), 0.0])
+ZEROS, ONES = np.zeros((N - 1, D)), np.tile(E1, (N - 1, 1))
+
+
+@pytest.mark.parametrize("adjacency", [REMOVED, REPLACED], ids=lambda one: one.value)
+@pytest.mark.parametrize(
+    ("run", "rest", "one", "other", "least"),
+    [
+        (moments, ZEROS, E1, E2, 1.0 - 1e-5),
+        (curvature, ZEROS, E1, E2, 1.0 - 1e-5),
+        (moments_with_labels, RESTS["random"](E1), E1, ACROSS, 1.0 - 1e-4),
+        (eigenvalue, ONES, E1, E2, 0.9999),
+        (histograms, ONES + E2, np.ones(D), np.array([2.0, -2.0, 0.0]), 1.0 - 1e-9),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_bound_is_reached(run, rest, one, other, least, adjacency):
+    found = distances(run, neighbours_of(rest, one, other, (1.0, 1.0), adjacency), Neighbours(adjacency))
+    assert least < found[0] <= 1.0
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_the_bound_on_the_sketch_is_reached(store):
+    """By a row along the longest column of its public matrix."""
+    public = np.random.Generator(np.random.PCG64(1))
+    column, sign = public.permutation(np.arange(WIDE) % 128), public.choice([-1.0, 1.0], WIDE)
+    worst, rest = np.where(column == np.bincount(column).argmax(), 1e9 * sign, 0.0), np.zeros((N - 1, WIDE))
+    rest[:5] = worst
+    tables = [(store(X), np.ones(N)) for X in (np.vstack([rest, worst]), rest)]
+    assert 0.9999 < distances(sketch, tables, Neighbours(REMOVED))[0] <= 1.0
+
+
+def test_the_bound_for_two_rows_of_a_person_is_reached():
+    tables = [(np.tile(E1, (n, 1)), np.ones(n)) for n in (N, N - 2)]
+    assert 0.9999 < distances(eigenvalue, tables, Neighbours(Adjacency.ZERO_OUT, 2))[0] <= 1.0
+
+
+@pytest.mark.parametrize(("adjacency", "least"), [(REMOVED, 0.95), (Adjacency.ZERO_OUT, 0.95), (REPLACED, 0.6)])
+def test_the_bound_on_slope_and_shift_is_nearly_reached(adjacency, least):
+    one = np.array([1.0])
+    tables = neighbours_of(np.array([[0.5]]), one, -one, (1.0, 1.0), adjacency)
+    found = [
+        distances(slope_and_shift, tables, Neighbours(adjacency), 0.0, np.array([w]))[0]
+        for w in np.linspace(-14, 14, 29)
+    ]
+    assert least < max(found) <= 1.0
+
+
+# --- what else the noise must cover -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", SUMS[:6], ids=lambda run: run.__name__)
+def test_the_noise_is_that_of_its_share(run):
+    with exact_releases() as seen:
+        run(RESTS["random"](E1), np.ones(N - 1), Neighbours(REMOVED), 0.2, np.zeros(D + 1), ())
+    mu = {slope_and_shift: 0.1, moments_with_labels: gaussian_mu(1.0, 1e-5)}.get(run, MU)
+    assert [one.mechanism.event.noise_multiplier for one in seen] == pytest.approx([1.0 / mu], rel=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_moments_at_weights_are_whole_numbers_that_no_order_changes(sparse):
+    """Without weights: tests/unit/central/test_whole_gram.py."""
+    rng = np.random.default_rng(0)
+    raw = rng.normal(size=(20_000, 7))
+    raw /= np.minimum(np.linalg.norm(raw, axis=1, keepdims=True), 1.0)
+    ask, order = CurvatureGram(w=rng.normal(size=8)), rng.permutation(len(raw))
+
+    def asked(raw):
+        raw = sp.csr_array(raw) if sparse else raw
+        return hold(make_rows(raw, data_norm=1.0, constant=0.2, names=None, team=TEAM), [], TEAM).ask(ask).matrix
+
+    found = asked(raw)
+    np.testing.assert_array_equal(found, asked(raw[order]))
+    np.testing.assert_array_equal(found * 2.0**42, np.rint(found * 2.0**42))
+    rows = np.hstack([raw / np.linalg.norm(raw, axis=1, keepdims=True), np.full((len(raw), 1), 0.2)]) / 1.04**0.5
+    p = 1.0 / (1.0 + np.exp(-rows @ ask.w))
+    np.testing.assert_allclose(found, rows.T @ (4.0 * (p * (1.0 - p))[:, None] * rows), atol=len(raw) * 2.0**-20)
+
+
+@pytest.mark.parametrize("multiplier", [1e3, 1e8, 1e12])
+def test_the_rounding_to_coarse_ticks_is_counted(multiplier):
+    """Each entry may be rounded by a tick; two sums, by a tick more than they are apart."""
+    design = design_for(PRIOR)
+    with exact_releases() as seen:
+        slope_and_shift(np.array([[0.5]]), np.ones(1), Neighbours(REMOVED), 0.0, np.ones(1), (), mu=1.0 / multiplier)
+    mechanism = seen[0].mechanism
+    rounded = mechanism.tick > shared_counts._TICK
+    assert rounded == (multiplier > 1e5)
+    coarse = mechanism.tick * np.sqrt(len(design.matrix)) if rounded else 0.0
+    assert mechanism.l2_sensitivity >= design.longest + coarse
+
+
+@pytest.mark.parametrize(("epsilon", "rows"), list(product([1e-9, 1e-3, 1.0, 50.0], [1, 7])))
+def test_the_noise_of_a_round_of_histograms_is_that_of_the_plan(epsilon, rows):
+    facts = scales_plan(2**37, 5, epsilon=epsilon, max_rows_per_group=None if rows == 1 else rows)
+    for share in (0.25, 1.0):
+        mechanism = columns_mechanism(2, 2 * 161, facts.per_column, share**0.5 * facts.mu)
+        assert mechanism.l2_sensitivity >= rows * 2**0.5
+        assert math.isclose(mechanism.noise_std, rows * 2**0.5 / (share**0.5 * facts.mu), rel_tol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("share", "centred", "bounds"), list(product([1.0, 0.1], [True, False], [None, ((0.0,) * D, (1.0,) * D)]))
+)
+def test_the_rounds_cost_the_budget_and_no_more(share, centred, bounds):
+    facts = scales_plan(100_000, epsilon=1.0, share=share, centred=centred, bounds=bounds)
+    assert math.isclose(sum(facts.rounds), 1.0)
+    assert math.isclose(facts.mu, math.sqrt(share) * gaussian_mu(1.0, 1e-5))
+    whole = accountant_for(facts.event).epsilon(facts.event, 1e-5)
+    assert whole <= 1.0 + 1e-9 if share == 1.0 else whole < 0.5
+    assert share < 1.0 or whole > 0.999
+
+
+def test_what_is_zoomed_follows_from_released_numbers_alone():
+    """A column that noise shows elsewhere is looked at there; nothing is taken from the table itself."""
+    facts = scales_plan(50, 2)
+    with exact_releases(lambda exact: np.zeros(exact.shape)) as seen:
+        found = answered(lambda: column_scales.column_scales(facts), table_of(np.full((50, 2), 7.0)), 0)
+    location, scale = found.result
+    assert len(seen) == 1  # nothing was seen, so nothing is narrow
+    assert np.allclose(location, 0.0) and (scale >= 1.0).all()
+    assert CELLS == 161
