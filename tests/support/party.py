@@ -15,9 +15,15 @@ def kinds(of=wire.Message):
     return [kind for kind in dict.fromkeys(below) if kind.code]
 
 
+_KINDS = {}  # by code; a test may bring kinds of its own
+
+
 def decode(raw):
     """Return a message of any kind."""
-    return wire.decode(raw, kinds())
+    code = wire.code_of(raw)
+    if code not in _KINDS:
+        _KINDS.update({kind.code: kind for kind in reversed(kinds())})
+    return wire.decode(raw, [_KINDS[code]] if code in _KINDS else [])
 
 
 class Line:
