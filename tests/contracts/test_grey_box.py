@@ -21,7 +21,16 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
-from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared
+from support.grey_box import (
+    ALL,
+    CASES,
+    JOINT,
+    PERSON_CASES,
+    calibrated_once,
+    compared,
+    jointly_compared,
+    persons_compared,
+)
 from support.replay import grey_box, recording, replaying
 
 PAIRS = 6
@@ -50,6 +59,26 @@ def test_every_solver(case, adjacency):
         assert found.tape.draws == ()  # no noise goes past the mechanisms
         largest = max(largest, found.largest)
     assert largest > case.reached
+
+
+@pytest.mark.parametrize("adjacency", ALL)
+@pytest.mark.parametrize("case", PERSON_CASES, ids=lambda case: case.name)
+def test_every_solver_that_takes_groups(case, adjacency):
+    """On tables that differ in a whole person."""
+    rng = np.random.default_rng([PERSON_CASES.index(case), ALL.index(adjacency), 7])
+    largest = 0.0
+    for seed in range(PAIRS - 1):
+        found = persons_compared(case, adjacency, rng, seed)
+        assert found.fault == found.refusal == ""
+        assert found.largest <= 1.0
+        assert found.n_releases
+        assert found.tape.draws == ()
+        # what the mechanisms cost together is what the receipt says
+        both = found.tape.event, found.shown["event"]
+        spent, promised = (accountant_for(event).epsilon(event, 1e-6) for event in both)
+        assert spent <= promised * (1.0 + 1e-9)
+        largest = max(largest, found.largest)
+    assert largest > 0.4 * case.reached  # the stated sensitivity is nearly what happens
 
 
 @pytest.mark.parametrize("training", JOINT, ids=lambda training: training.name)

@@ -311,7 +311,7 @@ def test_a_lie_ends_the_fit_before_anything_is_made_of_it(
     fitted(name, honest)
     kinds = [type(operation) for operation, *_ in honest.answers[::2]]  # of both workers
     ends = {kinds.index(kind) for kind in kinds} | {len(kinds) - 1 - kinds[::-1].index(kind) for kind in kinds}
-    ends |= set(range(0, len(kinds), 1 + len(kinds) // 100)) if every else set()
+    ends |= set(range(0, len(kinds), 1 + len(kinds) // 25)) if every else set()
     drawn, release = [0], GridGaussian.release
 
     def counted(self: Any, ticks: Any, noise: Any) -> Any:

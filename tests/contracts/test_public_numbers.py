@@ -247,7 +247,7 @@ def test_every_number_of_an_estimator_is_drawn():
     not_numbers = {
         "adjacency", "classes", "dataset", "fit_intercept", "ledger", "loss", "n_jobs", "random_state", "solver",
         "solver_options", "verbose", "accept_delta", "feature_names", "n_steps", "max_iter",
-        "constraint", "max_rows_per_group",  # a count: tests/contracts/test_sensitivity_of_persons.py
+        "constraint", "max_rows_per_group",  # a count: tests/contracts/test_grey_box.py
     }  # fmt: skip
     for numbers in SOLVERS:
         given = set(numbers.case.kind().get_params()) - not_numbers

@@ -7,6 +7,7 @@ of text is what the block before it prints: each of its lines must be there, num
 run.
 """
 
+import json
 import os
 import re
 import shlex
@@ -30,7 +31,6 @@ _SECRET = re.compile(r"(?![\d]+\b)[0-9A-Za-z+/_-]{16,}=*")  # digests, tokens, r
 _NOT_RUN = ("pip install ",)
 _GOES_ON = ("sottovoce local collect ",)
 _PLAIN, _OF_A_SHELL = re.compile("sottovoce (?!local )"), set("|<>&;$`*?#")  # local ones speak to services
-_FAILED = "a command failed:"
 
 
 def follow(page: Path, folder: Path) -> None:
@@ -65,13 +65,29 @@ def _shell(block: str, services: ExitStack) -> str:
     lines = [line for line in block.splitlines() if not line.startswith(_NOT_RUN)]
     if any(line.startswith(_GOES_ON) for line in lines):
         return _start("\n".join(lines), services)
-    if lines and all(_PLAIN.match(line) and not set(line) & _OF_A_SHELL for line in _whole(lines)):
-        return _forked([shlex.split(line)[1:] for line in _whole(lines)])
+    return "".join(_line(line) for line in _whole(lines))
+
+
+def _line(line: str) -> str:
+    """Run a line: a command of ours in a forked child, with where its output goes; any other in a shell."""
+    command, sign, rest = line, "", ""
+    if found := re.fullmatch(r"(.*?) ([>|]) (.*)", line):
+        command, sign, rest = found.groups()
+    if not _PLAIN.match(command) or set(command) & _OF_A_SHELL or "<" in rest:
+        return _in_a_shell(line)
+    out, err = _forked(shlex.split(command)[1:])
+    if sign == ">":
+        Path(rest).write_text(out, encoding="utf-8")
+        return err
+    return (_in_a_shell(rest, out) if sign else out) + err
+
+
+def _in_a_shell(line: str, given: str = "") -> str:
     shell = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", _commands() + "\n".join(lines)],
-        capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "100"},
+        ["bash", "-euo", "pipefail", "-c", _commands() + line],
+        input=given, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "100"},
     )  # fmt: skip
-    assert shell.returncode == 0, f"{block}\n{shell.stdout}\n{shell.stderr}"
+    assert shell.returncode == 0, f"{line}\n{shell.stdout}\n{shell.stderr}"
     return shell.stdout + shell.stderr
 
 
@@ -80,22 +96,19 @@ def _whole(lines: list[str]) -> list[str]:
     return "\n".join(lines).replace("\\\n", " ").splitlines()
 
 
-def _forked(commands: list[list[str]]) -> str:
-    """Run our commands in a child that has the library already; return what they print."""
+def _forked(arguments: list[str]) -> tuple[str, str]:
+    """Run a command of ours in a child that has the library already; return what it prints, and what it warns of."""
 
     def work() -> bytes:
         os.environ["COLUMNS"] = "100"
-        said = []
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # as for a user
-            for arguments in commands:
-                result = CliRunner().invoke(app, arguments)
-                said.append(result.output if result.exit_code == 0 else f"{_FAILED} {arguments}: {result.output}")
-        return "".join(said).encode()
+            result = CliRunner().invoke(app, arguments)
+        return json.dumps([result.exit_code, result.stdout, result.stderr]).encode()
 
-    printed = in_child(work).decode()
-    assert _FAILED not in printed, printed
-    return printed
+    code, out, err = json.loads(in_child(work))
+    assert code == 0, f"{arguments}: {out}{err}"
+    return out, err
 
 
 def _start(line: str, services: ExitStack) -> str:

@@ -235,7 +235,7 @@ def audit_estimator(
     ...     epsilon=1.0, delta=0.01, data_norm=1.0, classes=[-1, 1], adjacency="replace-one", fit_intercept=False
     ... )
     >>> pairs = worst_case_pairs(data_norm=1.0, classes=[-1, 1])
-    >>> audit_estimator(model, pairs[:2], epsilon=1.0, delta=0.01, n_runs=200, n_pilot=100).violated
+    >>> audit_estimator(model, pairs[:1], epsilon=1.0, delta=0.01, n_runs=100, n_pilot=100).violated
     False
     """
     epsilon = number("epsilon", epsilon, at_least=0.0)

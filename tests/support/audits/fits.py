@@ -17,6 +17,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers import one_step as one_step_module
+from sottovoce.central.solvers import sgd
 from sottovoce.central.solvers.descent import log_odds
 from sottovoce.central.solvers.sgd import Walk
 from sottovoce.central.split import Scales
@@ -249,7 +250,9 @@ def trials_of_longer_steps(factor, patch):
     patch.setattr(score_length, "ScoreLoss", noted(score_length.ScoreLoss))
     patch.setattr(reach, "_FALLS", -math.inf)  # a trial always pays
     patch.setattr(reach, "_TRIALS", 1)
-    patch.setattr(reach, "_REACH", 1.0)  # weights stay where the canary's pull is cut in every step
+    patch.setattr(reach, "_STEPS", 8)  # in place of 30, at the same cut: a run costs what its steps take
+    patch.setattr(reach, "_PULL", 8 * 0.6)
+    patch.setattr(reach, "_REACH", 0.25)  # weights stay where the canary's pull is cut in every step
     X, y = np.zeros((n, 2)), np.full(n, 0)
     X[-1, 0], y[-1] = 1.0, 2
     model = sv.DPLogisticRegression(
@@ -284,6 +287,8 @@ def descent(factor, patch):
     """Every step moves by the whole clip along the canary, and the sum of the labels by one."""
     n, seen = 100, note_releases(patch, factor)
     patch.setattr(Walk, "rate", lambda self, n_steps: 1e-3)  # the canary stays far from its label
+    patch.setattr(sgd, "_MIN_STEPS", 40)  # in place of 400 or more: what a step costs is the same
+    patch.setattr(sgd, "_MAX_STEPS", 40)
     X, y = np.zeros((n, 1)), np.full(n, -1)
     X[-1], y[-1] = 1.0, 1
     model = sv.DPLogisticRegression(
