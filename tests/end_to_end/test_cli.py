@@ -197,6 +197,16 @@ def test_predictions_can_go_to_a_file(folder: Folder) -> None:
     assert folder.table.read_bytes() == before
 
 
+@pytest.mark.parametrize(("target", "kind", "model"), [("income", "class", "logistic"), ("hours", "number", "ridge")])
+def test_the_model_follows_from_the_target(folder: Folder, target: str, kind: str, model: str) -> None:
+    other = folder.path / "other.json"
+    folder.fit(target=target, model=model, random_state=1)
+    found = folder.fit(target=target, model=None, random_state=1, out=other)
+    assert found.stderr == f"note: {target} is a {kind}, so --model is {model}; --model says otherwise.\n"
+    assert other.read_text() == folder.model.read_text()
+    assert folder.fit("--quiet", "--force", target=target, model=None).stderr == ""
+
+
 def test_a_tighter_bound_on_rows_can_be_chosen(folder: Folder) -> None:
     folder.fit("--quiet", data_norm=1.25)
     assert load_model(folder.model)[0].data_norm == 1.25
@@ -268,7 +278,7 @@ def test_libsvm_text_is_refused_with_the_remedy(folder: Folder) -> None:
     folder.fit("--quiet")
     fails("predict", folder.model, path, match=match)
     fails("evaluate", folder.model, path, "--epsilon", 1, match=match)
-    assert "Invalid value for '--format'" in run("fit", folder.table, "--format", "libsvm").stderr
+    assert "'libsvm' is not one of" in run("fit", folder.table, "--format", "libsvm").stderr
 
 
 def test_a_model_without_a_schema_is_not_for_commands(folder: Folder) -> None:
@@ -319,7 +329,7 @@ def test_lasso_predicts_a_number(folder: Folder) -> None:
 
 def test_a_sparse_model_with_another_bound_on_the_entries(folder: Folder) -> None:
     options: dict[str, Any] = {"model": "lasso", "target": "hours", "radius": 2}
-    folder.refuses(match=r"data_bound must be .*; got 0\.0", data_bound=0, **options)
+    folder.refuses(match=r"data-bound must be .*; got 0\.0", data_bound=0, **options)
     folder.fit(data_bound=0.5, **options)
     assert load_model(folder.model)[0].data_bound == 0.5
     assert "mean squared error" in passes("predict", folder.model, folder.table, "--score").stderr
@@ -339,11 +349,11 @@ def test_a_sparse_model_with_another_bound_on_the_entries(folder: Folder) -> Non
         ({"delta": "nan"}, r"delta must be a finite number >= 1e-300 and < 1; got nan"),
         ({"delta": None}, r"delta is missing"),
         ({"alpha": 0}, r"alpha must be a finite number >= 1e-50 and <= 1e.50; got 0\.0"),
-        ({"data_norm": 0}, r"data_norm must be a finite number >= 1e-50 and <= 1e.50; got 0\.0"),
-        ({"data_norm": "inf"}, r"data_norm must be a finite number >= 1e-50 and <= 1e.50; got inf"),
+        ({"data_norm": 0}, r"--data-norm must be a finite number >= 1e-50 and <= 1e.50; got 0\.0"),
+        ({"data_norm": "inf"}, r"--data-norm must be a finite number >= 1e-50 and <= 1e.50; got inf"),
         ({"solver": "magic"}, r"solver must be one of .*; got 'magic'"),
         ({"adjacency": "near"}, r"adjacency must be one of .*; got 'near'"),
-        ({"adjacency": "add-remove"}, r"n_public is missing"),
+        ({"adjacency": "add-remove"}, r"--n-public is missing"),
         ({"model": "ridge"}, r"--model ridge predicts a number, and needs its public bounds"),
         ({"target": "age"}, r"--model logistic predicts a class, and needs the public list of classes"),
         ({"alpha": 1, "model": "sparse-logistic", "radius": 3}, r"--alpha is not for --model sparse-logistic"),
@@ -351,7 +361,7 @@ def test_a_sparse_model_with_another_bound_on_the_entries(folder: Folder) -> Non
         ({"data_norm": 1, "model": "sparse-logistic", "radius": 3}, r"--data-norm is not for --model sparse-logistic"),
         ({"model": "sparse-logistic"}, r"--radius is missing: --model sparse-logistic needs"),
         ({"model": "sparse-logistic", "radius": 0}, r"radius must be .*; got 0\.0"),
-        ({"model": "sparse-logistic", "radius": 3, "n_steps": 0}, r"n_steps must be .*; got 0"),
+        ({"model": "sparse-logistic", "radius": 3, "n_steps": 0}, r"--n-steps must be .*; got 0"),
         ({"model": "lasso", "radius": 3}, r"--model lasso predicts a number, and needs its public bounds"),
         ({"radius": 3}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
         ({"n_steps": 3}, r"--n-steps is for --model lasso and sparse-logistic, not for logistic"),
@@ -497,7 +507,7 @@ def test_plan_tells_the_price_without_data(folder: Folder) -> None:
     fails(*sparse, match=r"--radius is missing")
     assert json.loads(passes(*sparse, "--radius", 2, "--n-steps", 7, "--json").stdout)["steps of each model"] == 7
     ridge = [*common, "--model", "ridge", "--n-features", 4]
-    fails(*ridge, match=r"--model ridge predicts a number, and needs its public bounds")
+    fails(*ridge, match=r"--label-bounds is missing: --model ridge predicts a number")
     assert json.loads(passes(*ridge, "--label-bounds", "-1,1", "--json").stdout)["loss"] == "squared"
     assert (
         json.loads(
@@ -520,7 +530,7 @@ def test_plan_says_what_accuracy_to_expect(folder: Folder) -> None:
     fails(*common, *told, match=r"--picture .*plan\.svg")
     found = json.loads(passes(*common, *told[:2], "--json").stdout)["forecast"]
     assert found["expected"]["as told"]["score"] < 0.9
-    fails(*common, "--accuracy-without-noise", 0.3, match=r"accuracy_without_noise must be")
+    fails(*common, "--accuracy-without-noise", 0.3, match=r"accuracy-without-noise must be")
     without = ["plan", "--model", "svm", "--epsilon", "inf", "--n-samples", 200, "--n-features", 3]
     assert "No forecast of accuracy: without noise there is nothing to foresee." in passes(*without).stdout
     fails(*without, "--largest-class", 0.6, match=r"--largest-class is for a forecast, and there is none")
@@ -535,7 +545,7 @@ def test_plan_refuses_what_fit_would_refuse(folder: Folder) -> None:
         0,
         "--n-features",
         2,
-        match=r"n_samples must be a whole number >= 1 and <= 137438953472; got 0",
+        match=r"n-samples must be a whole number >= 1 and <= 137438953472; got 0",
     )
     fails(
         *common,

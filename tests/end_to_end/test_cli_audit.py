@@ -66,7 +66,7 @@ def test_a_sound_one_passes(run):
         (["--data-norm", "1"], "exactly one of classes and label_bounds"),
         (["--data-norm", "1", "--classes", "-1,1", "--parameters", "[]"], "--parameters must be a JSON object"),
         (["--data-norm", "1", "--classes", "-1,1", "--parameters", "{"], "--parameters must be a JSON object"),
-        (["--data-norm", "0", "--classes", "-1,1"], "data_norm must be"),
+        (["--data-norm", "0", "--classes", "-1,1"], "--data-norm must be"),
         (["--data-norm", "1", "--classes", "-1,1", "--python", "nowhere"], "cannot start the interpreter 'nowhere'"),
         (["--data-norm", "1", "--classes", "-1,1", "--parameters", '{"size": 1}'], "failed under"),
     ],

@@ -119,9 +119,9 @@ def test_ledger(folder, tmp_path):
         (["--epsilon", "0"], "epsilon must be"),
         (["--epsilon", "1", "--delta", "2"], "delta must be"),
         (["--epsilon", "1", "--adjacency", "near"], "adjacency must be"),
-        (["--epsilon", "1", "--adjacency", "add-remove"], "n_public is missing"),
+        (["--epsilon", "1", "--adjacency", "add-remove"], "--n-public is missing"),
         (["--epsilon", "1", "--dataset", "people"], "ledger is missing"),
-        (["--epsilon", "1", "--format", "libsvm"], "Invalid value for '--format'"),
+        (["--epsilon", "1", "--format", "libsvm"], "'libsvm' is not one of"),
         ([], "--epsilon"),
     ],
 )

@@ -10,6 +10,8 @@ import typer
 import typer.core
 import typer.main
 
+from sottovoce.exceptions import SottovoceError
+
 _PLACES = {"Arguments": 0, "Privacy": 1, "Model": 2, "Data": 3, "Output": 5, "Options": 6}  # of headings in a help
 
 
@@ -42,6 +44,13 @@ class LazyGroup(typer.core.TyperGroup):
 
 class Command(typer.core.TyperCommand):
     """A command whose help lists arguments, then options by what they are about."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SottovoceError as error:
+            vars(error)["options"] = [name for one in self.params for name in one.opts]  # which a message may name
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         by_panel: dict[str, list[tuple[str, str]]] = {}

@@ -9,6 +9,7 @@ import numpy as np
 
 from sottovoce._shown import in_one_line
 from sottovoce._validation import bounds
+from sottovoce.cli._echo import echo
 from sottovoce.cli._options import LEDGER, REQUIRED, ModelKind
 from sottovoce.cli._parameters import Models, Parameters
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
@@ -70,6 +71,18 @@ def is_sparse(kind: ModelKind) -> bool:
     return kind in _SPARSE
 
 
+def model_by_target(
+    given: ModelKind | None, bounds: tuple[float, float] | None, target: str | None, *, quiet: bool = False
+) -> ModelKind:
+    """Return the model that was given, or else the one for the target, and say which: ridge where it has bounds."""
+    if given is not None:
+        return given
+    found, why = (ModelKind.LOGISTIC, "a class") if bounds is None else (ModelKind.RIDGE, "a number")
+    if not quiet:
+        echo(f"note: {target or 'the label'} is {why}, so --model is {found}; --model says otherwise.", err=True)
+    return found
+
+
 def make_estimator(
     kind: ModelKind,
     *,
@@ -111,9 +124,7 @@ def label_facts(
         if bounds is None:
             raise ParameterError(
                 f"--model {kind} predicts a number, and needs its public bounds: a target of type = "
-                '"numeric" with bounds = [low, high]'
-                f"{'' if two else ', in a schema; without one, --label-bounds LOW,HIGH'}. For classes use --model "
-                "logistic, sparse-logistic or svm."
+                '"numeric" with bounds = [low, high]. For classes use --model logistic, sparse-logistic or svm.'
             )
         return {"label_bounds": bounds}
     if classes is None or (two and len(classes) != 2):

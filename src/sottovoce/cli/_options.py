@@ -183,12 +183,13 @@ SCRATCH: Any = option(
     "Default: that of temporary files (TMPDIR).",
 )
 
-MODEL: Any = option(
-    "--model",
+_MODELS = (
     "ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso and "
-    "sparse-logistic have few coefficients and need --radius.",
-    default=REQUIRED,
-    metavar="MODEL",
+    "sparse-logistic have few coefficients and need --radius."
+)
+MODEL: Any = option("--model", _MODELS, default=REQUIRED, metavar="MODEL")
+MODEL_OR_BY_TARGET: Any = option(
+    "--model", f"{_MODELS} Default: by what is predicted, ridge for a number, logistic for a class.", metavar="MODEL"
 )
 
 

@@ -136,12 +136,13 @@ class Models:
 def options_of(
     function: Callable[..., Any], panel: str | None = None, **chosen: Mapping[str, Any]
 ) -> Callable[[type[_T]], type[_T]]:
-    """Return what makes a class a group with options of a function, whose signature and docstring say what they are.
+    """Return what makes a class a group with options of a function or class, as its signature and docstring say.
 
     ``chosen``: by the parameter, what is said otherwise: the option's ``name``, ``text``, ``kind``, a ``reader`` of a
       text, and settings of `option`.
     """
-    signature, hints, texts = inspect.signature(function), get_type_hints(function), _texts_of(function)
+    called: Any = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+    signature, hints, texts = inspect.signature(function), get_type_hints(called), _texts_of(function)
 
     def made(cls: type[_T]) -> type[_T]:
         kinds: dict[str, Any] = {"_readers": ClassVar[Any]}

@@ -11,17 +11,19 @@ from sottovoce.exceptions import ParameterError
 _T = TypeVar("_T")
 
 
-def parse_number_or_auto(option: str, text: str | None) -> float | str | None:
-    """Return the number of ``1e-4``, or ``auto``, or None where nothing was given.
+def parse_number_or_auto(
+    option: str, text: str | None, *, word: str = "auto", kind: Callable[[str], float] = float
+) -> float | str | None:
+    """Return the number of ``1e-4``, or the word that stands for one, or None where nothing was given.
 
     Raises ParameterError if it is neither.
     """
-    if text is None or text == "auto":
+    if text is None or text == word:
         return text
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
-        raise ParameterError(f"{option} must be a number or auto; got {text!r}.") from None
+        raise ParameterError(f"{option} must be a number or {word}; got {text!r}.") from None
 
 
 def parse_classes(option: str, text: str | None) -> tuple[int, ...] | None:

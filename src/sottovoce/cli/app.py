@@ -6,7 +6,7 @@ import errno
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
@@ -52,7 +52,7 @@ class _Commands(LazyGroup):
                 with _telling_mistakes():
                     return super().invoke(ctx)
             except SottovoceError as error:
-                _tell("error", error, str(error))
+                _tell("error", error, as_options(str(error), vars(error).get("options", ())))
                 raise typer.Exit(2) from None
             except KeyboardInterrupt as error:
                 _tell("interrupted", error)
@@ -78,19 +78,27 @@ def _telling_mistakes() -> Iterator[None]:
 
 # what an error asks for in Python, and what it is called here
 _ARGUMENT = re.compile(
-    r"\b(another_run|delimiter|duplicates|format|header|in_clear|overwrite|same_unit|target|tls_ca|tls_cert|tls_key)"
-    r"=(True|False|\"(\.\.\.|[\w-]+)\")"
+    r"\b(accept_delta|another_run|delimiter|duplicates|format|header|in_clear|overwrite|same_unit|target|tls_ca|tls_cert"
+    r"|tls_key)=(True|False|\"(\.\.\.|[\w-]+)\"|\d(?:[\d.e+-]*\d)?)"
 )
+_REFUSED = re.compile(r"\A(\w+)(?= is missing| must be|=)")
 
 
-def as_options(text: str) -> str:
-    """Return a message with the options of the command line in place of the arguments of Python."""
+def as_options(text: str, known: Collection[str] = ()) -> str:
+    """Return a message with the options of the command line in place of the arguments of Python.
+
+    ``known``: the options of the command, of which one may be what the message refuses.
+    """
+    first = _REFUSED.match(text)
+    if first is not None and (name := f"--{first[1].replace('_', '-')}") in known:
+        text = name + text[first.end() :]
     return _ARGUMENT.sub(_as_option, text.replace("max_rows_per_group", "--max-rows-per-unit"))
 
 
 def _as_option(found: re.Match[str]) -> str:
     name, value, text = found.groups()
     name = "force" if name == "overwrite" else name.replace("_", "-")
+    text = value if value[0].isdigit() else text
     return f"--{'no-' * (value == 'False')}{name}{f' {text}' if text not in (None, '...') else ''}"
 
 

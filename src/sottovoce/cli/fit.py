@@ -14,7 +14,7 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
-from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_rows
+from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target, model_rows
 from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -121,7 +121,7 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
 def fit(
     *,
     table: Any = cli.TABLE_OR_ADDRESS,
-    model: cli.ModelKind = cli.MODEL,
+    model: cli.ModelKind | None = cli.MODEL_OR_BY_TARGET,
     out: Path = cli.option("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
     schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML)."),
     target: str | None = cli.TARGET,
@@ -164,6 +164,7 @@ def fit(
     if not cluster.given:
         reading.refuse_unknown(table)
     described = unit.described(_read_schema(schema, target, table), schema)
+    model = model_by_target(model, described.label_bounds, described.target, quiet=quiet)
     reader = RowReader(Encoder(described), reading)
     estimator = make_estimator(
         model,

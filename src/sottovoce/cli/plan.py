@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce._validation import whole_number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._models import MODELS, Planned, is_sparse, make_estimator
+from sottovoce.cli._models import MODELS, REGRESSIONS, Planned, is_sparse, make_estimator, model_by_target
 from sottovoce.cli._output import check_output, print_json, print_rows, write_page
+from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds
 from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Encoder, Schema
@@ -20,24 +20,15 @@ _FORECAST: Final = "What is known of the labels"
 _LEAST_ROWS: Final = 10
 
 
-@dataclass(frozen=True)
-class Told:
+@options_of(forecast, _FORECAST, accuracy_without_noise={}, largest_class={}, r2_without_noise={}, label_spread={})
+class Told(Parameters):
     """What is publicly known of how well labels can be predicted."""
-
-    accuracy_without_noise: float | None = cli.option(
-        "--accuracy-without-noise", "Accuracy of a model without privacy, from an earlier study.", _FORECAST
-    )
-    largest_class: float | None = cli.option("--largest-class", "Public share of the largest class.", _FORECAST)
-    r2_without_noise: float | None = cli.option("--r2-without-noise", "R2 of a regression without privacy.", _FORECAST)
-    label_spread: float | None = cli.option(
-        "--label-spread", "Standard deviation of numeric labels over half the width of their bounds.", _FORECAST
-    )
 
 
 @cli.with_groups
 def plan(
     *,
-    model: cli.ModelKind = cli.MODEL,
+    model: cli.ModelKind | None = cli.MODEL_OR_BY_TARGET,
     training: Planned,
     max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit"),
     n_samples: int = cli.option("--n-samples", "Public number of rows.", default=cli.REQUIRED),
@@ -72,6 +63,9 @@ def plan(
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
         if max_rows_per_unit is None:
             max_rows_per_unit = described.max_rows_per_unit
+    model = model_by_target(model, bounds, None if schema is None else encoder.schema.target)
+    if schema is None and model in REGRESSIONS:
+        cli.require("--label-bounds", bounds, f"--model {model} predicts a number; give LOW,HIGH, its public bounds.")
     # the plan is made for rows in units of their bound; with --radius in those units too. Without a schema a bound on
     # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}

@@ -127,7 +127,9 @@ def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"this is not a model file: it is not JSON ({error}).") from None
+        raise ModelFormatError(
+            f"this is not a model file: it is not JSON ({error}). Give what sottovoce fit wrote."
+        ) from None
     _check_format(content)
     try:
         kind = ESTIMATORS.get(content["estimator"])

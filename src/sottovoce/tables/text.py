@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import gzip
+import io
 import itertools
-import mmap
+import os
 import re
 import shutil
 import stat
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sottovoce._optional import pa
+from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, TableError
 
 BLOCK_BYTES = 1 << 20  # read and parsed at once
@@ -70,7 +72,9 @@ class Source:
         self.again = self._kept is not None or not self._is_pipe
 
     def open(self) -> Any:
-        return self.path.open("rb") if self._kept is None else pa.BufferReader(self._kept)
+        if self._kept is None:
+            return self.path.open("rb")
+        return io.BytesIO(self._kept) if isinstance(self._kept, bytes) else io.BufferedReader(_Reading(self._kept))
 
     def refuse_changed(self) -> None:
         try:
@@ -89,15 +93,38 @@ class Source:
 
     def _keep(self) -> None:
         with self.path.open("rb") as pipe:
-            self._kept = pipe.read(_PIPE_IN_MEMORY + 1)
-            if len(self._kept) > _PIPE_IN_MEMORY:
-                with tempfile.TemporaryFile(prefix="sottovoce-") as file:
-                    file.write(self._kept)
-                    shutil.copyfileobj(pipe, file, BLOCK_BYTES)
-                    file.flush()
-                    # pages of it are read when they are asked for; the map outlives the name, which never was
-                    self._kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.size = len(self._kept)
+            start = pipe.read(_PIPE_IN_MEMORY + 1)
+            self.size = len(start)
+            if self.size <= _PIPE_IN_MEMORY:
+                self._kept = start
+                return
+            self._kept = tempfile.TemporaryFile(prefix="sottovoce-", buffering=0)  # noqa: SIM115
+            self._kept.write(start)
+            shutil.copyfileobj(pipe, self._kept, BLOCK_BYTES)
+            self.size = self._kept.tell()
+
+
+class _Reading(io.RawIOBase):
+    """One reading of an open file, from its start, with a place of its own."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, os.fstat(self._file.fileno()).st_size)[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        found = os.pread(self._file.fileno(), len(buffer), self._at)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +299,12 @@ def first_line(error: Exception) -> str:
 
 
 def unreadable(path: Path, error: OSError) -> TableError:
-    return TableError(f"{path}: cannot read the file: {error.strerror}.")
+    near = ""
+    if isinstance(error, FileNotFoundError):
+        with contextlib.suppress(OSError):
+            near = nearest(path.name, [other.name for other in path.parent.iterdir()])
+        near = near or " Check the path."
+    return TableError(f"{path}: cannot read the file: {error.strerror}.{near}")
 
 
 def _damaged(path: Path, error: Exception) -> TableError:

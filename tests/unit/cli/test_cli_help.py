@@ -21,14 +21,43 @@ WITHOUT_JSON = {
 ONE_LINE = [
     (["fit", "t.csv", "--model", "svm", "--out", "m.json"], "--epsilon is missing", "sottovoce fit t.csv --model svm"),
     (["fit"], "TABLE is missing", "--epsilon 1 --delta 1e-6 --schema schema.toml"),
+    (
+        ["fit", "t.csv", "--epsilon", ".5", "--schema", "s"],
+        "--out is missing",
+        "--out model.json --schema s --epsilon 0.5 --delta 1e-6",
+    ),
+    (
+        ["plan", "--epsilon", "1", "--n-features", "3"],
+        "--n-samples is missing",
+        "--n-samples 10000 --n-features 3 --delta 1e-6",
+    ),
+    (["local", "protocol"], "--epsilon is missing", "--out protocol.json --n-expected 10000 --schema schema.toml"),
+    (["fit", "t.csv", "--epsilon", "one"], "--epsilon must be a valid number", "got 'one'"),
+    (["fit", "t.csv", "--skip-rows", "-1"], "--skip-rows must be", "got '-1'"),
+    (
+        ["plan", "--model", "svm", "--epsilon", "1", "--n-samples", "9", "--n-features", "2"],
+        "--delta is missing",
+        "1 / n_samples",
+    ),
     (["fit", "t.csv", "--C", "1"], "no option --C", "--alpha A: alpha is 1 / (C n)"),
     (["fit", "t.csv", "--penalty", "l1"], "no option --penalty", "lasso and sparse-logistic"),
     (["fit", "t.csv", "--l1_ratio", "1"], "no option --l1_ratio", "--radius"),
     (["plan", "--eps", "1"], "no option --eps", "--epsilon E"),
     (["fit", "t.csv", "--epsilom", "1"], "no option --epsilom", "Did you mean --epsilon?"),
     (["evaluate", "m", "t", "--seed", "1"], "no option --seed", "--random-state N"),
-    (["fit", "t.csv", "--model", "logit"], "'logit' is not one of", "'logistic'"),
+    (["fit", "t.csv", "--model", "logit"], "--model: 'logit' is not one of", "Did you mean 'logistic'?"),
     (["--fit"], "no option --fit", "--help"),
+    (
+        ["fit", "a b.csv", "--no-intercept"],
+        "--out is missing",
+        "fit 'a b.csv' --out model.json --epsilon 1 --no-intercept",
+    ),
+    (
+        ["local", "collect", "--database", "postgresql://a:se@cret@h/x"],
+        "PROTOCOL is missing",
+        "--database postgresql://a@h/x",
+    ),
+    (["forecast"], "No such command 'forecast'", "sottovoce --help"),
     (["fitt"], "No such command 'fitt'", "Did you mean 'fit'?"),
 ]
 

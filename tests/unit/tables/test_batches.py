@@ -228,9 +228,13 @@ def test_a_file_behind_a_pipe_has_no_name(tmp_path: Path, monkeypatch: pytest.Mo
     writer.join()
     assert table.n_rows == 1000
     assert list((tmp_path / "temporary").iterdir()) == []
+    first, second = iter(table), iter(table)  # of which each has a place of its own
+    assert [rows_of(a) == rows_of(b) for a, b in zip(first, second, strict=True)] == [True]
 
 
-def test_parquet_may_come_through_a_pipe(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_memory", [1 << 22, 10])
+def test_parquet_may_come_through_a_pipe(tmp_path: Path, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.tables.text._PIPE_IN_MEMORY", in_memory)
     sink = pa.BufferOutputStream()
     pa.parquet.write_table(pa.table({"a": range(100)}), sink, row_group_size=30)
     writer = pipe(tmp_path / "t.parquet", sink.getvalue().to_pybytes())

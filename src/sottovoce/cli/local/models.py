@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce._validation import number
+from sottovoce._validation import choice, number
 from sottovoce.cli._echo import write_data
-from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, with_groups
 from sottovoce.cli._output import check_outputs, print_json, print_rows, say_how_good, write_or_keep
+from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
+from sottovoce.local import Aggregator, LocalModel
 from sottovoce.local.server.exports import refuse_repeated
 
+_loss = partial(choice, allowed=("least squares", "hinge", "logistic"))
 _CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
 
+@options_of(
+    Aggregator.fit,
+    loss={"kind": str, "text": "least squares, or hinge or logistic within a ball.", "reader": _loss},
+    degree={"kind": str, "reader": partial(parse_number_or_auto, kind=int)}, radius={},
+    alpha={"kind": str | None, "reader": partial(parse_number_or_auto, word="held-out")},
+)  # fmt: skip
+class _HowToFit(Parameters):
+    """What is fitted to the reports."""
+
+
+@with_groups
 def fit(
     *,
     protocol: Path = PROTOCOL,
@@ -27,20 +42,16 @@ def fit(
     ),
     out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
     receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
-    loss: str = option("--loss", "least squares, or hinge or logistic within a ball.", default="least squares"),
-    degree: str = option("--degree", "0, 1 or auto.", default="auto"),
-    radius: float = option("--radius", "Of the ball.", default=1.0),
-    alpha: str | None = option("--alpha", "Penalty of least squares, or held-out. Default: by the noise."),
+    how: _HowToFit,
     force: ForceOption = False,
     as_json: bool = JSON,
 ) -> None:
     """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""
-    from sottovoce.local import Aggregator
-
     described = read_protocol(protocol)
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     check_outputs({"--out": out, "--receipt": receipt}, inputs=(protocol, *map(Path, sources)), overwrite=force)
-    number("--radius", radius, above=0.0)
+    chosen = how.arguments()
+    number("--radius", how.radius, above=0.0)
     if [source for source in sources if "://" not in source] or len(sources) > 1:
         # within one database the tokens are unique
         refuse_repeated((piece for source in sources for piece in stream(source, described)), described)
@@ -49,12 +60,7 @@ def fit(
         aggregator.add(stream(source, described))
     if not aggregator.n_reports:
         raise ParameterError("SOURCE: there are no reports of this protocol.")
-    model = aggregator.fit(
-        loss,
-        degree=_degree(degree),
-        radius=radius,
-        alpha=alpha if alpha in (None, "held-out") else parse_number_or_auto("--alpha", alpha),
-    )
+    model = aggregator.fit(**chosen)
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
     least = math.ceil(_CLEAR * described.d * described.constants.v1)
@@ -82,13 +88,6 @@ def fit(
     print_rows(f"Receipt {receipt}", model.guarantee_.rows())
 
 
-def _degree(text: str) -> int | str:
-    try:
-        return text if text == "auto" else int(text)
-    except ValueError:
-        raise ParameterError(f"--degree must be 0, 1 or auto; got {text!r}.") from None
-
-
 def predict(
     *,
     model: Path = argument("MODEL", "A model of `sottovoce local fit`."),
@@ -99,8 +98,6 @@ def predict(
     force: ForceOption = False,
 ) -> None:
     """Predict each record of TABLE with MODEL, one a line."""
-    from sottovoce.local import LocalModel
-
     if out is not None:
         check_writable("--out", out, overwrite=force)
     read = LocalModel.load(model)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, refuse_options
 from sottovoce.cli._output import print_columns, print_json, print_rows
+from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds, parse_classes, parse_numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
@@ -20,40 +21,41 @@ if TYPE_CHECKING:
     from sottovoce.local.planning.planning import CollectionPlan
 
 
+@options_of(
+    Protocol, epsilon={}, n_features={"text": "Instead of a schema: rows of so many numbers."},
+    classes={"kind": str | None, "reader": parse_classes},
+    label_bounds={"kind": str | None, "reader": parse_bounds}, scale={},
+)  # fmt: skip
+class _Rows(Parameters):
+    """What a report costs, and of which rows it is where no schema says so."""
+
+
+@cli.with_groups
 def protocol(
     *,
-    epsilon: float = option("--epsilon", "Privacy loss of one report.", default=REQUIRED),
-    out: Path = option("--out", "Where to write the protocol (JSON).", default=REQUIRED),
-    n_expected: int = option("--n-expected", "Public: about how many reports will come.", default=REQUIRED),
+    rows: _Rows,
+    out: Path = cli.option("--out", "Where to write the protocol (JSON).", default=cli.REQUIRED),
+    n_expected: int = cli.option(
+        "--n-expected", "Public. About how many reports will be collected.", default=cli.REQUIRED
+    ),
     schema: Path | None = SCHEMA,
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
-    n_features: int | None = option("--n-features", "Instead of a schema: rows of so many numbers."),
-    classes: str | None = option("--classes", "With --n-features: the two labels. Default: -1,1."),
-    label_bounds: str | None = option("--label-bounds", "With --n-features: bounds of a label that is a number."),
-    scale: float | None = option("--scale", "With --n-features: public bound on the norm of a row. Default: 1."),
-    force: ForceOption = False,
-    as_json: bool = JSON,
+    force: cli.ForceOption = False,
+    as_json: bool = cli.JSON,
 ) -> None:
     """Write the public parameters of a collection: what devices send, and what it may reveal."""
     check_writable("--out", out, overwrite=force)
     if schema is not None:
-        refuse_options("is for --n-features: a schema says it", {
-            "--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds, "--scale": scale,
-        })  # fmt: skip
+        cli.refuse_fields(
+            "is for --n-features: a schema says it", rows, "n_features", "classes", "label_bounds", "scale"
+        )
         rest = protocol_arguments(confirmed_schema(schema, target), missing)
     else:
-        refuse_options("is for --schema", {"--target": target, "--missing": missing})
-        if n_features is None:
-            raise ParameterError("--schema is missing: give it, or --n-features for rows of numbers.")
-        rest = {"n_features": n_features}
-        if scale is not None:
-            rest["scale"] = scale
-        if classes is not None:
-            rest["classes"] = parse_classes("--classes", classes)
-        if label_bounds is not None:
-            rest |= {"task": "regression", "label_bounds": parse_bounds("--label-bounds", label_bounds)}
-    made = Protocol.create(epsilon=epsilon, n_expected=n_expected, **rest)
+        cli.refuse_options("is for --schema", {"--target": target, "--missing": missing})
+        cli.require("--schema", rows.n_features, "give it, or --n-features for rows of numbers.")
+        rest = {"task": None if rows.label_bounds is None else "regression"}
+    made = Protocol.create(n_expected=n_expected, **rows.arguments() | rest)
     write_whole(out, made.to_json())
     if as_json:
         print_json({
@@ -75,21 +77,23 @@ _MOST = 8  # epsilons beside each other
 
 def plan(
     *,
-    n: int = option("--n", "How many people would report.", default=REQUIRED),
-    protocol: Path | None = argument("PROTOCOL", "Public parameters (JSON) that exist already.", default=None),
-    d: int | None = option("--d", "Number of features after encoding."),
-    epsilon: str | None = option("--epsilon", "Privacy loss of one report; several with commas between them."),
+    n: int = cli.option("--n", "How many people would report.", default=cli.REQUIRED),
+    protocol: Path | None = cli.argument("PROTOCOL", "Public parameters (JSON) that exist already.", default=None),
+    d: int | None = cli.option("--d", "Number of features after encoding."),
+    epsilon: str | None = cli.option("--epsilon", "Privacy loss of one report; several with commas between them."),
     schema: Path | None = SCHEMA,
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
-    delta: float | None = option("--delta", "Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),
-    as_json: bool = JSON,
+    delta: float | None = cli.option(
+        "--delta", "Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."
+    ),
+    as_json: bool = cli.JSON,
 ) -> None:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
     from sottovoce.local.planning.planning import plan_collection
 
     if protocol is not None:
-        refuse_options("cannot be given together with PROTOCOL, which says it", {
+        cli.refuse_options("cannot be given together with PROTOCOL, which says it", {
             "--d": d, "--epsilon": epsilon, "--schema": schema, "--target": target, "--missing": missing,
         })  # fmt: skip
         plans = [plan_collection(n, protocol=read_protocol(protocol), delta=delta)]
@@ -98,12 +102,12 @@ def plan(
             raise ParameterError("--epsilon is missing: give it, or a PROTOCOL.")
         epsilons = parse_numbers("--epsilon", epsilon, at_most=_MOST)
         if schema is None:
-            refuse_options("is for --schema", {"--target": target, "--missing": missing})
+            cli.refuse_options("is for --schema", {"--target": target, "--missing": missing})
             if d is None:
                 raise ParameterError("--d is missing: give it, or --schema, or a PROTOCOL.")
             plans = [plan_collection(n, d, value, delta=delta) for value in epsilons]
         else:
-            refuse_options("cannot be given together with --schema, which says it", {"--d": d})
+            cli.refuse_options("cannot be given together with --schema, which says it", {"--d": d})
             rest = protocol_arguments(confirmed_schema(schema, target), missing)
             chosen = [Protocol.create(epsilon=value, n_expected=n, **rest) for value in epsilons]
             plans = [plan_collection(n, protocol=each, delta=delta) for each in chosen]

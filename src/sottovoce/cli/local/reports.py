@@ -14,7 +14,7 @@ from sottovoce.cli.local._options import DATABASE, MISSING, PROTOCOL, read_proto
 from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
-from sottovoce.local.server.exports import write_reports
+from sottovoce.local.server.exports import SUFFIXES, write_reports
 
 
 def randomize(
@@ -37,6 +37,10 @@ def randomize(
     """
     described = read_protocol(protocol)
     check_writable("--out", out, overwrite=force)
+    if out.suffix not in (".jsonl", *SUFFIXES):
+        raise ParameterError(
+            f"--out {out}: the name ends in .jsonl to send reports, in {' or '.join(SUFFIXES)} to fit."
+        )
     if out.suffix == ".jsonl" and tokens is None:
         raise ParameterError("--tokens is missing: a collector takes a report with its token. Ask whoever collects.")
     device = Randomizer(described, max_epsilon=max_epsilon)
