@@ -135,7 +135,7 @@ def test_wrong_use(folder):
     out = ("--out", folder / "model.json")
     assert "no such file" in invoke(*fit, f"sqlite:///{folder / 'none.db'}", *out, code=2)
     assert "cannot read the reports" in invoke(*fit, folder / "none.parquet", *out, code=2)
-    assert "in .parquet or .reports to fit" in invoke(*fit, people, *out, code=2)
+    assert "ends in .parquet or .reports" in invoke(*fit, people, *out, code=2)
     (folder / "empty.reports").write_bytes(b"")
     assert "there are no reports" in invoke(*fit, folder / "empty.reports", *out, code=2)
     (folder / "text.parquet").write_text("text")

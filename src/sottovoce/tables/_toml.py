@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tomlkit
-from tomlkit.items import Item, Table
 
 _WIDTH = 100
 
@@ -26,27 +25,21 @@ def toml_text(
     ``proposals``: lines at the end of the sections of columns, as comments: they say nothing until somebody removes the
       mark.
     """
-    comments = comments or {}
-    document = tomlkit.document()
-    for line in heading:
-        document.add(tomlkit.comment(line))
-    if heading:
-        document.add(tomlkit.nl())
-    for key, value in entries.items():
-        if not isinstance(value, Mapping):
-            document.add(key, _commented(_item(value), comments.get((key,))))
+    known = comments or {}
+
+    def lines(path: tuple[str, ...], section: Mapping[str, Any]) -> list[str]:
+        written = {key: f"{toml_key(key)} = {_value(value)}" for key, value in section.items()}
+        return [text + (f" # {known[*path, key]}" if (*path, key) in known else "") for key, text in written.items()]
+
+    top = {key: value for key, value in entries.items() if key not in ("table", "columns")}
+    parts = [[f"# {line}".rstrip() for line in heading]] if heading else []
+    parts.append(lines((), top))
     if "table" in entries:
-        document.add(tomlkit.nl())
-        document.add("table", _section(entries["table"], ("table",), comments))
-    columns = tomlkit.table(is_super_table=True)
+        parts.append(["[table]", *lines(("table",), entries["table"])])
     for name, section in entries["columns"].items():
-        added = _section(section, ("columns", name), comments)
-        if proposals and name in proposals:
-            added.add(tomlkit.comment(proposals[name]))
-        columns.add(name, added)
-    document.add(tomlkit.nl())
-    document.add("columns", columns)
-    return tomlkit.dumps(document)
+        proposed = [f"# {proposals[name]}"] if proposals and name in proposals else []
+        parts.append([f"[columns.{toml_key(name)}]", *lines(("columns", name), section), *proposed])
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
 def toml_key(name: str) -> str:
@@ -54,44 +47,21 @@ def toml_key(name: str) -> str:
     return tomlkit.key(name).as_string()
 
 
-def _section(entries: Mapping[str, Any], path: tuple[str, ...], comments: Mapping[tuple[str, ...], str]) -> Table:
-    section = tomlkit.table()
-    for key, value in entries.items():
-        section.add(key, _commented(_item(value), comments.get((*path, key))))
-    return section
-
-
-def _item(value: Any) -> Item:
+def _value(value: Any) -> str:
+    """Return a value; a list on one line, or on several that are not much wider than ``_WIDTH`` where it is long."""
     if isinstance(value, Mapping):
         inline = tomlkit.inline_table()
         inline.update(value)
-        return inline
-    if isinstance(value, list):
-        return _array(value)
-    item: Item = tomlkit.item(value)
-    return item
-
-
-def _array(values: list[Any]) -> Item:
-    """Return a list on one line, or on several that are not much wider than ``_WIDTH`` where it is long."""
-    array = tomlkit.array()
-    array.extend(values)
-    if len(array.as_string()) <= _WIDTH:
-        return array
-    array = tomlkit.array()
-    line: list[Any] = []
-    width = 0
-    for value in values:
-        line.append(value)
-        width += len(tomlkit.item(value).as_string()) + 2
+        return str(inline.as_string())
+    if not isinstance(value, list):
+        return str(tomlkit.item(value).as_string())
+    texts = [_value(one) for one in value]
+    if sum(map(len, texts)) + 2 * len(texts) <= _WIDTH:
+        return f"[{', '.join(texts)}]"
+    rows, width = [[]], 0
+    for text in texts:
         if width >= _WIDTH - 10:
-            array.add_line(*line)
-            line, width = [], 0
-    if line:
-        array.add_line(*line)
-    array.add_line(indent="")
-    return array
-
-
-def _commented(item: Item, comment: str | None) -> Item:
-    return item if comment is None else item.comment(comment)
+            rows, width = [*rows, []], 0
+        rows[-1].append(text)
+        width += len(text) + 2
+    return "\n".join(["[", *(f"    {', '.join(row)}," for row in rows), "]"])

@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -98,9 +99,11 @@ class Source:
             if self.size <= _PIPE_IN_MEMORY:
                 self._kept = start
                 return
-            self._kept = tempfile.TemporaryFile(prefix="sottovoce-", buffering=0)  # noqa: SIM115
+            self._kept = tempfile.TemporaryFile(prefix="sottovoce-")  # noqa: SIM115
+            weakref.finalize(self, self._kept.close)
             self._kept.write(start)
             shutil.copyfileobj(pipe, self._kept, BLOCK_BYTES)
+            self._kept.flush()
             self.size = self._kept.tell()
 
 
