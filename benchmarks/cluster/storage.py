@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import sottovoce as sv
 from benchmarks.driver import HIDDEN, benchmark, option
-from sottovoce.cluster.parquet import STORAGES, parquet_sources
+from sottovoce.cluster.parquet import STORAGES, partitions_of
 from sottovoce.exceptions import PrivacyWarning
 
 D = 100
@@ -49,7 +49,7 @@ def write(path: Path, n: int) -> None:
 
 def loaded(path: Path, storage: str, folder: Path):
     """Read the table as one partition, and return it with the seconds that it took."""
-    source = parquet_sources(path, memory_limits=[0], target="y", storage=storage, partitions=1)[1][0]
+    source = partitions_of(sv.ParquetTable(path, target="y"), [0], 1, storage)[0]
     start = time.perf_counter()
     rows = source.load(folder)
     return rows, time.perf_counter() - start

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce._optional import pa
 from sottovoce.cluster.dask_pool import DaskPool
-from sottovoce.cluster.parquet import ParquetSource, cut_sources
+from sottovoce.cluster.parquet import partitions_of
 from sottovoce.cluster.table import DaskTable
 from sottovoce.tables import Encoder, Table
 from sottovoce.tables.addresses import DataFile, found_files
@@ -43,6 +43,11 @@ class EncodedRows(CutTable):
     @property
     def shape(self) -> tuple[int, int]:
         return self._n_rows, self.encoder.n_features
+
+    @property
+    def entries_a_row(self) -> int:
+        # an entry of CSR takes its number and its place
+        return 2 * len(self.encoder.schema.feature_columns) if self.has_sparse_rows else self.shape[1]
 
     def labels(self) -> NDArray[Any]:
         return np.concatenate([self.encoder.labels(cells) for cells in self._tables([str(self.encoder.schema.target)])])
@@ -99,7 +104,7 @@ class EncodedTable(DaskTable):
         """
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         rows = EncodedRows(path, encoder)
-        sources = encoded_sources(rows, memory_limits=limits, partitions=partitions, storage=storage)
+        sources = partitions_of(rows, limits, partitions, storage)
         table = cls(client, sources, encoder.feature_names, encoder.schema.target, read=False, **options)
         table.rows = rows
         return table
@@ -115,19 +120,6 @@ class EncodedTable(DaskTable):
     def groups(self) -> Callable[[], Any] | None:
         """What the driver reads itself, when a fit has paid for it: whose row each is; None where the unit is a row."""
         return None if self.rows.encoder.schema.unit is None else self.rows.groups
-
-
-def encoded_sources(
-    rows: EncodedRows, *, memory_limits: Sequence[int], partitions: int | None = None, storage: str | None = None
-) -> list[ParquetSource]:
-    """Return the partitions of Parquet files, whose footers alone are read.
-
-    ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
-    ``partitions``, ``storage``: see `EncodedTable.of`.
-    """
-    # an entry of CSR takes its number and its place
-    width = 2 * len(rows.encoder.schema.feature_columns) if rows.has_sparse_rows else rows.shape[1]
-    return cut_sources(rows, width, ("memory", "scratch"), memory_limits, partitions, storage)
 
 
 def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:

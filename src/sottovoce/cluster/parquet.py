@@ -1,7 +1,7 @@
 """Partitions of Parquet files: row groups that a worker reads once, into memory or onto its scratch disk."""
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -97,46 +97,20 @@ class RowsOnScratch(ScratchTable):
         return False
 
 
-def parquet_sources(
-    path: str | Path | Sequence[str | Path],
-    *,
-    memory_limits: Sequence[int],
-    features: Sequence[str] | None = None,
-    target: str | None = None,
-    dtype: str = "float32",
-    partitions: int | None = None,
-    storage: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-) -> tuple[ParquetTable, list[ParquetSource]]:
-    """Return a table of which footers alone were read, and the sources of its partitions.
+def partitions_of(
+    table: CutTable, memory_limits: Sequence[int], partitions: int | None = None, storage: str | None = None
+) -> list[ParquetSource]:
+    """Return the partitions of a table of which footers alone were read.
 
-    ``path``, ``features``, ``target``, ``dtype``, ``storage_options``: see `sottovoce.ParquetTable`.
     ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
     ``partitions``: how many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
-    ``storage``, {"memory", "scratch", "file"} or None: None decides by public sizes, see `storage_for`.
-    """
-    table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
-    return table, cut_sources(table, table.shape[1], STORAGES, memory_limits, partitions, storage)
-
-
-def cut_sources(
-    table: CutTable,
-    width: int,
-    storages: tuple[str, ...],
-    memory_limits: Sequence[int],
-    partitions: int | None,
-    storage: str | None,
-) -> list[ParquetSource]:
-    """Return the sources of a table.
-
-    ``width``: how many entries a row takes in memory at most.
-    ``storages``: that the table knows.
+    ``storage``: where workers keep rows, one of `STORAGES` (encoded rows: but "file"); None: see `storage_for`.
     """
     if storage is not None:
-        storage = choice("storage", storage, storages)
+        storage = choice("storage", storage, STORAGES if isinstance(table, ParquetTable) else STORAGES[:2])
     if partitions is not None:
         partitions = whole_number("partitions", partitions, at_least=1)
-    chosen = storage or storage_for(table.shape[0], width, table.dtype, memory_limits)
+    chosen = storage or storage_for(table.shape[0], table.entries_a_row, table.dtype, memory_limits)
     return [ParquetSource(part, chosen) for part in table.split(partitions or _A_WORKER * max(1, len(memory_limits)))]
 
 

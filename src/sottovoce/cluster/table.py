@@ -147,19 +147,11 @@ class DaskTable(RemoteTable):
         **options
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``, ``log``.
         """
-        from sottovoce.cluster.parquet import parquet_sources
+        from sottovoce.cluster.parquet import ParquetTable, partitions_of
 
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
-        table, sources = parquet_sources(
-            path,
-            memory_limits=limits,
-            features=features,
-            target=target,
-            dtype=dtype,
-            partitions=partitions,
-            storage=storage,
-            storage_options=storage_options,
-        )
+        table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
+        sources = partitions_of(table, limits, partitions, storage)
         return cls(client, sources, table.feature_names, target, **options)
 
     @classmethod

@@ -54,6 +54,11 @@ class CutTable(StreamedTable):
         self._pieces, self._n_rows = pieces, sum(piece.n_rows for piece in pieces)
 
     @property
+    def entries_a_row(self) -> int:
+        """How many entries a row takes in memory at most."""
+        return self.shape[1]
+
+    @property
     def is_local(self) -> bool:
         """Whether all files are paths of this machine."""
         return all(piece.file.is_local for piece in self._pieces)

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.cluster.encoded import EncodedRows, encoded_sources
+from sottovoce.cluster.encoded import EncodedRows
+from sottovoce.cluster.parquet import partitions_of
 from sottovoce.exceptions import TableError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, Schema, read_table
 
@@ -36,8 +37,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def opened(folder, encoder, partitions, **where):
-    return encoded_sources(EncodedRows(folder, encoder), partitions=partitions, **{"memory_limits": [0], **where})
+def opened(folder, encoder, partitions, *, memory_limits=(0,), **where):
+    return partitions_of(EncodedRows(folder, encoder), memory_limits, partitions, **where)
 
 
 def dense(matrix):

@@ -11,8 +11,9 @@ import pytest
 from sottovoce.central.data.row_memory import InMemory
 from sottovoce.cluster import sources
 from sottovoce.cluster.digest import RowsDigest
-from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, parquet_sources, storage_for
+from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, partitions_of, storage_for
 from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.tables.parquet import ParquetTable
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (900, 3)).astype(np.float32)
 Y = (X.sum(axis=1) > 0.0).astype(np.int64)
@@ -34,8 +35,8 @@ def files(tmp_path):
     return folder
 
 
-def made(path, **options) -> list[ParquetSource]:
-    return parquet_sources(path, target="y", **{"memory_limits": [0, 0], **options})[1]
+def made(path, partitions=None, storage=None, limits=(0, 0), target="y", **options) -> list[ParquetSource]:
+    return partitions_of(ParquetTable(path, target=target, **options), limits, partitions, storage)
 
 
 def rows_of(loaded):
@@ -83,7 +84,7 @@ def test_the_digest_sees_values_labels_names_and_types(tmp_path):
     ]
     digests = [made(path, partitions=1)[0].load(None).digest for path in tables]
     digests.append(made(tables[0], partitions=1, dtype="float64")[0].load(None).digest)
-    digests.append(parquet_sources(tables[0], features=["a", "b", "c"], memory_limits=[0])[1][0].load(None).digest)
+    digests.append(made(tables[0], features=["a", "b", "c"], limits=[0], target=None)[0].load(None).digest)
     assert len(set(digests)) == 7
     assert made(write(tmp_path / "5.parquet"), partitions=1)[0].load(None).digest == digests[0]
 
@@ -131,7 +132,7 @@ def test_how_many_partitions_and_where_they_are_kept(files):
     assert storage_for(900, 3, X.dtype, [2 * 900 * 34, 2 * 900 * 34]) == "memory"
     assert storage_for(900, 3, X.dtype, [2 * 900 * 34, 2 * 900 * 34 - 2]) == "scratch"
     assert storage_for(900, 3, X.dtype, [1, 0]) == "memory"  # a worker without a limit
-    assert {source.storage for source in made(files, memory_limits=[1000])} == {"scratch"}
+    assert {source.storage for source in made(files, limits=[1000])} == {"scratch"}
     with pytest.raises(ParameterError, match="storage must be one of 'memory', 'scratch', 'file'"):
         made(files, storage="disk")
     with pytest.raises(ParameterError, match="partitions must be a whole number >= 1"):
