@@ -3,17 +3,47 @@
 A folder is for its owner's eyes (0700, its files 0600) and for one process at a time.
 """
 
+import hashlib
+import hmac
 import os
 import secrets
 import sqlite3
 import weakref
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
-from sottovoce.exceptions import StorageError
-from sottovoce.randomness import StoredKey
+from sottovoce.exceptions import ParameterError, StorageError
 
 _KEY_BYTES: Final = 32
+
+
+class StoredKey:
+    """A secret of 256 bits that outlives the process, for names that must be drawn again as they were drawn.
+
+    Keys for different purposes are derived from it (HMAC-SHA256). No noise follows from it.
+
+    ``secret``: 32 bytes of the operating system.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        if not isinstance(secret, bytes) or len(secret) != _KEY_BYTES:
+            raise ParameterError(f"a stored key is {_KEY_BYTES} bytes of the operating system's generator.")
+        self._secret = secret
+
+    def within(self, *context: bytes) -> "StoredKey":
+        """Return the key of a purpose; another one for every other context."""
+        parts = b"".join(len(part).to_bytes(8, "little") + part for part in context)
+        return StoredKey(hmac.digest(self._secret, b"within" + parts, hashlib.sha256))
+
+    def name(self, n_bytes: int) -> bytes:
+        """Return a name that nobody can guess, at most 32 bytes of it; it tells nothing about the key."""
+        return hmac.digest(self._secret, b"name", hashlib.sha256)[:n_bytes]
+
+    def __repr__(self) -> str:
+        return "StoredKey(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a stored key cannot be copied or pickled: two holders would give two things one name.")
 
 
 class PrivateFolder:
@@ -65,7 +95,7 @@ class PrivateFolder:
     def key(self) -> StoredKey:
         """Return the secret key of this folder, drawn from the operating system once; it is on disk before it is used.
 
-        Raises StorageError if what is there is no key: what was drawn under it cannot be drawn again.
+        Raises StorageError if what is there is no key: what was named by it cannot be found again.
         """
         path = self.path / "key"
         if not path.exists():

@@ -5,10 +5,6 @@ of the operating system. A user's ``random_state`` replaces the key by one that 
 then be repeated, and whoever knows the seed can subtract the noise. The receipt of such a run says so.
 
 Sampling and noise never share a stream, so that a change of the one (another batch size, say) cannot shift the other.
-A run that must survive the end of its process has a `StoredKey` in the place of the operating system's: 256 secret bits
-on disk, from which the key of each stream is derived, with what the stream is for. It is as private as whoever can read
-the disk.
-
 Two runs with one seed draw the same noise: their difference shows what differs between their tables to everybody, who
 needs no seed for that. The second one in a process warns. Other processes are not known here: a ledger refuses seeds.
 
@@ -17,8 +13,6 @@ no stream with its child: there every stream gets a new key at once, and a copy 
 as they are, in both.
 """
 
-import hashlib
-import hmac
 import os
 import secrets
 import weakref
@@ -62,46 +56,11 @@ class Purpose(Enum):
     HOLDING_OUT = 5
 
 
-class StoredKey:
-    """A secret of 256 bits that outlives the process, for what must be drawn again as it was drawn.
-
-    Keys for different purposes are derived from it (HMAC-SHA256): whoever sees what is drawn under some of them learns
-    nothing about the others.
-
-    ``secret``: 32 of them, of the operating system.
-    """
-
-    def __init__(self, secret: bytes) -> None:
-        if not isinstance(secret, bytes) or len(secret) != 32:
-            raise ParameterError("a stored key is 32 bytes of the operating system's generator.")
-        self._secret = secret
-
-    def within(self, *context: bytes) -> "StoredKey":
-        """Return the key of a purpose; another one for every other context."""
-        parts = b"".join(len(part).to_bytes(8, "little") + part for part in context)
-        return StoredKey(hmac.digest(self._secret, b"within" + parts, hashlib.sha256))
-
-    def name(self, n_bytes: int) -> bytes:
-        """Return a name that nobody can guess, at most 32 bytes of it; it tells nothing about the key."""
-        return hmac.digest(self._secret, b"name", hashlib.sha256)[:n_bytes]
-
-    def bits(self, purpose: Purpose) -> int:
-        """Return the key of a stream."""
-        drawn = hmac.digest(self._secret, b"bits" + purpose.value.to_bytes(8, "little"), hashlib.sha256)
-        return int.from_bytes(drawn, "little") % (1 << _KEY_BITS)
-
-    def __repr__(self) -> str:
-        return "StoredKey(...)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a stored key cannot be copied or pickled: two holders would draw the same noise.")
-
-
 class _PrivateBits(AESCounter):  # type: ignore[misc]
     """Bits under a key that nobody knows, and that no two holders have."""
 
-    def __init__(self, key: int | None = None) -> None:
-        super().__init__(key=secrets.randbits(_KEY_BITS) if key is None else key)
+    def __init__(self) -> None:
+        super().__init__(key=secrets.randbits(_KEY_BITS))
         _LIVE.add(self)
 
     def change_key(self) -> None:
@@ -129,14 +88,12 @@ class Streams:
     """The random streams of one fit.
 
     ``random_state``: None (the private choice) draws the keys from the operating system. An int in [0, 2**63) fixes
-        them. A generator is asked for one such int, and so moves on. A stored key is private too: the streams are
-        derived from it.
+        them. A generator is asked for one such int, and so moves on.
     ``seeded``: True when the keys can be derived from something that a person may know.
     """
 
     def __init__(self, random_state: object = None) -> None:
-        self._key: StoredKey | None = random_state if isinstance(random_state, StoredKey) else None
-        self.seeded: bool = random_state is not None and self._key is None
+        self.seeded: bool = random_state is not None
         self._seed: int | None = _seed_of(random_state) if self.seeded else None
         self._streams: dict[Purpose, np.random.Generator] = {}
 
@@ -159,8 +116,6 @@ class Streams:
             _warn_of_second_use(self._seed)
 
     def _bits(self, purpose: Purpose) -> AESCounter:
-        if self._key is not None:
-            return _PrivateBits(self._key.bits(purpose))
         if self._seed is None:
             return _PrivateBits()
         return AESCounter(np.random.SeedSequence([self._seed, purpose.value]))

@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 
 import numpy as np
+from randomgen import AESCounter
 
 from sottovoce.exceptions import PartyError
 from sottovoce.ledger import Ledger
-from sottovoce.randomness import StoredKey, Streams
+from sottovoce.randomness import Streams
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
@@ -154,14 +155,49 @@ def tables(n=24, widths=(3, 2, 2), seed=5):
     return dict(zip((HOME, *OTHERS), parts, strict=True)), y
 
 
+class _Placed(Streams):
+    """Private streams whose bits follow from a place: what a test can draw again, and the product cannot."""
+
+    def __init__(self, place):
+        super().__init__()
+        self._place = place
+
+    def _bits(self, purpose):
+        bits = super()._bits(purpose)
+        key = hashlib.sha256(self._place + bytes([purpose.value])).digest()[:16]
+        placed = AESCounter(key=int.from_bytes(key, "little"))
+        bits.state = {**placed.state, "bit_generator": type(bits).__name__}
+        return bits
+
+
 def draws_by_place(monkeypatch):
     """Let what is drawn follow from session and step, so that two executions can be compared bit by bit."""
 
     def streams(self, seed):
-        place = self.name + self.step.to_bytes(8, "little")
-        return Streams(StoredKey(hashlib.sha256(place).digest()) if seed is None else seed)
+        return _Placed(self.name + self.step.to_bytes(8, "little")) if seed is None else Streams(seed)
+
+    def of_labels(seed):
+        return _Placed(b"labels") if seed is None else Streams(seed)
 
     monkeypatch.setattr(Session, "streams", streams)
+    monkeypatch.setattr("sottovoce.vertical.estimators.base.Streams", of_labels)
+
+
+def at_line(number, *files):
+    """Return a tracer that counts the lines of the package which are executed, in these files, and kills at one."""
+    executed, files = [0], files or ("sottovoce",)
+
+    def line(frame, event, arg):
+        executed[0] += event == "line"
+        if executed[0] == number:
+            raise Killed
+        return line
+
+    def calls(frame, event, arg):
+        name = frame.f_code.co_filename
+        return line if "sottovoce" in name and any(each in name for each in files) else None
+
+    return executed, calls
 
 
 def die():

@@ -37,6 +37,9 @@ class OpenCharge:
     before: ChargeRecord | None = None  # of a process that ended
     looked: bool = False  # whether any value of the data may have been looked at
 
+    def __post_init__(self) -> None:
+        self.closed = self.before is not None and self.before.state == "committed"
+
     def looking(self) -> None:
         """Say that values of the data are looked at from now on: the charge stays, however the run ends."""
         self.looked = True
@@ -51,14 +54,30 @@ class OpenCharge:
                 f"the plan changed after it was charged (charged {self.event!r}, now {event!r}); no noise was drawn."
             )
 
+    def close_for(self, result: str) -> None:
+        """Record that the charge is for one result, by its digest, before that leaves: of copies of a run one goes on.
+
+        Raises LedgerError if it cannot be recorded, or the charge was closed for another result: this one must stay.
+        """
+        if self.ledger is None or self.charge is None or self.event is None:
+            return
+        record = next(each for each in self.ledger.history(self.charge.dataset) if each.charge == self.charge.charge)
+        if record.state == "reserved":
+            self.charge = self.ledger.commit(self.charge, self.event, note=result)
+        elif record.note != result:
+            raise LedgerError(
+                f"charge {record.charge} of dataset {record.dataset!r} is {record.state}, and not for this result: "
+                "another copy of this run has released one. Nothing was sent; begin a new run."
+            )
+        self.closed = True
+
     def commit(self, event: Event) -> None:
         """Record what the fit releases.
 
         Raises AccountingError if it costs more than was reserved, or if somebody cancelled the charge meanwhile: the
         result must not be used.
         """
-        committed = self.before is not None and self.before.state == "committed"
-        if self.ledger is None or self.charge is None or committed:
+        if self.ledger is None or self.charge is None or self.closed:
             return
         try:
             self.charge = self.ledger.commit(self.charge, event)

@@ -1,21 +1,24 @@
 """What a coordinator keeps of a run: the same run goes on, another one is refused."""
 
 import copy
+import shutil
 import stat
+import sys
 import threading
 
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import BudgetError, DataError, ParameterError, PartyError, StorageError
+from sottovoce.exceptions import BudgetError, DataError, LedgerError, ParameterError, PartyError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import charging
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Refused
-from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, tables
+from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, at_line, tables
 
 TABLES, LABELS = tables()
 NAME = bytes(16)
@@ -214,8 +217,12 @@ def states(made):
 def test_a_fit_finds_its_own_charge(organisations):
     made = organisations
     with pytest.raises(Killed):
-        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+        model(made).fit(made.start(cut=at(2, "after", Killed())), LABELS)
     assert states(made) == ["reserved"]
+    made.end(HOME)
+    with pytest.raises(Killed):
+        model(made).fit(made.start(cut=at(2, "before", Killed())), LABELS)
+    assert states(made) == ["committed"]  # the labels may have left
     made.end(HOME)
     fitted = model(made).fit(made.start(), LABELS)
     assert states(made) == ["committed"]
@@ -236,7 +243,7 @@ def test_other_labels_are_another_training(organisations):
     made.end(HOME)
     with pytest.raises(DataError, match="something else in step"):
         model(made).fit(made.start(), -LABELS)
-    assert states(made) == ["reserved", "reserved"]
+    assert states(made) == ["committed", "committed"]
 
 
 def test_a_party_does_not_answer_other_labels_in_their_place(organisations):
@@ -247,14 +254,14 @@ def test_a_party_does_not_answer_other_labels_in_their_place(organisations):
     made.end(HOME)
     with pytest.raises(PartyError, match="was another request, which has been answered"):
         model(made).fit(made.start(), -LABELS)
-    assert states(made) == ["reserved", "reserved"]
+    assert states(made) == ["committed", "committed"]
 
 
 def test_a_failure_after_a_resumption_gives_no_charge_back(organisations):
     """What the first execution looked at nobody knows."""
     made = organisations
     with pytest.raises(Killed):
-        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+        model(made).fit(made.start(cut=at(2, "after", Killed())), LABELS)
     made.end(HOME)
     with pytest.raises(PartyError, match="is gone"):
         model(made).fit(made.start(cut=at(1, "bank", ConnectionError())), LABELS)
@@ -282,12 +289,93 @@ def test_a_resumed_charge_is_not_given_back(organisations):
 def test_a_cancelled_charge_is_not_found(organisations):
     made = organisations
     with pytest.raises(Killed):
-        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+        model(made).fit(made.start(cut=at(2, "after", Killed())), LABELS)
     (charge,) = made.ledger("labels").history("people")
     made.ledger("labels").cancel(charge.charge, "nobody learnt anything")
     made.end(HOME)
     model(made).fit(made.start(), LABELS)
     assert states(made) == ["cancelled", "committed"]
+
+
+# --- noisy labels -----------------------------------------------------------------------------------------------------
+
+
+def fit_and_watch(made, left, tracer=None, **start):
+    """Fit, and add to ``left`` the labels that the parties were sent."""
+    parties = made.start(**start)
+    with parties.recorded() as seen:
+        try:
+            sys.settrace(tracer)
+            return model(made).fit(parties, LABELS)
+        finally:
+            sys.settrace(None)
+            left |= {each.message.labels.tobytes() for each in seen if isinstance(each.message, TrainOnLabels)}
+
+
+def test_the_noise_of_labels_follows_from_no_key(tmp_path):
+    """Whoever reads the folder before the labels leave cannot tell their noise."""
+    left = set()
+    for place in ("one", "two"):
+        made = Federation(tmp_path / place, TABLES, {"data_norm": 1.0}, limited=True)
+        fit_and_watch(made, left)
+        made.end(*made.parties)
+    assert (tmp_path / "one" / "run" / "key").read_bytes() == (tmp_path / "two" / "run" / "key").read_bytes()
+    assert len(left) == 2
+
+
+def test_a_run_releases_its_labels_once_wherever_it_is_killed(tmp_path):
+    """At lines that are drawn among those of its plan, its memory, its charge and its line to the parties."""
+    draw, n_killed = np.random.default_rng(3), 0
+    most = 400  # lines; the first fit counts them
+    for number in range(6):
+        made, left = Federation(tmp_path / str(number), TABLES, {"data_norm": 1.0}, limited=True), set()
+        for place in (*draw.integers(1, most, 2), 0, 0):
+            executed, tracer = at_line(place, "coordinator", "charging", "ledger.py", "local_models/plan")
+            try:
+                fit_and_watch(made, left, tracer)
+            except Killed:
+                n_killed += 1
+            most = max(most, executed[0])
+            made.end(HOME)
+        assert len(left) == 1
+        assert states(made) == ["committed"]
+        made.end(*made.parties)
+    assert n_killed >= 6
+
+
+def test_two_copies_of_a_run_release_labels_once(organisations):
+    """Made before its labels left: the ledger knows which ones did."""
+    made, left = organisations, set()
+    with pytest.raises(Killed):
+        fit_and_watch(made, left, cut=at(1, "before", Killed()))
+    made.end(HOME)
+    assert left == set()
+    shutil.copytree(made.folder / "run", made.folder / "copy")
+    fit_and_watch(made, left)
+    made.end(HOME, *OTHERS)
+    for name in ("run", *OTHERS):  # nor do the parties know what they were sent
+        shutil.rmtree(made.folder / name)
+    shutil.copytree(made.folder / "copy", made.folder / "run")
+    with pytest.raises(LedgerError, match="another copy of this run has released one"):
+        fit_and_watch(made, left)
+    assert len(left) == 1
+    assert states(made) == ["committed"]
+
+
+def test_copies_of_a_run_whose_labels_left_send_the_same(organisations):
+    made, left = organisations, set()
+    with pytest.raises(Killed):
+        fit_and_watch(made, left, cut=at(3, "before", Killed()))
+    made.end(HOME)
+    shutil.copytree(made.folder / "run", made.folder / "copy")
+    with pytest.raises(Killed):
+        fit_and_watch(made, left, cut=at(2, "before", Killed()))
+    made.end(HOME)
+    shutil.rmtree(made.folder / "run")
+    (made.folder / "copy").rename(made.folder / "run")
+    fit_and_watch(made, left)
+    assert len(left) == 1
+    assert states(made) == ["committed"]
 
 
 def test_two_fits_of_one_run_are_two(organisations):

@@ -25,7 +25,7 @@ from sottovoce.vertical.protocol import event_text
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
 from sottovoce.vertical.wire import Done, Frame, Refused
 from support.forked import in_child, needs_fork
-from support.interrupted import Killed, draws_by_place
+from support.interrupted import Killed, at_line, draws_by_place
 from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsWorker
 from support.party import decode
 
@@ -159,19 +159,6 @@ def test_a_process_that_is_killed_goes_on(tmp_path, ledger, expected, monkeypatc
     assert [party.handle(raw) for raw in REQUESTS[5:]] == expected[5:]
     assert charges(ledger) == [(step, GaussianEvent(100.0)) for step in (4, 5, 6)]
     party._journal.close()
-
-
-def at_line(number):
-    """Return a tracer that counts the lines of the package which are executed, and kills at one of them."""
-    executed = [0]
-
-    def line(frame, event, arg):
-        executed[0] += event == "line"
-        if executed[0] == number:
-            raise Killed
-        return line
-
-    return executed, lambda frame, event, arg: line if "sottovoce" in frame.f_code.co_filename else None
 
 
 @pytest.mark.parametrize("n_steps", [15, pytest.param(170, marks=pytest.mark.slow)])

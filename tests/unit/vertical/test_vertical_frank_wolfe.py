@@ -272,7 +272,7 @@ def test_secret_labels_cross_by_randomised_response_only():
     np.testing.assert_allclose(sent["bank"], (Y - 1.0) / 3.0)  # its own
     # right on average: a regression of the released on the true ones has slope 1
     many = [
-        lasso(labels_public=False, random_state=seed).plan(ready).soft_labels(Y, streams(seed))["shop"]
+        lasso(labels_public=False, random_state=seed).plan(ready).soft_labels(ready, Y, streams(seed))["shop"]
         for seed in range(60)
     ]
     assert np.mean(many, axis=0) @ sent["bank"] / (sent["bank"] @ sent["bank"]) == pytest.approx(1.0, abs=0.15)

@@ -292,7 +292,7 @@ class PublishedBallPlan(PrivateBallPlan):
         )
         tau, widest = self.sampled_columns, max(self.n_columns(name) for name in names)
         p_min = 1.0 if tau is None else tau / widest
-        labels = self.soft_labels(y, streams)
+        labels = self.soft_labels(parties, y, streams)
         parties.exchange({name: self._start(name, labels[name]) for name in names}, Done)
         weights = {name: np.zeros(self.n_columns(name)) for name in names}
         predicted = np.zeros(self.column.size)

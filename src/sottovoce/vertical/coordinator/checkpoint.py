@@ -1,8 +1,10 @@
 """What a coordinator keeps of a run, so that a run that was cut off goes on and gives what it would have given.
 
-A run is executed again from its start. It draws what it drew before: names of sessions and models and the label
-holder's noise come from one secret key. What the parties answered is taken from disk, and from where that ends they are
-asked again; they know which step they answered last, and a step that they answered they answer with the same bytes.
+A run is executed again from its start. Names of sessions and models come from one secret key, and are what they were
+before. What the parties answered, and the labels that were released to them, are taken from disk, and from where that
+ends the parties are asked again; they know which step they answered last, and a step that they answered they answer
+with the same bytes. Noisy labels are stored before they leave, and the charge for them is closed: no noise follows from
+the key.
 """
 
 import hashlib
@@ -13,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -21,9 +23,10 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._files import write_whole
-from sottovoce._kept import PrivateFolder, private_database
+from sottovoce._kept import PrivateFolder, StoredKey, private_database
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import DataError, ParameterError, StorageError
-from sottovoce.randomness import StoredKey, Streams
+from sottovoce.ledger.charging import OpenCharge
 from sottovoce.vertical.wire import SESSION_BYTES, Frame, Refused, code_of
 
 _SYNC_EVERY: Final = 1.0  # seconds
@@ -43,24 +46,35 @@ _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
 
 @dataclass(frozen=True)
 class Run:
-    """What one fit draws once: its model's name, the label holder's streams, the name that its ledger knows it by.
+    """What one fit draws once: its model's name, the labels that it releases, the name that its ledger knows it by.
 
-    By default all of it is fresh. A run that may be interrupted has it from a key on disk (`Checkpoint`): the same
-    training on the same labels, executed again, draws the same and finds its own charge. Another training, or other
-    labels, draw something else and are charged for.
+    By default all of it is fresh. A run that may be interrupted has it from disk (`Checkpoint`): the same training on
+    the same labels, executed again, has the same and finds its own charge. Another training, or other labels, draw
+    something else and are charged for.
     """
 
-    key: StoredKey | None = None  # None draws everything anew
+    checkpoint: "Checkpoint | None" = None  # None draws everything anew
+    key: StoredKey | None = None  # of its names
+    open_charge: OpenCharge = field(default_factory=OpenCharge)
 
     def of(self, plan: object, labels: Any) -> "Run":
         """Return the run of this training on these labels: what it draws, no other one draws."""
         if self.key is None:
             return self
-        return Run(self.key.within(b"training", repr(plan).encode(), _digest_of_labels(labels)))
+        return Run(self.checkpoint, self.key.within(b"training", repr(plan).encode(), _digest_of_labels(labels)))
 
-    def streams(self, fresh: Streams) -> Streams:
-        """Return the label holder's streams: ``fresh`` ones, unless they must be drawn again; a user's seed stays."""
-        return fresh if self.key is None or fresh.seeded else Streams(self.key.within(b"streams"))
+    def released(self, draw: Callable[[], Vector]) -> Vector:
+        """Return labels of -1 and +1 that leave with noise, as ``draw`` returns them: the same in every execution.
+
+        They are on disk, and the charge is closed for them, before this returns: what was drawn and has not come so far
+        has not left. Raises `LedgerError` if the charge was closed for others, by a copy of this run.
+        """
+        if self.checkpoint is None or self.key is None:
+            return draw()
+        name = self.key.within(b"labels").name(SESSION_BYTES)
+        raw = self.checkpoint.released(name, lambda: draw().astype(np.int8).tobytes())
+        self.open_charge.close_for(hashlib.sha256(raw).hexdigest())
+        return np.frombuffer(raw, np.int8).astype(np.float64)
 
     @property
     def model(self) -> str:
@@ -135,7 +149,19 @@ class Checkpoint:
         """Return what the next fit draws: the same in every execution."""
         with self._lock:
             self._n_runs += 1
-            return Run(self._key.within(b"run", str(self._n_runs).encode()))
+            return Run(self, self._key.within(b"run", str(self._n_runs).encode()))
+
+    def released(self, name: bytes, draw: Callable[[], bytes]) -> bytes:
+        """Return what is kept under this name, or what ``draw`` returns, which is on disk by then."""
+        self._check_held()
+        place = Frame(name, 0, b"")  # as an answer of nobody's
+        with self._lock:
+            raw = self._kept("", place)
+            if raw is None:
+                raw = draw()
+                self._keep({"": place}, {"": raw})
+                self._file.execute("PRAGMA wal_checkpoint(FULL)").fetchall()  # which brings it to the disk
+        return raw
 
     def answered(
         self, requests: Mapping[str, bytes], carry: Callable[[Mapping[str, bytes]], dict[str, bytes]]
@@ -149,8 +175,7 @@ class Checkpoint:
         ``requests``: by party.
         ``carry``: sends the requests that it is given, and returns the answers.
         """
-        if not self._folder.is_held:
-            raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
+        self._check_held()
         frames = {name: Frame.read(raw) for name, raw in requests.items()}
         session = next(iter(frames.values())).session
         with self._lock:
@@ -182,6 +207,10 @@ class Checkpoint:
             self._folder.close()
 
     # ------------------------------------------------------------------ on disk
+
+    def _check_held(self) -> None:
+        if not self._folder.is_held:
+            raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
 
     def _check_facts(self, facts: dict[str, object]) -> None:
         path = self._folder.path / "facts.json"

@@ -22,7 +22,7 @@ from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Message, Refused, decode, new_session
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
-_OWN: Final = frozenset({"checkpoint", "session_name", "_process", "_steps", "_holding"})  # not for copies
+_OWN: Final = frozenset({"checkpoint", "run", "session_name", "_process", "_steps", "_holding"})  # not for copies
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -69,6 +69,9 @@ class Parties(ABC):
 
     checkpoint: Checkpoint | None = None
     """Where the run is kept, if it can be resumed."""
+
+    run: Run = Run()
+    """The fit that talks here."""
 
     doing: str = ""
     """What the next requests are part of, where that is worth a word."""

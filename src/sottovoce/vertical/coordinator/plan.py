@@ -331,10 +331,18 @@ class LabelsOncePlan(VerticalPlan):
         holder = self.facts.label_holder
         return {**events, holder: compose(self.label_event, events[holder])}
 
-    def rounded(self, y: Vector, streams: Streams) -> Vector:
-        """Return -1 or +1 for labels in [-1, 1], at random and without bias: the response protects whichever it is."""
-        coins = streams.generator(Purpose.SAMPLING).random(len(y))
-        return np.where(coins < 0.5 * (1.0 + y), 1.0, -1.0)
+    def released_labels(self, parties: Parties, y: Vector, streams: Streams) -> Vector:
+        """Release labels in [-1, 1] as -1 and +1, by the response, which is not None; a fit does so once."""
+        response = self.response
+        assert response is not None
+
+        def draw() -> Vector:
+            signs = y
+            if not self.loss.is_classification:  # at random and without bias: the response protects whichever it is
+                signs = np.where(streams.generator(Purpose.SAMPLING).random(len(y)) < 0.5 * (1.0 + y), 1.0, -1.0)
+            return response.release(signs, streams.generator(Purpose.NOISE))[0]
+
+        return parties.run.released(draw)
 
     @property
     def label_release(self) -> tuple[str, ...]:

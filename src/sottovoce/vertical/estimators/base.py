@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -245,7 +246,7 @@ class VerticalEstimator(Predicting, Budgeted):
         if plan.is_private:
             warn_of_large_delta(plan.delta, plan.facts.n_samples)
         run = parties.new_run().of((type(self).__name__, plan), own if y is None else y)
-        streams, model = run.streams(streams), run.model
+        model = run.model
         plan.meet(session)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
@@ -253,6 +254,7 @@ class VerticalEstimator(Predicting, Budgeted):
             plan=self._public_summary(plan), run=run.charge,
         ) as charge:  # fmt: skip
             charge.looking()
+            session.run = replace(run, open_charge=charge)
             targets, learnt = self._targets(labels_of(parties, holder, y))
             with seeded_for_session(parties, streams, session.session_name) as seeded:
                 solution = plan.solve(session, targets, model, streams)

@@ -20,7 +20,8 @@ from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import LabelsOncePlan, SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
@@ -169,17 +170,14 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
         # a released label is always at one of its ends: to clip the whole would lose what predictions add
         return bound if gain == 1.0 else 1.0 / gain + min(bound, _PREDICTIONS)
 
-    def soft_labels(self, y: Vector, streams: Streams) -> dict[str, Vector]:
+    def soft_labels(self, parties: Parties, y: Vector, streams: Streams) -> dict[str, Vector]:
         """Return the labels that each party works with, releasing them where they are secret."""
         exact = y
         if not self.loss.is_classification:
             exact = np.clip((y - self.middle) / self.label_unit, -1.0, 1.0)
         labels = dict.fromkeys(self.facts.names, exact)
         if self.response is not None:
-            signs = exact
-            if not self.loss.is_classification:
-                signs = self.rounded(exact, streams)
-            released, _ = self.response.release(signs, streams.generator(Purpose.NOISE))
+            released = self.released_labels(parties, exact, streams)
             labels |= dict.fromkeys(self.facts.others, self.response.unbiased(released))
         return labels
 

@@ -73,7 +73,7 @@ class LocalBallPlan(PrivateBallPlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         planned = self._party_event
         check_affordable(parties, dict.fromkeys(self.facts.names, planned))
-        labels = self.soft_labels(y, streams)
+        labels = self.soft_labels(parties, y, streams)
         requests = {
             name: TrainOnBall(
                 self.loss.name,
@@ -228,7 +228,7 @@ class JointBallPlan(PrivateBallPlan):
         names = self.facts.names
         planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
         check_affordable(parties, planned)
-        parties.exchange(self._starts(self.soft_labels(y, streams)), Done)
+        parties.exchange(self._starts(self.soft_labels(parties, y, streams)), Done)
         taken, columns = self._rounds(parties)
         weights = {name: self._weights(name, taken) for name in names}
         parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)

@@ -31,7 +31,7 @@ from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
     SCORED,
@@ -121,10 +121,9 @@ class LocalModelsPlan(LabelsOncePlan):
         planned = {name: plan.event for name, plan in self.party_plans.items()}
         check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
         train_alone(parties, self, y, own_model_name(model), model)
-        signs, half_range = self._signs(y, streams)
-        spent: dict[str, Event] = {self.facts.label_holder: compose()}
+        signs, half_range = (y, 1.0) if self.loss.is_classification else self._centred(y)
         if self.response is not None:
-            signs, spent[self.facts.label_holder] = self.response.release(signs, streams.generator(Purpose.NOISE))
+            signs = self.released_labels(parties, signs, streams)
         requests = {
             name: TrainOnLabels(
                 signs, plan.loss.name, plan.flip_probability, plan.label_bound or 0.0, plan.alpha, plan.mu
@@ -146,18 +145,12 @@ class LocalModelsPlan(LabelsOncePlan):
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),
             event=self.event,
-            party_events={**spent, **planned},
+            party_events={self.facts.label_holder: self.label_event, **planned},
             n_rounds=1,
         )
 
-    def _signs(self, y: Vector, streams: Streams) -> tuple[Vector, float]:
-        """Return labels in [-1, 1], and what one unit of them is worth; to be answered, they are -1 or +1."""
-        if self.loss.is_classification:
-            return y, 1.0
-        centred, half_range = self._centred(y)
-        return (centred if self.response is None else self.rounded(centred, streams)), half_range
-
     def _centred(self, y: Vector) -> tuple[Vector, float]:
+        """Return labels in [-1, 1], and what one unit of them is worth."""
         assert self.facts.label_bounds is not None
         low, high = self.facts.label_bounds
         half_range = 0.5 * (high - low)
