@@ -80,6 +80,13 @@ def test_no_adaptive_analyst_exceeds_the_budget(composition, epsilon, delta, fir
         assert worst > 0.0  # the rule admits runs that basic composition would not
 
 
+@pytest.mark.parametrize("composition", ["mixed", "gaussian", "renyi", "basic"])
+def test_what_releases_nothing_changes_nothing(composition):
+    rule, nothing = PrivacyFilter(3.0, 1e-5, composition), Release(NothingReleased(), 0.0)
+    for history in ([], [gaussian(0.5)], [gaussian(0.5)] * 3):
+        assert rule.spent([nothing, *history, nothing]) == rule.spent(history)
+
+
 def test_composing_curves_as_if_fixed_beforehand_would_overspend():
     """The obvious rule, tightest composition of what was charged: an analyst who adapts gets more than delta."""
     epsilon, delta, first, second = 1.0, 0.05, 0.4, 0.1

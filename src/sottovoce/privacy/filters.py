@@ -34,6 +34,7 @@ from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.accounting import GaussianAccountant, RenyiAccountant, epsilon_of, flatten, gaussian_epsilon
 from sottovoce.privacy.event import Event, protects
+from sottovoce.privacy.events import NothingReleased
 
 # shares of delta for the basic, the Gaussian and the Renyi rule
 COMPOSITIONS: Final[dict[str, tuple[float, float, float]]] = {
@@ -140,6 +141,8 @@ class Tally:
         self._divergences = np.zeros(len(rule.orders))
 
     def add(self, release: Release) -> None:
+        if isinstance(release.event, NothingReleased):
+            return
         self._n += 1
         self._first = release if self._n == 1 else None
         if self._uses[0]:

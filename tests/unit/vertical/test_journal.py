@@ -15,13 +15,23 @@ import pytest
 
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.ledger import Ledger
-from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.accounting import epsilon_of
+from sottovoce.privacy.events import GaussianEvent, NothingReleased
 from sottovoce.vertical import Party
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.sessions import MOST_OPEN
+from sottovoce.vertical.party.sessions import MOST_OPEN, MachineError
 from sottovoce.vertical.protocol import event_text
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
+    BallChoice,
+    BallSelect,
+    BallStart,
+    BallStep,
+    ShareColumn,
+    SharedColumn,
+)
+from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
 from sottovoce.vertical.wire import Done, Frame, Refused
 from support.forked import in_child, needs_fork
@@ -348,6 +358,71 @@ def test_a_question_is_not_asked_again(tmp_path, ledger):
     assert party.handle(frames(messages)[-1]) == before_it[-1]
     asked = frames([*messages, Afford(event)])[-1]
     assert "would bring what was spent" in decode(party.handle(asked)).reason
+
+
+def test_an_answer_whose_charge_is_open_waits_also_after_a_step_that_was_taken_back(tmp_path, ledger, monkeypatch):
+    party = clinic(tmp_path, ledger)
+    for raw in REQUESTS[:3]:
+        party.handle(raw)
+
+    def broken(*given, **named):
+        raise MachineError("broken")
+
+    for place, (owner, name) in ((3, (LedgerBudget, "settle")), (4, (LedgerBudget, "charge"))):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, broken)
+            assert decode(party.handle(REQUESTS[place])).reason == "broken"
+    assert isinstance(decode(party.handle(REQUESTS[3])), RoundsScores)
+    assert [each.state for each in ledger.history("people")] == ["committed"]
+
+
+def test_copies_of_a_folder_answer_once_what_was_charged_at_the_start(tmp_path, ledger, monkeypatch):
+    """Three copies, asked in any order, restarted and killed: together they answer no more than was announced."""
+    draw, most = np.random.default_rng(11), 3
+    start = BallStart("squared", np.sign(TABLE[:, 0]), 1.0, 1.0, most, 0.5, 0, 9.0, 5.0, most - 1)
+
+    def shop(folder):
+        budget = LedgerBudget(ledger.url, "people", name="clinic")
+        return Party(TABLE, name="clinic", data_bound=1.0, budget=budget, journal=Journal(folder / "clinic"))
+
+    one = shop(tmp_path)
+    one.handle(frames([start])[0])
+    one._journal.close()
+    copies = [tmp_path, tmp_path / "copy", tmp_path / "other"]
+    for folder in copies[1:]:
+        shutil.copytree(tmp_path / "clinic", folder / "clinic")
+    parties = [shop(folder) for folder in copies]
+    steps, places, left = [1] * 3, [set() for _ in copies], {BallChoice: set(), SharedColumn: set()}
+    points = [(Journal, "keep"), (LedgerBudget, "note"), (BallSteps, "select")]
+    for _ in range(150):
+        who = draw.integers(3)
+        known = sorted(places[who])
+        place = int(draw.choice(known)) if known else 0
+        asked = [BallSelect(draw.normal(size=N)), BallStep(place), ShareColumn(place // 2)][draw.integers(3)]
+        raw = Frame(NAME, steps[who] + 1, asked.encode()).encode()
+        owner, name = points[draw.integers(3)]
+        kill = [None, before, after][draw.integers(3)]
+        try:
+            with monkeypatch.context() as patch:
+                if kill is not None:
+                    patch.setattr(owner, name, kill(getattr(owner, name)))
+                answer = parties[who].handle(raw)
+        except Killed:
+            parties[who]._journal.close()
+            parties[who] = shop(copies[who])
+            answer = parties[who].handle(raw)
+        reply = decode(answer)
+        if isinstance(reply, Refused) and "in use twice" in reply.reason:
+            continue  # it has no other answer
+        steps[who] += 1
+        if isinstance(reply, BallChoice):
+            places[who].add(reply.place)
+        left.get(type(reply), set()).add(answer)
+    assert 1 <= len(left[BallChoice]) <= most
+    assert 1 <= len(left[SharedColumn]) <= most - 1
+    (charge,) = [each for each in ledger.history("people") if each.event != NothingReleased()]
+    assert charge.state == "committed"
+    assert ledger.spent("people")[0] == pytest.approx(epsilon_of(charge.event, 1e-6))
 
 
 # --- what cannot be taken up again ------------------------------------------------------------------------------------

@@ -74,6 +74,14 @@ class Account(ABC):
         now raises `MachineError`: nobody can tell whether it covers the event.
         """
 
+    def note(self, announced: str, answer: str) -> None:
+        """Write down which answer a release has that was charged before, before it leaves for the first time.
+
+        Raises `MachineError` if that cannot be written down, or it has another one: this one must not leave. An account
+        that lives in one process writes nothing down: that process answers a step once.
+        """
+        return
+
     @abstractmethod
     def settle(self, release: str, answer: str) -> None:
         """Close the charge of a release, if it has one, before its answer, of this digest, leaves for the first time.
@@ -305,6 +313,23 @@ class LedgerBudget(Account):
                 return
         if record.note != answer:
             raise MachineError(_ANSWERED)
+
+    def note(self, announced: str, answer: str) -> None:
+        with self._usable():
+            if not self._noted(announced):
+                record = {**self._record(None), "announced": announced, "answer": answer}
+                made = self._book.reserve(
+                    self.dataset, NothingReleased(), delta=0.0, adjacency=Adjacency.REPLACE_ONE, plan=record
+                )
+                self.head = self._book.commit(made, NothingReleased()).hash
+            first = self._noted(announced)[0]  # of two at once, and everybody sees which that is
+        if first != answer:
+            raise MachineError(_ANSWERED)
+
+    def _noted(self, announced: str) -> list[object]:
+        """Return the answers that were noted for a release, the oldest first."""
+        known = (each.plan for each in self._book.history(self.dataset))
+        return [plan["answer"] for plan in known if plan.get("announced") == announced]
 
     def _is_open(self, release: str) -> bool:
         found = self._book.find(self.dataset, release)

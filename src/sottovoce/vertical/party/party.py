@@ -35,6 +35,7 @@ from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
+    Announced,
     Answer,
     Answered,
     Desk,
@@ -366,7 +367,11 @@ class Party:
                 if answer is None:
                     answer = self._next(journal, session, frame)
                 if session.is_owed:  # before it leaves
-                    self.budget.settle(session.release, hashlib.sha256(answer).hexdigest())
+                    digest, announced = hashlib.sha256(answer).hexdigest(), session.announced
+                    if announced:
+                        self.budget.note(announced, digest)
+                    else:
+                        self.budget.settle(session.release, digest)
                     session.is_owed = False
                 return answer
             except (MessageError, SessionError) as refusal:
@@ -439,7 +444,9 @@ class Party:
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
         seed = self._session_seeds.get(session.name, self._random_state)
-        if event is not None:
+        if isinstance(event, Announced):
+            session.announced, session.is_owed = f"{session.begun} {event.name}", True
+        elif event is not None:
             place = Place(session.name.hex(), session.step, session.release)
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
             session.is_owed = True
@@ -454,6 +461,7 @@ class Party:
         finally:
             if before is not desk.training.worker:
                 Training(worker=before).close()
+                session.begun = session.release
         session.training = desk.training
         if desk.aligned is not None:
             self._become(*desk.aligned)

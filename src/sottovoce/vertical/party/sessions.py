@@ -35,17 +35,22 @@ class Session:
     """One conversation.
 
     ``reached``: the step that was answered last; without its state.
-    ``is_owed``: whether its charge may be open yet, which is closed before the answer leaves.
+    ``is_owed``: whether the account may not know its answer yet, which it does before that leaves.
+    ``begun``: what the present training was charged as when it began.
+    ``announced``: name of the release that it is, where that was charged before; empty otherwise.
     """
 
     def __init__(self, name: bytes, reached: Reached | None = None, training: Training | None = None) -> None:
         self.name = name
         self.training = Training() if training is None else training
         start = Reached(0, hashlib.sha256(b"session" + name).digest(), b"", b"", None)
-        self.reached = self._before = start if reached is None else reached
+        self.reached = start if reached is None else reached
         self.is_owed = reached is not None
         self._seeded: tuple[object, Streams] | None = None
-        self._position = {} if reached is None else _position_in(reached.state)
+        held = {} if reached is None or reached.state is None else arrays_in(reached.state)
+        self._position = {name: each for name, each in held.items() if name.startswith("noise ")}
+        self.announced, self.begun = str(held.get("announced", "")), str(held.get("begun", ""))
+        self._before = self.reached, self.announced
 
     @property
     def step(self) -> int:
@@ -74,12 +79,14 @@ class Session:
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
         history = hashlib.sha256(self.reached.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
-        self._before, self.reached = self.reached, Reached(frame.step, history, frame.digest, answer, None)
-        self.is_owed = False
+        self._before = self.reached, self.announced
+        self.reached = Reached(frame.step, history, frame.digest, answer, None)
+        self.is_owed, self.announced = False, ""
 
     def give_back(self) -> None:
         """Take the last step back, of which nothing was computed."""
-        self.reached = self._before
+        self.reached, self.announced = self._before
+        self.is_owed = True  # whether the account knows that answer nobody remembers
 
     def settle(self, answer: bytes) -> None:
         self.reached = replace(self.reached, answer=answer)
@@ -88,7 +95,8 @@ class Session:
         """Return what a new process goes on from."""
         if self._seeded is not None and self._seeded[1].opened:
             self._position = _position_of(self._seeded[1])
-        return replace(self.reached, state=self.training.packed(self._position))
+        beside = {**self._position, "announced": self.announced, "begun": self.begun}
+        return replace(self.reached, state=self.training.packed(beside))
 
     def streams(self, seed: object) -> Streams:
         """Open streams: fresh ones, or those that go on from a seed of a trial, in another process too."""
@@ -109,10 +117,6 @@ def _position_of(streams: Streams) -> dict[str, Any]:
     """Return how far the noise of a seed was drawn, as named arrays."""
     state: Any = streams.generator(Purpose.NOISE).bit_generator.state
     return {f"noise {name}": (state["s"] if name in _OF_BITS else state)[name] for name in (*_OF_BITS, *_HALF)}
-
-
-def _position_in(state: bytes | None) -> dict[str, Any]:
-    return {} if state is None else {name: held for name, held in arrays_in(state).items() if name.startswith("noise ")}
 
 
 def _move_to(streams: Streams, position: dict[str, Any]) -> None:

@@ -153,7 +153,7 @@ class BallSelect(Request, code=63):
         worker = training.open(BallSteps, self)
         facts.one_a_row(self, "others")
         refuse(worker.why_not())
-        desk = yield None
+        desk = yield worker.next_choice
         return BallChoice(*worker.select(self.others, desk.noise()))
 
 
@@ -178,7 +178,7 @@ class ShareColumn(Request, code=66):
     def answer(self, facts: PartyFacts, training: Training) -> Answered[SharedColumn]:
         worker = training.open(BallSteps, self)
         refuse(worker.why_not(column=self.column))
-        desk = yield None
+        desk = yield worker.next_column
         return SharedColumn(worker.share(self.column, desk.noise()), worker.column_noise)
 
 

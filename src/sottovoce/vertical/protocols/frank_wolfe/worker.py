@@ -21,7 +21,7 @@ from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.vertical.protocol import PartyFacts, Training
+from sottovoce.vertical.protocol import Announced, PartyFacts, Training
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of, signed_column
 from sottovoce.vertical.wire import decode
 
@@ -105,7 +105,7 @@ class _JointScores(DenseScores):
 
 
 class BallSteps:
-    """Steps that are taken together with other parties."""
+    """Steps that are taken together with other parties, all of them charged at their start."""
 
     def __init__(self, table: Any, data_bound: float, start: "BallStart") -> None:
         self._table, self._data_bound, self._start = table, data_bound, start
@@ -137,6 +137,15 @@ class BallSteps:
         steps._chosen, steps._taken = held["chosen"].tolist(), held["taken"].tolist()
         steps._shared = set(held["shared"].tolist())
         return steps
+
+    @property
+    def next_choice(self) -> Announced:
+        """The choice that comes next, with its score: as many are charged as there are steps."""
+        return Announced(f"choice {len(self._chosen) + 1}")
+
+    @property
+    def next_column(self) -> Announced:
+        return Announced(f"column {len(self._shared) + 1}")
 
     @property
     def column_noise(self) -> float:
