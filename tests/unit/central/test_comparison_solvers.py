@@ -95,6 +95,7 @@ def test_sparse_and_dense_agree_and_seeds_repeat(solver):
 
 @pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 2900, "epochs": 3}), ("Primal", {})])
 def test_the_number_of_threads_changes_nothing(solver, options, monkeypatch):
+    monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
     big = np.random.default_rng(1).normal(size=(3000, 800))
     y, results = np.where(big[:, 0] > 0, 1, -1), []
     options = options or {"block_size": 400, "epochs": 2}

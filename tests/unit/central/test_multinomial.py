@@ -58,7 +58,7 @@ def test_a_pass_is_the_one_of_the_page(form, dtype):
 
 
 def test_threads_storage_and_blocks_change_nothing(monkeypatch):
-    monkeypatch.setattr(parallel, "_SMALL", 0)
+    monkeypatch.setattr(parallel, "_SMALL", 1)
     models = []
     for threads in ("1", "3"):
         monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)

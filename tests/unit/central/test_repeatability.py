@@ -36,12 +36,21 @@ def test_a_seed_repeats_and_no_seed_does_not(solver):
 @pytest.mark.parametrize("matrix", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
 def test_the_number_of_threads_changes_nothing(matrix, solver, monkeypatch):
     """The sums are sums of whole numbers: exact in any order."""
+    monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
     results = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
         results.append(fit(matrix(X), solver=solver, solver_options={"n_passes": 20}).coef_)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_a_thread_has_enough_to_do():
+    """Threads grow with the table, up to what there are; one that a pass takes 0.1 ms for has one."""
+    with team(8) as crew:
+        parts = [len(crew.split(n, 20.0 * n)) for n in (1, 10_000, 100_000, 1_000_000)]
+        assert parts[:2] == [1, 1] and parts == sorted(parts) and 1 < parts[2] < parts[3] == 8
+        assert [hi for _, hi in crew.split(999, 1e9)][:-1] == [lo for lo, _ in crew.split(999, 1e9)][1:]
 
 
 def test_the_order_of_the_rows_changes_nothing():

@@ -89,6 +89,7 @@ def test_a_person_with_one_row_each_is_a_row():
 
 
 def test_the_same_whatever_threads_and_storage(monkeypatch):
+    monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
     many, labels, groups = np.tile(X, (200, 1)), np.tile(Y, 200), np.tile(GROUPS, 200)
     found = []
     for threads in ("1", "3"):

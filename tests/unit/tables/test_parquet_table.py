@@ -52,7 +52,7 @@ def small_blocks(monkeypatch):
     """Blocks of 1,003 rows from batches of 300, on several threads however small they are."""
     monkeypatch.setattr(parquet, "_BLOCK_BYTES", 1003 * D * 4)
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 300 * D * 4)
-    monkeypatch.setattr(parallel, "_SMALL", 0)
+    monkeypatch.setattr(parallel, "_SMALL", 1)
 
 
 ESTIMATORS = [
