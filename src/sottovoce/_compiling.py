@@ -13,7 +13,6 @@ Whoever installs the package can compile (``sottovoce compile``) for those who c
 is copied to the place that they can write, since numba reads from no other. It is trusted like the package itself.
 """
 
-import gc
 import hashlib
 import os
 import re
@@ -27,6 +26,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba
+
+from sottovoce._lazy import without_collector
 
 __all__ = ["FOLDER", "INSIDE", "JIT", "njit", "plain_times"]
 
@@ -49,25 +50,10 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             kernel = numba.njit(**options)(function)
         finally:
             _SETTINGS.CACHE_DIR = before
-        kernel.compile = _without_collector(kernel.compile)
+        kernel.compile = without_collector()(kernel.compile)
         return kernel
 
     return compiled
-
-
-def _without_collector(compile_: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Have no garbage collected meanwhile: there is next to none, and the search for it takes a sixth of the time."""
-
-    def quickly(signature: Any) -> Any:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return compile_(signature)
-        finally:
-            if collects:
-                gc.enable()
-
-    return quickly
 
 
 def kernel_sources(package: Path = _PACKAGE) -> dict[Path, str]:

@@ -35,7 +35,7 @@ import secrets
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -44,12 +44,6 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
 
 from sottovoce._optional import loaded
 from sottovoce._shown import QUOTED, is_class_name, quoted
@@ -68,10 +62,17 @@ _REMEDIES: Final = {
     ),
 }
 
-_LEARN_NOTHING: Final = (
-    AdditiveChi2Sampler, Binarizer, FeatureHasher, FunctionTransformer, HashingVectorizer, Normalizer,
-    PolynomialFeatures,
-)  # fmt: skip
+# classes by name, with the modules that have them
+_COMPOSED: Final = {
+    "ColumnTransformer": "sklearn.compose", "FeatureUnion": "sklearn.pipeline", "Pipeline": "sklearn.pipeline",
+}  # fmt: skip
+_LEARN_NOTHING: Final = {
+    **dict.fromkeys(("Binarizer", "FunctionTransformer", "Normalizer", "PolynomialFeatures"), "sklearn.preprocessing"),
+    "FeatureHasher": "sklearn.feature_extraction",
+    "HashingVectorizer": "sklearn.feature_extraction.text",
+    "AdditiveChi2Sampler": "sklearn.kernel_approximation",
+    "SchemaEncoder": "sottovoce.tables.transformer",
+}
 # what would let a step look at all of its rows: how many entries are 0, and whether a function can be undone on them
 _ROW_BY_ROW: Final = {"sparse_threshold": 0, "check_inverse": False}
 _STEP: Final = re.compile(
@@ -91,7 +92,7 @@ def fitted_steps() -> tuple[str, ...]:
     inner = False  # whether a step before the last one is fitted: then those after it do not count
     for frame in frames_of("sklearn.pipeline"):
         pipeline = frame.f_locals.get("self")
-        if not isinstance(pipeline, Pipeline):
+        if not isinstance(pipeline, frame.f_globals["Pipeline"]):
             continue
         if frame.f_code.co_name == "_fit":
             inner = True
@@ -131,15 +132,18 @@ def learns_nothing(step: Any) -> bool:
     if step is None or isinstance(step, str):  # "passthrough", "drop"
         return True
     kind = type(step)  # a class that is derived from one of these may learn
-    if kind is ColumnTransformer:
-        chosen = any(callable(columns) for *_, columns in step.transformers)  # by a function of the table: it learns
-        return not chosen and all(
-            learns_nothing(part) for part in (step.remainder, *(one[1] for one in step.transformers))
-        )
-    if kind in (FeatureUnion, Pipeline):
-        return all(learns_nothing(part) for _, part in (step.steps if kind is Pipeline else step.transformer_list))
-    own = loaded("sottovoce.tables.transformer")
-    return kind in _LEARN_NOTHING or (own is not None and kind is own.SchemaEncoder)
+    if not _is_one_of(kind, _COMPOSED):
+        return _is_one_of(kind, _LEARN_NOTHING)
+    if kind.__name__ != "ColumnTransformer":
+        return all(learns_nothing(part) for _, part in getattr(step, "steps", None) or step.transformer_list)
+    chosen = any(callable(columns) for *_, columns in step.transformers)  # by a function of the table: it learns
+    return not chosen and all(learns_nothing(part) for part in (step.remainder, *(one[1] for one in step.transformers)))
+
+
+def _is_one_of(kind: type, homes: Mapping[str, str]) -> bool:
+    """Tell whether a class is one of those that are named; a module that nobody has loaded has given no object."""
+    home = loaded(homes.get(kind.__name__, ""))
+    return home is not None and getattr(home, kind.__name__) is kind
 
 
 def row_by_row(step: Any) -> Any:

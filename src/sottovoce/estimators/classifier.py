@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -201,6 +199,9 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         (``docs/guide/way_out.md``). Its parameters are scikit-learn's defaults and say nothing of this training; its
         ``fit`` trains without privacy.
         """
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.svm import LinearSVC
+
         check_is_fitted(self)
         if not isinstance(self._loss, Logistic):
             return plain_classifier(LinearSVC, self)

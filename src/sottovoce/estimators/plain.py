@@ -3,17 +3,17 @@
 import copy
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import LinearRegression
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, MinMaxScaler, StandardScaler
 
 from sottovoce._numerics import Vector
+
+if TYPE_CHECKING:  # scikit-learn's own models take long to load, and few ask for one
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import Pipeline
 
 
 def plain_classifier(kind: type[Any], model: Any) -> Any:
@@ -23,6 +23,9 @@ def plain_classifier(kind: type[Any], model: Any) -> Any:
 
 def one_vs_rest(kind: type[Any], model: Any) -> Any:
     """Return one classifier for each class: then scikit-learn scales probabilities one-vs-rest, as ``model`` does."""
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
     both = np.array([0, 1])
     parts = [
         _fitted(kind(), model, coef_=model.coef_[k : k + 1].copy(), intercept_=model.intercept_[[k]], classes_=both)
@@ -34,13 +37,19 @@ def one_vs_rest(kind: type[Any], model: Any) -> Any:
     )
 
 
-def linear_regression(model: Any) -> LinearRegression:
+def linear_regression(model: Any) -> "LinearRegression":
     """Return the linear function of ``model``, whose predictions are not clipped."""
+    from sklearn.linear_model import LinearRegression
+
     return _fitted(LinearRegression(), model, coef_=model.coef_.copy(), intercept_=model.intercept_)
 
 
-def clipped_regression(model: Any, low: float, high: float) -> TransformedTargetRegressor:
+def clipped_regression(model: Any, low: float, high: float) -> "TransformedTargetRegressor":
     """Return the linear function of ``model`` with predictions clipped to [low, high]."""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.linear_model import LinearRegression
+    from sklearn.preprocessing import FunctionTransformer
+
     ends = {"a_min": low, "a_max": high}
     clip = FunctionTransformer(
         np.clip, np.clip, kw_args=ends, inv_kw_args=ends, validate=True, check_inverse=False
@@ -49,8 +58,11 @@ def clipped_regression(model: Any, low: float, high: float) -> TransformedTarget
     return _fitted(whole, model, regressor_=linear_regression(model), transformer_=clip, _training_dim=1)
 
 
-def cut_columns(source: Any, location: Vector, scale: Vector, cut: float) -> Pipeline:
+def cut_columns(source: Any, location: Vector, scale: Vector, cut: float) -> "Pipeline":
     """Return what moves columns to 0, divides them by a scale and cuts them to +-``cut``."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
     moved = _fitted(
         StandardScaler(with_mean=bool(location.any())),
         source,
@@ -67,6 +79,8 @@ def behind_its_cut(to_sklearn: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(to_sklearn)
     def whole(model: Any, **options: Any) -> Any:
+        from sklearn.pipeline import make_pipeline
+
         if getattr(model, "column_bounds_", None) is None:
             return to_sklearn(model, **options)
         low, high = model.column_bounds_

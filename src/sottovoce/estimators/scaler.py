@@ -1,12 +1,11 @@
 """The scaler: columns moved and divided by a location and a scale that were paid for."""
 
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._groups import kept_rows, person_codes
@@ -31,6 +30,9 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import checked_max_rows
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Purpose, Streams
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 _LARGEST: Final = 2.0**100  # entries are cut here at the latest: a double divided by a small scale might not be one
 MECHANISM: Final = "noisy histograms of all columns, in powers of two and then in equal cells around what was found"
@@ -285,7 +287,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def to_sklearn(self) -> Pipeline:
+    def to_sklearn(self) -> "Pipeline":
         """Return a fitted pipeline of scikit-learn's `StandardScaler` and `MinMaxScaler`, whose ``clip`` is the cut.
 
         It takes dense tables only. It carries no receipt: keep ``guarantee_`` with it.
