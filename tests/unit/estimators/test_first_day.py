@@ -128,7 +128,7 @@ def test_the_command_line_asks_twice(tmp_path):
     plan = ["plan", *facts, "--n-samples", "100"]
     for command in (fit, plan):
         result = CliRunner().invoke(app, [*command, "--delta", "0.1"])
-        assert result.exit_code == 2 and "accept_delta=0.1" in " ".join(result.output.split())
+        assert result.exit_code == 2 and "--accept-delta 0.1" in " ".join(result.output.split())
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # as for a user
             result = CliRunner().invoke(app, [*command, "--delta", "0.1", "--accept-delta", "0.1"])
