@@ -23,7 +23,7 @@ from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMul
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_cut, one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of
-from sottovoce.estimators.remote import accuracy, comparable, where_the_rows_are
+from sottovoce.estimators.remote import accuracy, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic
 
@@ -174,11 +174,6 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         if isinstance(X, RemoteTable):
             return accuracy(self, X, y, sample_weight)
         return float(super().score(X, labels_of(X, y), sample_weight))
-
-    def count_right(self, X: Any, y: Any) -> tuple[int, int]:
-        """Return of how many rows the class is predicted, and the number of rows."""
-        predicted = self.predict(X)
-        return int(np.sum(predicted == comparable(y, predicted))), len(predicted)
 
     @behind_its_cut
     def to_sklearn(self) -> Any:

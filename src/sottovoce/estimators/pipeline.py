@@ -454,16 +454,6 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             return (accuracy if hasattr(self._model(), "classes_") else r_squared)(self, X, y, None)
         return super().score(X, y)
 
-    def count_right(self, X: Any, y: Any) -> tuple[int, int]:
-        """Return of how many rows the class is predicted, and the number of rows."""
-        found: tuple[int, int] = self._model().count_right(self._before_model(X), y)
-        return found
-
-    def sum_squares(self, X: Any, y: Any) -> tuple[float, ...]:
-        """Return what `score` is made of for numbers; see the model's own."""
-        found: tuple[float, ...] = self._model().sum_squares(self._before_model(X), y)
-        return found
-
     def _before_model(self, X: Any) -> Any:
         X = self._table(X, reset=False)
         for _, step in self.steps_[:-1]:

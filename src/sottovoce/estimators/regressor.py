@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._entries import numbers_of
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
@@ -20,7 +19,6 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_cut, clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import r_squared, where_the_rows_are
-from sottovoce.exceptions import DataError
 
 
 @estimator
@@ -101,19 +99,6 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         if isinstance(X, RemoteTable):
             return r_squared(self, X, y, sample_weight)
         return float(super().score(X, labels_of(X, y), sample_weight))
-
-    def sum_squares(self, X: Any, y: Any) -> tuple[int, float, float, float]:
-        """Return what R^2 is made of: number of rows, mean of labels, squares around it, squares of what is missed."""
-        values = numbers_of(y)
-        if not np.isfinite(values).all():
-            raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
-        mean = float(values.mean()) if len(values) else 0.0
-        return (
-            len(values),
-            mean,
-            float(np.square(values - mean).sum()),
-            float(np.square(values - self.predict(X)).sum()),
-        )
 
     @behind_its_cut
     def to_sklearn(self, *, clip_predictions: bool = True) -> Any:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._entries import numbers_of
 from sottovoce.central.data.beside import StepRows
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
@@ -36,14 +37,14 @@ def where_the_rows_are(method: F) -> F:
 def accuracy(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     """Return the part of rows whose class is predicted, counted where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    counts = X.counted(sent(model, X), "count_right")
+    counts = X.counted(Judge(sent(model, X)), "count_right")
     return float(sum(right for right, _ in counts) / sum(rows for _, rows in counts))
 
 
 def r_squared(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     """Return the coefficient of determination, from sums that are made where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    parts = np.array(X.counted(sent(model, X), "sum_squares"))
+    parts = np.array(X.counted(Judge(sent(model, X)), "sum_squares"))
     rows, means, around_means, missed = parts.T
     mean = rows @ means / rows.sum()
     spread = around_means.sum() + rows @ (means - mean) ** 2
@@ -54,14 +55,30 @@ def r_squared(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     return float(1.0 - missed.sum() / spread)
 
 
-def comparable(labels: NDArray[Any], predicted: NDArray[Any]) -> NDArray[Any]:
-    """Return labels that can be compared with predictions, or refuse them."""
-    if (labels.dtype.kind in "UO") != (predicted.dtype.kind in "UO"):
-        raise DataError(
-            f"the labels of the table are of type {labels.dtype}, the classes of the model of type {predicted.dtype}: "
-            "they cannot be compared."
-        )
-    return labels
+@dataclass(frozen=True)
+class Judge:
+    """What a worker says of some rows and their labels, by a model that was sent to it."""
+
+    model: Any
+
+    def count_right(self, X: Any, y: Any) -> tuple[int, int]:
+        """Return of how many rows the class is predicted, and the number of rows."""
+        predicted = self.model.predict(X)
+        if (y.dtype.kind in "UO") != (predicted.dtype.kind in "UO"):
+            raise DataError(
+                f"the labels of the table are of type {y.dtype}, the classes of the model of type {predicted.dtype}: "
+                "they cannot be compared."
+            )
+        return int(np.sum(predicted == y)), len(predicted)
+
+    def sum_squares(self, X: Any, y: Any) -> tuple[int, float, float, float]:
+        """Return what R^2 is made of: number of rows, mean of labels, squares around it, squares of what is missed."""
+        values = numbers_of(y)
+        if not np.isfinite(values).all():
+            raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
+        mean = float(values.mean()) if len(values) else 0.0
+        missed = float(np.square(values - self.model.predict(X)).sum())
+        return len(values), mean, float(np.square(values - mean).sum()), missed
 
 
 def sent(model: Any, X: RemoteTable) -> Any:
