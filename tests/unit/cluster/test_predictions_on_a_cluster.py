@@ -95,7 +95,7 @@ def test_what_workers_get_of_a_model_has_no_seed_and_no_ledger(client, path, mon
     model, target, y = CASES["ridge"]
     model.fit(X, y)
     sent = []
-    monkeypatch.setattr(DaskTable, "counted", lambda self, model, method: sent.append(model.model) or [(2, 0.0, 1.0, 0.5)])
+    monkeypatch.setattr(DaskTable, "counted", lambda _, judge, how: sent.append(judge.model) or [(2, 0.0, 1.0, 0.5)])
     with pytest.warns(UserWarning, match="feature names"), opened(client, path, target) as table:
         assert model.score(table) == 0.5
     assert sent[0].random_state is None and model.random_state == 0
