@@ -35,6 +35,8 @@ from support.replay import Tape, recording
 
 DELTA, P_VALUE = 1e-6, 1e-9
 NAMED = {case.name: case for case in CASES}
+# sampled steps are calibrated here, not judged: tests/contracts/test_accountants.py
+pytestmark = pytest.mark.usefixtures("coarse_losses")
 
 
 def draws(case: Case, adjacency: str, seed: int) -> np.random.Generator:

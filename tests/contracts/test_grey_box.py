@@ -34,6 +34,8 @@ from support.grey_box import (
 from support.replay import grey_box, recording, replaying
 
 PAIRS = 6
+# sampled steps are calibrated here, not judged: tests/contracts/test_accountants.py
+pytestmark = pytest.mark.usefixtures("coarse_losses")
 EACH = pytest.mark.parametrize(
     ("case", "adjacency"),
     [pytest.param(case, one, id=f"{case.name}, {one}") for case in CASES for one in case.adjacencies],

@@ -38,18 +38,6 @@ def test_the_optimum_is_reached_when_the_noise_is_off(named, loss, sparse, monke
     assert best * (1 - 1e-6) <= ours <= best * (1 + max(slack, near))
 
 
-@pytest.mark.parametrize("solver", ["sgd", "Primal"])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
-def test_a_huge_epsilon_comes_near_the_optimum(loss, solver):
-    """With the rules of the library and almost no noise; whole fits, nothing switched off."""
-    X, score = table(0, 400, 12, density=0.4)
-    y, alpha = labels(loss, score), 1e-2
-    options = {"batch_size": 400} if solver == "sgd" else None
-    model = estimator(loss, epsilon=1e6, alpha=alpha, **solved(solver, options)).fit(X, y)
-    ours = objective(loss, X, y, alpha, model.coef_, float(np.ravel(model.intercept_)[0]))
-    assert ours <= reference(loss, X, y, alpha) * (1.1 if loss == "squared" else 1.05)
-
-
 @pytest.mark.parametrize(
     ("loss", "batch_size", "sparse", "dtype"),
     by_pairs(["squared", "logistic", "hinge"], [1, 20], [False, True], [np.float64, np.float32]),

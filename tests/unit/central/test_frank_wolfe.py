@@ -111,20 +111,6 @@ def test_receipt_and_plan(make, y):
     assert planned.summary()["steps of each model"] == model.n_iter_
 
 
-def test_replacing_a_row_is_charged_twice():
-    """At the same range of a selection the scores may move twice as far, so that they are weighed half as much."""
-    rates = {
-        adjacency: sv.plan(lasso(adjacency=adjacency, n_steps=7, n_public=400), 400, 12).selection().rate
-        for adjacency in ("zero-out", "add-remove", "replace-one")
-    }
-    assert rates["add-remove"] == rates["zero-out"] == pytest.approx(2.0 * rates["replace-one"])
-
-
-def test_secret_number_of_rows_changes_no_plan():
-    plans = [sv.plan(lasso(adjacency="add-remove", n_public=500), n, 12) for n in (400, 401)]
-    assert plans[0] == plans[1]
-
-
 def test_several_classes_share_the_budget():
     y = np.digitize(Y, [2.0, 4.0])
     model = logistic(classes=[0, 1, 2], epsilon=20.0).fit(X, y)

@@ -16,6 +16,8 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 120))
 X /= np.linalg.norm(X, axis=1, keepdims=True)
 Y = np.where(X[:, 0] + 0.1 * rng.normal(size=3000) > 0, 1, -1)
+# sampled steps are calibrated here, not judged: tests/contracts/test_accountants.py
+pytestmark = pytest.mark.usefixtures("coarse_losses")
 
 
 def fit(X=X, y=Y, **changed):
