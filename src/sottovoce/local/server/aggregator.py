@@ -349,7 +349,7 @@ def add_reports(
     rows = max(1, _BLOCK_ENTRIES // d)
     with team(n_threads) as threads:
         ranges = threads.split(len(starts), float(len(starts)) * d)
-        parts = [Moments(d, n_folds) for _ in ranges]
+        parts = [Moments(d, n_folds, moments.identity) for _ in ranges]
 
         def add(part: int, low: int, high: int) -> None:
             block = np.empty((min(rows, high - low), d))
@@ -361,12 +361,9 @@ def add_reports(
                 while first < stop:
                     fold = int(np.searchsorted(ends, first, side="right"))
                     last = min(int(ends[fold]), stop)
-                    some = G[first - start : last - start]
-                    parts[part].add_sums(fold, len(some), some.sum(axis=0), some.T @ some)
+                    parts[part].add_to(fold, G[first - start : last - start])
                     first = last
 
         threads.run(add, ranges)
     for part in parts:  # in order: the number of threads changes the last bits only
-        moments.count += part.count
-        moments.first += part.first
-        moments.second += part.second
+        moments.merge(part)
