@@ -33,6 +33,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 )
 from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Refused
 from support.forked import in_child, needs_fork
 from support.interrupted import Killed, at_line, draws_by_place
@@ -250,6 +251,41 @@ def test_two_copies_of_a_folder_pay_for_each_answer(tmp_path, ledger, monkeypatc
     left |= {again.handle(REQUESTS[3]), one.handle(REQUESTS[3])}
     answers = [raw for raw in left if not isinstance(decode(raw), Refused)]
     assert 1 <= len(answers) <= len(charges(ledger))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_two_copies_of_a_folder_pay_for_each_model(tmp_path, ledger, monkeypatch, point):
+    """Their answers are alike and tell nothing of the model, which leaves by scores."""
+    owner, name, _ = POINTS[point]
+    request = TrainOnLabels(np.sign(TABLE[:, 0]), "logistic", 0.0, 0.0, 0.1, 0.2)
+
+    def clinic_of(folder):
+        budget = LedgerBudget(ledger.url, "people", name="clinic")
+        return Party(TABLE, name="clinic", data_norm=1.0, budget=budget, journal=Journal(folder / "clinic"))
+
+    one = clinic_of(tmp_path)
+    one.handle(frames([Describe()])[0])
+    one._journal.close()
+    shutil.copytree(tmp_path / "clinic", tmp_path / "copy" / "clinic")
+    parties, answers = [clinic_of(tmp_path), clinic_of(tmp_path / "copy")], [None, None]
+    true, training = getattr(owner, name), frames([Describe(), request])[1]
+
+    def meanwhile(self, *given, **named):
+        monkeypatch.setattr(owner, name, true)
+        results = [true(self, *given, **named)] if point.startswith("after") else []
+        answers[0] = parties[0].handle(training)
+        return results[0] if results else true(self, *given, **named)
+
+    if owner is not RoundsWorker:
+        monkeypatch.setattr(owner, name, meanwhile)
+    answers[1] = parties[1].handle(training)
+    answers[0] = answers[0] or parties[0].handle(training)
+    models = set()
+    for party, answer in zip(parties, answers, strict=True):
+        kept = decode(party.handle(frames([Describe(), request, Keep("m")])[2]))
+        assert isinstance(kept, Done) != isinstance(decode(answer), Refused)
+        models |= {part.coef.tobytes() for part in party.parts.values()}
+    assert 1 <= len(models) <= len(charges(ledger))
 
 
 def test_what_never_left_is_drawn_anew(tmp_path, ledger, monkeypatch):

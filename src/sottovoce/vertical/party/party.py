@@ -365,14 +365,9 @@ class Party:
                 session = self._taken_up(journal, frame.session) or self._sessions.find(frame)
                 answer = session.repeated(frame)
                 if answer is None:
+                    self._settle(session)  # what the next step rests on may leave by it
                     answer = self._next(journal, session, frame)
-                if session.is_owed:  # before it leaves
-                    digest, announced = hashlib.sha256(answer).hexdigest(), session.announced
-                    if announced:
-                        self.budget.note(announced, digest)
-                    else:
-                        self.budget.settle(session.release, digest)
-                    session.is_owed = False
+                self._settle(session)  # before it leaves
                 return answer
             except (MessageError, SessionError) as refusal:
                 return Refused(f"{refusal}.").encode()
@@ -381,6 +376,16 @@ class Party:
             except (OSError, sqlite3.Error, StorageError):  # of the journal: what is not on record must not leave
                 _LOG.exception("the journal of party %r", self.name)
                 return Refused(_FAILED).encode()
+
+    def _settle(self, session: Session) -> None:
+        """Let the account know the last answer of a session, and what stands behind it, if it does not yet."""
+        if session.is_owed:
+            digest = hashlib.sha256(session.reached.answer + session.behind).hexdigest()
+            if session.announced:
+                self.budget.note(session.announced, digest)
+            else:
+                self.budget.settle(session.release, digest)
+            session.is_owed = False
 
     def _taken_up(self, journal: Journal | None, name: bytes) -> Session | None:
         """Return a session as a process before this one left it; None if it is here, or never was."""
@@ -405,7 +410,9 @@ class Party:
             answer = self._answer(session, frame)
             session.settle(answer)
             if journal is not None and session.name in self._sessions:  # it is still open
-                journal.keep(session.name, self._digest, session.kept())
+                kept = session.kept()
+                journal.keep(session.name, self._digest, kept)
+                session.behind = kept.state or session.behind
         except MachineError:
             raise
         except BaseException:

@@ -8,6 +8,7 @@ they outlive the process, see `sottovoce.vertical.party.journal`.
 
 import hashlib
 import os
+import secrets
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Any, Final
@@ -36,6 +37,8 @@ class Session:
 
     ``reached``: the step that was answered last; without its state.
     ``is_owed``: whether the account may not know its answer yet, which it does before that leaves.
+    ``behind``: what stands behind the last answer, as it is on record: a model, of which the answer does not tell, is a
+    release too. Random where it is not on record, and nobody else has it.
     ``begun``: what the present training was charged as when it began.
     ``announced``: name of the release that it is, where that was charged before; empty otherwise.
     """
@@ -47,10 +50,11 @@ class Session:
         self.reached = start if reached is None else reached
         self.is_owed = reached is not None
         self._seeded: tuple[object, Streams] | None = None
+        self.behind = b"" if reached is None else reached.state or b""
         held = {} if reached is None or reached.state is None else arrays_in(reached.state)
         self._position = {name: each for name, each in held.items() if name.startswith("noise ")}
         self.announced, self.begun = str(held.get("announced", "")), str(held.get("begun", ""))
-        self._before = self.reached, self.announced
+        self._before = self.reached, self.announced, self.behind
 
     @property
     def step(self) -> int:
@@ -79,13 +83,13 @@ class Session:
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
         history = hashlib.sha256(self.reached.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
-        self._before = self.reached, self.announced
+        self._before = self.reached, self.announced, self.behind
         self.reached = Reached(frame.step, history, frame.digest, answer, None)
-        self.is_owed, self.announced = False, ""
+        self.is_owed, self.announced, self.behind = False, "", secrets.token_bytes(16)
 
     def give_back(self) -> None:
         """Take the last step back, of which nothing was computed."""
-        self.reached, self.announced = self._before
+        self.reached, self.announced, self.behind = self._before
         self.is_owed = True  # whether the account knows that answer nobody remembers
 
     def settle(self, answer: bytes) -> None:
