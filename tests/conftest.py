@@ -7,6 +7,10 @@ from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BLAS would only get in their way
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if hasattr(os, "fork"):
+        from support.compile_once import compile_once
+
+        compile_once()
 
 import pytest
 from hypothesis import settings

@@ -41,7 +41,9 @@ ROWS = {"data_norm": 60.0, "classes": [0, 1]}
 MODELS = {
     "scd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="scd"),
     "newton": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="newton"),
-    "classes": sv.DPLogisticRegression(**PUBLIC, data_norm="auto", classes=[0, 1, 2], solver="multinomial-scd"),
+    "classes": sv.DPLogisticRegression(
+        **PUBLIC, data_norm="auto", classes=[0, 1, 2], solver="multinomial-scd", solver_options={"n_passes": 20}
+    ),
     "trials": sv.DPLogisticRegression(
         **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"trials": True}
     ),
@@ -61,6 +63,7 @@ TAKES = {
     "one-step": {""},
 }  # fmt: skip
 MODEL = sv.DPLogisticRegression(classes=[0, 1])
+pytestmark = pytest.mark.usefixtures("coarse_losses")
 STEPS = {
     "scaler": [("scale", sv.DPScaler())],
     "steps": [("unit", Normalizer()), ("scale", sv.DPScaler()), ("more", PolynomialFeatures(2))],
@@ -72,17 +75,8 @@ MODELS |= {
     for name, steps in STEPS.items()
 }
 TAKES |= dict.fromkeys(STEPS, BY_ROW)
-ON_CLUSTERS = (
-    "scd",
-    "newton",
-    "classes",
-    "trials",
-    "gd",
-    "one-step",
-    "refinement",
-    "adassp",
-    *STEPS,
-)  # the others need all rows in one process
+# the others need all rows in one process
+ON_CLUSTERS = ("scd", "newton", "classes", "trials", "gd", "one-step", "refinement", "adassp", *STEPS)
 
 
 class OnParts(DaskTable):
