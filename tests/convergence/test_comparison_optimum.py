@@ -11,6 +11,8 @@ from support.optimum import estimator, labels, objective, reference, table
 from support.pairs import by_pairs
 from support.solvers import solved
 
+pytestmark = pytest.mark.usefixtures("coarse_losses")
+
 SOLVERS = {
     "full batch": ("sgd", {"batch_size": 400, "epochs": 4000, "learning_rate": 1.0}, 1e-3),
     "mini-batch": ("sgd", {"batch_size": 40, "epochs": 300, "learning_rate": 0.1}, 2e-2),

@@ -11,6 +11,8 @@ from support.noise import switch_off_gaussians
 from support.optimum import SCALING, estimator, labels, objective, reference, table
 from support.solvers import solved
 
+pytestmark = pytest.mark.usefixtures("coarse_losses")
+
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])

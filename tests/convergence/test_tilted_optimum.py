@@ -18,6 +18,8 @@ from support.asking import trained
 from support.noise import switch_off_gaussians
 from support.solvers import solved
 
+pytestmark = pytest.mark.usefixtures("coarse_losses")
+
 SCALING, ALPHA = 0.5, 1e-2
 RESPONSE = RandomizedResponse(1.0)
 

@@ -24,6 +24,8 @@ from support.asking import answered
 from support.many_parts import with_lengths
 from support.solvers import solved
 
+pytestmark = pytest.mark.usefixtures("coarse_losses")
+
 STEP = 2.0**0.125  # between two bounds
 SPEND = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
 RNG = np.random.default_rng(0)
