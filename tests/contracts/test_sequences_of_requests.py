@@ -162,7 +162,7 @@ def make_pair(site, path=()):
     answers = {name for name, answer in ANSWERS.items() if _covered(answer)}
     pair = Pair(TABLES, {*answers, *(each.answer.name for each in STUDIED)}, site, STUDIED)
     for slot, message in path:
-        pair.ask(slot, message)
+        pair.ask(slot, message, known=True)
     return pair
 
 

@@ -167,8 +167,11 @@ class _World:
         self.lines = [Line(self.party), Line(self.party)]
         self.scoring: tuple[bytes, Party | None] = (b"", None)
 
-    def ask(self, slot: int, message: Message) -> tuple[bytes, list[Draw], list[Event]]:
-        """Return the reply, what was drawn for it and what was charged; a request that comes again changes nothing."""
+    def ask(self, slot: int, message: Message, known: bool) -> tuple[bytes, list[Draw], list[Event]]:
+        """Return the reply, what was drawn for it and what was charged; a request that comes again changes nothing.
+
+        ``known``: what comes of it was looked at before.
+        """
         line, charged = self.lines[slot], len(self.account.charged)
         _DRAWN.clear()
         raw = line.frame(message)
@@ -177,7 +180,7 @@ class _World:
         if isinstance(worker, JointWorker):
             worker.wait(10.0)
         drawn = list(_DRAWN)
-        if isinstance(decode(reply), Refused):
+        if known or isinstance(decode(reply), Refused):
             return reply, drawn, self.account.charged[charged:]
         if self.has_ended(slot):
             assert isinstance(decode(self.party.handle(raw)), Refused)
@@ -303,9 +306,9 @@ class Pair:
         self._site = site
         self._credit: list[Counter[Any]] = [Counter(), Counter()]  # by session: charged, not yet drawn
 
-    def ask(self, slot: int, message: Message) -> Told:
-        """Send a request in one of two sessions."""
-        (reply, drawn, charged), (other, beside, same) = (world.ask(slot, message) for world in self._worlds)
+    def ask(self, slot: int, message: Message, *, known: bool = False) -> Told:
+        """Send a request in one of two sessions; once only, where it is ``known`` what comes of it."""
+        (reply, drawn, charged), (other, beside, same) = (world.ask(slot, message, known) for world in self._worlds)
         refused = isinstance(decode(reply), Refused)
         fault = "" if reply == other else f"{type(message).__name__} is answered otherwise on the other table"
         if charged != same or [draw.event for draw in drawn] != [draw.event for draw in beside]:
