@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from sottovoce import DPRidge, Guarantee
 from sottovoce.cli import _output, app
 from sottovoce.estimators.persistence import load_model, model_to_json
+from support.commands import passes, run
 
 SCHEMA = """\
 format = "sottovoce-schema"
@@ -67,16 +68,6 @@ def frame() -> pd.DataFrame:
             "hours": rng.integers(0, 101, N_ROWS),
         }
     )
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def passes(*arguments: object) -> Result:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def fails(*arguments: object, match: str) -> str:

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import Result
 from rich.console import Console
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
-from typer.testing import CliRunner
 
 import sottovoce as sv
-from sottovoce.cli import app
 from sottovoce.cli.predict import ScoredClasses, ScoredNumbers
 from sottovoce.estimators.persistence import load_model, model_to_json
 from sottovoce.tables import NumericColumn, Schema
+from support.commands import passes, run
 
 SCHEMA = """\
 format = "sottovoce-schema"
@@ -52,16 +50,6 @@ def frame() -> pd.DataFrame:
     names = [f"n{row}, of {row}" for row in range(N_ROWS)]
     income = np.where(age + 10 * (work == "state") > 55, "high", "low")
     return pd.DataFrame({"age": age, "work": work, "id": names, "income": income})
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def passes(*arguments: object) -> Result:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture(scope="module")

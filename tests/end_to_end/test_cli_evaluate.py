@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import sottovoce as sv
-from sottovoce.cli import app
 from sottovoce.report import verify_receipt
+from support.commands import passes, run
 
 SCHEMA = """format = "sottovoce-schema"
 version = 1
@@ -22,16 +21,6 @@ bounds = [18, 90]
 type = "categorical"
 categories = ["no", "yes"]
 """
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def passes(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def fails(message, *arguments):

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sottovoce.cli import app
+from support.commands import run
 
 SCHEMA = """format = "sottovoce-schema"
 version = 1
@@ -43,10 +42,6 @@ def url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOTTOVOCE_LEDGER", "sqlite:///budget.db")
     return "sqlite:///budget.db"
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def create(*more):

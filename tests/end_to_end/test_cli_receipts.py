@@ -5,24 +5,13 @@ import json
 import math
 
 import pytest
-from typer.testing import CliRunner
 
-from sottovoce.cli import app
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RepeatedEvent
 from sottovoce.report import read_receipt, receipt_page
+from support.commands import passes, run
 from support.receipts import made_up as receipt
 
 CARD = 'name = "Readmission"\nintended_use = "a call"\n'
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def passes(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def fails(message, *arguments):
