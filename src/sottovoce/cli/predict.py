@@ -20,6 +20,7 @@ from sottovoce.cli._echo import is_terminal, write_data
 from sottovoce.cli._output import ReadingBar, check_output, say_how_good
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
+from sottovoce.estimators.remote import Judge, r_squared_of
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder
 
@@ -57,7 +58,9 @@ def predict(
     for name in ids:
         if name in names:
             raise ParameterError(f"--id {name}: the predictions have a column of this name. Rename it in TABLE.")
-    rated = (ScoredClasses if isinstance(estimator, ClassifierMixin) else ScoredNumbers)()
+    judge = Judge(estimator)
+    rated = judge.count_right if isinstance(estimator, ClassifierMixin) else judge.sum_squares
+    n_rows, parts = 0, []
     # bars and predictions do not share a terminal
     bar = ReadingBar(table, shown=out is not None or not is_terminal())
     with bar.drawn():
@@ -72,9 +75,10 @@ def predict(
                     columns += [_cells(shares) for shares in estimator.predict_proba(X).T]
                 write(_csv([] if number else [[*ids, *names]], columns))
                 if y is not None:
-                    rated.add(y, predicted)
+                    n_rows += len(y)
+                    parts.append(rated(X, y))
     if score:
-        say_how_good(str(rated), rated.n_rows)
+        say_how_good(how_good(parts), n_rows)
 
 
 def without_schema(model: Path) -> ParameterError:
@@ -112,41 +116,11 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
     return cells
 
 
-class ScoredClasses:
-    """The share of predictions that are the label, of the rows that were compared so far."""
-
-    def __init__(self) -> None:
-        self.n_rows = self._right = 0
-
-    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
-        self.n_rows += len(labels)
-        self._right += int(np.sum(labels == predicted))
-
-    def __str__(self) -> str:
-        return f"accuracy {self._right / self.n_rows:.4f}"
-
-
-class ScoredNumbers:
-    """Mean squared error and R^2; the spread of the labels is added up around a mean that moves."""
-
-    def __init__(self) -> None:
-        self.n_rows = 0
-        self._error = self._mean = self._spread = 0.0
-
-    def add(self, labels: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> None:
-        count = len(labels)
-        mean = float(np.mean(labels))
-        both = self.n_rows + count
-        self._error += float(np.sum((labels - predicted) ** 2))
-        self._spread += float(np.sum((labels - mean) ** 2)) + (mean - self._mean) ** 2 * self.n_rows * count / both
-        self._mean += (mean - self._mean) * count / both
-        self.n_rows = both
-
-    def __str__(self) -> str:
-        text = f"mean squared error {self._error / self.n_rows:.6g}"
-        return text if self.n_rows < 2 else f"{text}, R^2 {self._r2():.4f}"
-
-    def _r2(self) -> float:
-        if self._spread == 0.0:
-            return 1.0 if self._error == 0.0 else 0.0
-        return 1.0 - self._error / self._spread
+def how_good(parts: list[Any]) -> str:
+    """Return a figure of what a `Judge` said of each part of a table."""
+    if len(parts[0]) == 2:
+        right, rows = np.sum(parts, axis=0)
+        return f"accuracy {right / rows:.4f}"
+    rows, _, _, missed = np.array(parts).T
+    text = f"mean squared error {missed.sum() / rows.sum():.6g}"
+    return text if rows.sum() < 2 else f"{text}, R^2 {r_squared_of(parts):.4f}"

@@ -44,8 +44,12 @@ def accuracy(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
 def r_squared(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     """Return the coefficient of determination, from sums that are made where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    parts = np.array(X.counted(Judge(sent(model, X)), "sum_squares"))
-    rows, means, around_means, missed = parts.T
+    return r_squared_of(X.counted(Judge(sent(model, X)), "sum_squares"))
+
+
+def r_squared_of(parts: Sequence[Any]) -> float:
+    """Return the coefficient of determination of what `sum_squares` says of each part of a table."""
+    rows, means, around_means, missed = np.array(parts).T
     mean = rows @ means / rows.sum()
     spread = around_means.sum() + rows @ (means - mean) ** 2
     if rows.sum() < 2:
