@@ -49,8 +49,7 @@ def write(path: Path, n: int) -> None:
 
 def loaded(path: Path, storage: str, folder: Path):
     """Read the table as one partition, and return it with the seconds that it took."""
-    source = partitions_of(sv.ParquetTable(path, target="y"), [0], 1, storage)[0]
-    start = time.perf_counter()
+    source, start = partitions_of(sv.ParquetTable(path, target="y"), [0], 1, storage)[0], time.perf_counter()
     rows = source.load(folder)
     return rows, time.perf_counter() - start
 

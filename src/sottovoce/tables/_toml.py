@@ -58,7 +58,8 @@ def _value(value: Any) -> str:
     texts = [_value(one) for one in value]
     if sum(map(len, texts)) + 2 * len(texts) <= _WIDTH:
         return f"[{', '.join(texts)}]"
-    rows, width = [[]], 0
+    rows: list[list[str]] = [[]]
+    width = 0
     for text in texts:
         if width >= _WIDTH - 10:
             rows, width = [*rows, []], 0
