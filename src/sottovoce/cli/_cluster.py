@@ -60,7 +60,7 @@ class Cluster:
     def given(self) -> bool:
         return self.cluster is not None
 
-    def check(self, table: str | Path, model: ModelKind, /, **others: object) -> None:
+    def check(self, table: str | Path, model: ModelKind | None, /, **others: object) -> None:
         """Refuse options that do not go together; ``others`` are those that only a table read here can have."""
         if not self.given:
             if isinstance(table, str):

@@ -67,7 +67,7 @@ class EvaluationBudget(Parameters):
     """What an evaluation may cost, and who is protected."""
 
 
-def is_sparse(kind: ModelKind) -> bool:
+def is_sparse(kind: ModelKind | None) -> bool:
     return kind in _SPARSE
 
 

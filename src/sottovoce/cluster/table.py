@@ -147,7 +147,8 @@ class DaskTable(RemoteTable):
         **options
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``, ``log``.
         """
-        from sottovoce.cluster.parquet import ParquetTable, partitions_of
+        from sottovoce.cluster.parquet import partitions_of
+        from sottovoce.tables.parquet import ParquetTable
 
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
