@@ -236,10 +236,12 @@ def fit(
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
-    if path is None:
+    if path is None or not path.exists():
+        lacking = "--schema is missing" if path is None else f"--schema {path}: there is no such file"
+        file = path or "schema.toml"
         raise ParameterError(
-            "--schema is missing: a table needs a file with the public facts about its columns. Draft one "
-            f"with\n    sottovoce schema {table} --target {target or 'NAME'} > schema.toml\n"
-            "confirm each line from public knowledge, and give --schema schema.toml."
+            f"{lacking}. It holds the public facts about the columns of a table. Draft one with\n"
+            f"    sottovoce schema {table} --target {target or 'NAME'} > {file}\n"
+            f"confirm each line from public knowledge, and give --schema {file}."
         )
     return confirmed_schema(path, target)
