@@ -14,7 +14,6 @@ from sottovoce.central.core import replay
 from sottovoce.estimators.base import Circumstances
 from sottovoce.estimators.search import search_receipt
 from sottovoce.local import Protocol
-from sottovoce.local.fits.fitting import FitRequest
 from sottovoce.local.fits.fitting import _receipt as local_receipt
 from sottovoce.privacy.events import (
     KINDS,
@@ -72,10 +71,8 @@ def vertical(estimator, party=None):
     return estimator._receipt(plan, solution, plan.event, promised, False, party)
 
 
-def local(**changed):
-    request = {"loss": None, "degree": "auto", "radius": None, "alpha": None, "public_rows": None}
-    request |= {"shuffled": False, "delta": None} | changed
-    return local_receipt(Protocol(epsilon=4.0, n_features=3), 1000, FitRequest(**request))
+def local(public_rows=None, shuffled=False, delta=None):
+    return local_receipt(Protocol(epsilon=4.0, n_features=3), 1000, public_rows, shuffled, delta)
 
 
 def kinds():

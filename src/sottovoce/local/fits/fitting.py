@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,19 +27,6 @@ LEAST_SQUARES: Final = "least squares"
 _FACTORS: Final = (0.1, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the default penalty, for held-out reports to choose from
 
 
-@dataclass(frozen=True, eq=False)
-class FitRequest:
-    """What `Aggregator.fit` was asked for; see there."""
-
-    loss: Any
-    degree: Any
-    radius: Any
-    alpha: Any
-    public_rows: Any
-    shuffled: Any
-    delta: Any
-
-
 def layout_of(protocol: Protocol) -> Layout:
     """Return which coordinates a model of this protocol uses, and which direction is its intercept.
 
@@ -53,19 +39,23 @@ def layout_of(protocol: Protocol) -> Layout:
     return Layout(protocol.d, protocol.d - 1, free, protocol.intercept or None)
 
 
-def fit_model(protocol: Protocol, moments: Moments, request: FitRequest) -> LocalModel:
-    least_squares = isinstance(request.loss, str) and request.loss in (LEAST_SQUARES, "squared")
+def fit_model(
+    protocol: Protocol, moments: Moments, loss: Any = LEAST_SQUARES, *, degree: Any = "auto", radius: Any = 1.0,
+    alpha: Any = None, public_rows: Any = None, shuffled: Any = False, delta: Any = None,
+) -> LocalModel:  # fmt: skip
+    """Return a model from sums over reports; the arguments are those of `Aggregator.fit`."""
+    least_squares = isinstance(loss, str) and loss in (LEAST_SQUARES, "squared")
     regression = protocol.task == "regression"
     if not least_squares and regression:
         raise ParameterError(
             f"loss must be {LEAST_SQUARES!r} for a regression: its reports hold no margin, and of a label its mean "
-            f"alone; got {request.loss!r}. Against outliers collect by label_ladder and fit by fit_ladder."
+            f"alone; got {loss!r}. Against outliers collect by label_ladder and fit by fit_ladder."
         )
-    if not isinstance(request.shuffled, bool):
-        raise ParameterError(f"shuffled must be True or False; got {request.shuffled!r}.")
-    degree = _given_degree(request.degree)
+    if not isinstance(shuffled, bool):
+        raise ParameterError(f"shuffled must be True or False; got {shuffled!r}.")
+    degree = _given_degree(degree)
     A = protocol.constants.A
-    second = None if request.public_rows is None else _public_second(protocol, request.public_rows)
+    second = None if public_rows is None else _public_second(protocol, public_rows)
     estimate = moments.estimate(*A[:2])
     folds: Folds = folds_of(moments, *A[:2]) if moments.n_folds > 1 and (moments.count > 0).all() else []
     if second is not None:
@@ -77,16 +67,16 @@ def fit_model(protocol: Protocol, moments: Moments, request: FitRequest) -> Loca
     layout = layout_of(protocol)
     if least_squares:
         degree = int(not first_only) if degree is None else degree
-        fit = _least_squares(folds, degree, request.alpha, layout, cautious=regression)
+        fit = _least_squares(folds, degree, alpha, layout, cautious=regression)
         name, surrogate, w = LEAST_SQUARES, None, fit(estimate, folds)
     else:
-        if request.alpha is not None:
-            raise ParameterError(f"alpha is for least squares only; got {request.alpha!r}. The radius is the penalty.")
-        loss = margin_loss(request.loss)
-        mixture = loss.mixture(number("radius", request.radius, above=0.0))
+        if alpha is not None:
+            raise ParameterError(f"alpha is for least squares only; got {alpha!r}. The radius is the penalty.")
+        margin = margin_loss(loss)
+        mixture = margin.mixture(number("radius", radius, above=0.0))
         if degree is None:
             degree = int(not first_only and estimate.edge <= EDGE_OF_DEGREE_0)
-        name, surrogate = f"{loss.name}, |w| <= {mixture.radius:g}", mixture.surrogate(degree + 1)
+        name, surrogate = f"{margin.name}, |w| <= {mixture.radius:g}", mixture.surrogate(degree + 1)
         fit = _in_ball(surrogate, mixture.radius, layout)
         w = fit(estimate, folds)
     return LocalModel(
@@ -95,7 +85,7 @@ def fit_model(protocol: Protocol, moments: Moments, request: FitRequest) -> Loca
         loss=name,
         degree=degree,
         n_reports=estimate.n,
-        guarantee_=_receipt(protocol, estimate.n, request, np.asarray(w, dtype=np.float64)),
+        guarantee_=_receipt(protocol, estimate.n, public_rows, shuffled, delta, np.asarray(w, dtype=np.float64)),
         quality_=quality(fit, folds, A, surrogate) if folds and not first_only else None,
     )
 
@@ -168,17 +158,19 @@ def _public_second(protocol: Protocol, rows: Any) -> Array:
     return np.asarray(Z.T @ Z / len(Z))
 
 
-def _receipt(protocol: Protocol, n: int, request: FitRequest, weights: Array | None = None) -> Guarantee:
-    if request.shuffled and request.delta is None:
+def _receipt(
+    protocol: Protocol, n: int, public_rows: Any, shuffled: bool, delta: Any, weights: Array | None = None
+) -> Guarantee:
+    if shuffled and delta is None:
         raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
-    if not request.shuffled and request.delta is not None:
+    if not shuffled and delta is not None:
         raise ParameterError("delta is for shuffled=True only: a local report has delta = 0.")
     return local_receipt(
         protocol.id.hex(),
         protocol.mechanism,
         protocol.epsilon,
         n,
-        public_rows=request.public_rows is not None,
-        shuffled_delta=None if request.delta is None else float(request.delta),
+        public_rows=public_rows is not None,
+        shuffled_delta=None if delta is None else float(delta),
         model=None if weights is None else digest(weights.tolist()),
     )

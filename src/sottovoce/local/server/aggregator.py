@@ -21,7 +21,7 @@ from sottovoce._validation import whole_number
 from sottovoce.central.parallel import team
 from sottovoce.exceptions import MessageError, ParameterError
 from sottovoce.local.cap import CapConstants
-from sottovoce.local.fits.fitting import FitRequest, fit_model
+from sottovoce.local.fits.fitting import fit_model
 from sottovoce.local.fits.kernels import fill
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Moments
@@ -231,8 +231,10 @@ class Aggregator:
         ParameterError
             If an argument is out of range, does not fit another, or there are no reports.
         """
-        request = FitRequest(loss, degree, radius, alpha, public_rows, shuffled, delta)
-        return fit_model(self.protocol, self.moments, request)
+        return fit_model(
+            self.protocol, self.moments, loss, degree=degree, radius=radius, alpha=alpha, public_rows=public_rows,
+            shuffled=shuffled, delta=delta,
+        )  # fmt: skip
 
     def to_bytes(self) -> bytes:
         """Return everything that was added up as bytes.

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import bounds, number
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.fits.fitting import LEAST_SQUARES, FitRequest, fit_model, layout_of
+from sottovoce.local.fits.fitting import fit_model, layout_of
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import MomentEstimate, Moments
 from sottovoce.local.fits.receipts import local_receipt
@@ -109,7 +109,7 @@ def fit_ladder(
         first, last = edges.index(low), edges.index(high)
     protocol = _with_bounds(groups[0].protocol, (edges[first], edges[last]))
     moments = _Ladder([group.moments for group in groups], np.diff(edges), first, last)
-    model = fit_model(protocol, moments, FitRequest(LEAST_SQUARES, "auto", 1.0, alpha, None, False, None))
+    model = fit_model(protocol, moments, alpha=alpha)
     receipt = local_receipt(
         protocol.id.hex(),
         protocol.mechanism,
