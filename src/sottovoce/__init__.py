@@ -15,18 +15,14 @@ if TYPE_CHECKING:
     from sottovoce import vertical as vertical
     from sottovoce._version import __version__ as __version__
     from sottovoce.central.plan import Plan
-    from sottovoce.estimators import (
-        DPLasso,
-        DPLinearSVC,
-        DPLogisticRegression,
-        DPPipeline,
-        DPRidge,
-        DPScaler,
-        DPSearchCV,
-        DPSparseLogisticRegression,
-    )
     from sottovoce.estimators.base import plan
+    from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
+    from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
     from sottovoce.estimators.persistence import load_model, save_model
+    from sottovoce.estimators.pipeline import DPPipeline
+    from sottovoce.estimators.ridge import DPRidge
+    from sottovoce.estimators.scaler import DPScaler
+    from sottovoce.estimators.search import DPSearchCV
     from sottovoce.evaluation import Evaluation, evaluate
     from sottovoce.forecasting.forecast import Forecast, forecast
     from sottovoce.ledger import Ledger
@@ -41,7 +37,12 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES: Final = {
-    **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),
+    **dict.fromkeys(("DPLasso", "DPSparseLogisticRegression"), "estimators.l1_ball"),
+    **dict.fromkeys(("DPLinearSVC", "DPLogisticRegression"), "estimators.penalised_classifiers"),
+    "DPPipeline": "estimators.pipeline",
+    "DPRidge": "estimators.ridge",
+    "DPScaler": "estimators.scaler",
+    "DPSearchCV": "estimators.search",
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     "Guarantee": "privacy.guarantee",

@@ -19,7 +19,7 @@ from sottovoce.central.data.lengths import BadRows
 from sottovoce.central.data.operation import Operation, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels.rows import MOST_TICKS
+from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.histograms import CountMagnitudes
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM

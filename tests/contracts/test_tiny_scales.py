@@ -11,7 +11,7 @@ from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.rows import MOST_TICKS
+from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.central.parallel import team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.exceptions import ParameterError

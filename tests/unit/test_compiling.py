@@ -26,7 +26,8 @@ def package(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     folder = tmp_path / "sottovoce"
     folder.mkdir()
-    shutil.copy(SOURCE / "_compiling.py", folder)
+    for needed in ("_compiling.py", "_lazy.py"):
+        shutil.copy(SOURCE / needed, folder)
     (folder / "__init__.py").write_text("")
     (folder / "constants.py").write_text("ADDED = 0\n")
     (folder / "helper.py").write_text("from numba import njit\n\n@njit\ndef value():\n    return 1\n")

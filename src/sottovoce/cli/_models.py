@@ -12,9 +12,11 @@ from sottovoce._validation import bounds
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import LEDGER, REQUIRED, ModelKind
 from sottovoce.cli._parameters import Models, Parameters
-from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators._solvers import SOLVERS
+from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
+from sottovoce.estimators.ridge import DPRidge
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 from sottovoce._compiling import FOLDER, plain_times
 from sottovoce.cli._echo import echo
-from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
+from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
+from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
+from sottovoce.estimators.ridge import DPRidge
 from sottovoce.exceptions import PrivacyWarning, StorageError
 from sottovoce.randomness import uncounted_fits
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
 
 if TYPE_CHECKING:

@@ -14,8 +14,6 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
 
-__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "Part"]
-
 _MOST: Final = {4: float(np.finfo(np.float32).max), 8: float(np.finfo(np.float64).max)}  # by the bytes of a number
 _AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the table is not read
 
@@ -54,6 +52,7 @@ class Part:
         self.progress: Callable[[int, int], None] = lambda done, of: None
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
         self.memory = InMemory(self.n_samples) if memory is None else memory
+        self._is_at_hand = memory is None and not isinstance(raw, StreamedTable)
         for name in (SCALE, DIVISOR):
             self.memory.fill(name, 1.0)
 
@@ -119,9 +118,8 @@ class Part:
         """Return released weights in the precision of the matrix, cut to what it can hold; one entry stands for all."""
         most = _MOST[self.dtype.itemsize]
         cut: NDArray[Any] = np.minimum(np.maximum(w, -most), most).astype(self.dtype)
-        return (
-            cut if cut.shape[-1] == self.n_weights else np.broadcast_to(cut, (*cut.shape[:-1], self.n_weights)).copy()
-        )
+        shape = (*cut.shape[:-1], self.n_weights)
+        return cut if cut.shape == shape else np.broadcast_to(cut, shape).copy()
 
     def sweep(self, task: Callable[..., None], reads: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
         """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.
@@ -151,7 +149,10 @@ class Part:
     ) -> Ticks:
         """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are."""
         sums = np.zeros((self.n_parts, *shape), np.int64)
-        self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, sums[part]), reads, writes)
+        if len(sums) == 1 and self._is_at_hand:  # the same, and a small table takes less than the way there
+            add(self.rows.kernel, [self.memory.whole(name) for name in (*reads, *writes)], 0, self.n_samples, sums[0])
+        else:
+            self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, sums[part]), reads, writes)
         total: Ticks = sums[0] if len(sums) == 1 else sums.sum(axis=0)
         return total
 

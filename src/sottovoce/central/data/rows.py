@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.streamed import StreamedTable, not_finite
@@ -21,11 +20,6 @@ from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
-
-__all__ = [
-    "PIECE", "RowUnit", "Rows", "describe_not_finite", "make_bounded_rows", "make_rows", "norm_bounds",
-    "norms_within", "row_norms", "scales_for",
-]  # fmt: skip
 
 
 class _Lengths:
@@ -99,11 +93,6 @@ class Rows:
     def dtype(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
-
-    def weights(self, w: Vector) -> NDArray[Any]:
-        """Return released weights in the precision of the matrix, cut to what it can hold."""
-        most = np.finfo(self.dtype).max
-        return np.clip(w, -most, most).astype(self.dtype)
 
     def within_reach(self) -> "Rows":
         """Return the same rows in memory with no entry so large that its product with a weight overflows.

@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 from sottovoce._compiling import INSIDE
 from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, cut, dot_four_rows
 
-__all__ = [
-    "BLOCK", "CSR", "MOST_TICKS", "add_block", "axpy", "dot", "dot_block", "factor_block", "is_csr", "is_dense",
-    "norm_of", "shortened", "tick_buffer", "whole_ticks",
-]  # fmt: skip
-
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
 
 # What a sum of products may be reordered by; NaN and infinity keep their meaning.

@@ -29,11 +29,6 @@ from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum,
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = [
-    "MAX_WEIGHTS", "CurvatureGram", "Gram", "GramSum", "LabelColumn", "ReleasedGram", "Triangle", "gram",
-    "gram_mechanism", "moments_mechanism",
-]  # fmt: skip
-
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 _BITS: Final = 21  # of an entry
 _GRID: Final = 2.0**_BITS

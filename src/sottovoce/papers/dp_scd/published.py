@@ -34,7 +34,7 @@ from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes, sequential
-from sottovoce.central.kernels.rows import MOST_TICKS
+from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.central.sums.samples import sampled_steps
@@ -238,10 +238,9 @@ class Published(_ShuffledPlan):
         ratio, before = self.size / (self.alpha_scaled * self.n_samples), a[batch]
         total = np.zeros(self.n_weights, np.int64)
         # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        whole = rows.kernel._replace(divisor=np.ones(rows.n_samples))
-        passes.batch_pass(
-            whole, y, a, rows.weights(w), 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch), total
-        )
+        whole, most = rows.kernel._replace(divisor=np.ones(rows.n_samples)), np.finfo(rows.dtype).max
+        point = np.clip(w, -most, most).astype(rows.dtype)
+        passes.batch_pass(whole, y, a, point, 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch), total)
         moves = np.clip((a[batch] - before) / tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
         return np.concatenate([moves, total])
 
