@@ -131,7 +131,7 @@ def test_a_release_without_an_event(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["scd, logistic", "multinomial-scd", "multinomial-scd with trials", "adassp", "Primal, ridge", "gd", "one-step"],
+    ["scd, logistic", "multinomial-scd", "multinomial-scd with steps", "adassp", "Primal, ridge", "gd", "one-step"],
 )
 def test_noise_of_another_size(name, monkeypatch):
     std, case = GridGaussian.noise_std.fget, NAMED[name]
@@ -243,11 +243,11 @@ def forgetful(asked):
         answer = step.check(step.name, step.value() if callable(step.value) else step.value) if kept else (yield step)
 
 
-@pytest.mark.parametrize("solver", ["scd", "multinomial-scd"])
-def test_a_solver_must_keep_what_its_number_of_passes_follows_from(solver, monkeypatch):
+@pytest.mark.parametrize(("solver", "options"), [("scd", {}), ("multinomial-scd", {"steps": False})])
+def test_a_solver_must_keep_what_its_number_of_passes_follows_from(solver, options, monkeypatch):
     X, y = np.tile([1.0, 0.0, 0.0], (600, 1)), np.arange(600) % 3
     given = {"epsilon": 1.0, "delta": DELTA, "data_norm": 1.0, "random_state": 0}
-    model = sv.DPLogisticRegression(classes=[0, 1, 2], solver=solver, **given).fit(X, y)
+    model = sv.DPLogisticRegression(classes=[0, 1, 2], solver=solver, solver_options=options, **given).fit(X, y)
     honest = split.largest_eigenvalue
     monkeypatch.setattr(split, "largest_eigenvalue", lambda *given, **more: forgetful(honest(*given, **more)))
     with pytest.raises(AccountingError, match="The result must not be used"):

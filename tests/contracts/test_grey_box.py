@@ -98,7 +98,7 @@ def test_every_mechanism_of_parties(training, remembered_noise):
 
 @pytest.mark.parametrize(
     "name",
-    ["scd, logistic", "multinomial-scd", "multinomial-scd with trials", "scd, ridge", "Primal, ridge", "adassp",
+    ["scd, logistic", "multinomial-scd", "multinomial-scd with steps", "scd, ridge", "Primal, ridge", "adassp",
      "refinement", "newton, logistic", "newton, hinge", "gd", "one-step"],
 )  # fmt: skip
 def test_the_receipt_pays_for_what_ran(name):

@@ -77,8 +77,8 @@ MODELS: dict[str, tuple[int, Callable[[], Any]]] = {
     "multinomial": (3, lambda: sv.DPLogisticRegression(
         solver="multinomial-scd", solver_options={"n_passes": 3}, **THREE
     )),
-    "trials": (3, lambda: sv.DPLogisticRegression(
-        solver="multinomial-scd", solver_options={"trials": True}, **{**THREE, "epsilon": 0.01}
+    "steps of classes": (3, lambda: sv.DPLogisticRegression(
+        solver="multinomial-scd", solver_options={"steps": True}, **{**THREE, "epsilon": 0.01}
     )),
     "ridge in passes": (3, lambda: sv.DPRidge(**FEW, **RIDGE)),
     "refinement": (3, lambda: sv.DPRidge(solver="refinement", **RIDGE)),

@@ -112,7 +112,7 @@ CASES = (
     _case("Frank-Wolfe, logistic", sv.DPSparseLogisticRegression, radius=5.0, reached=0.2, **_BALL),
     _case("multinomial-scd", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8}, reached=0.7,
           classes=[-1.0, 0.0, 1.0]),
-    _case("multinomial-scd with trials", sv.DPLogisticRegression, "multinomial-scd", {"trials": True}, reached=0.7,
+    _case("multinomial-scd with steps", sv.DPLogisticRegression, "multinomial-scd", {"steps": True}, reached=0.7,
           classes=[-1.0, 0.0, 1.0]),
     _case("gd", sv.DPLogisticRegression, "gd"),
     _case("one-step", sv.DPLogisticRegression, "one-step", {"n_passes": 5}),
@@ -265,7 +265,7 @@ def public_of(case: Case, adjacency: str, n: int, rng: np.random.Generator) -> d
 PERSON_CASES = tuple(
     case for case in CASES if case.name.split(",")[0] not in
     ("Minibatch", "Primal", "Sequential", "Published")
-    and case.name not in ("sgd, logistic", "multinomial-scd with trials", "one-step")
+    and case.name not in ("sgd, logistic", "multinomial-scd with steps", "one-step")
 )  # fmt: skip
 MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a block of a kernel
 

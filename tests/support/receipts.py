@@ -132,8 +132,8 @@ CENTRAL = {
     "all classes jointly, passes given": functools.partial(
         classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"n_passes": 30}
     ),
-    "all classes jointly, trials": functools.partial(
-        classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"trials": True}
+    "all classes jointly, steps": functools.partial(
+        classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"steps": True}
     ),
     "descent": functools.partial(classifier, L, solver="gd"),
     "one step further": functools.partial(classifier, L, solver="one-step"),

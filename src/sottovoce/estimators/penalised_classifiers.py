@@ -64,12 +64,12 @@ class DPLogisticRegression(DPLinearClassifier):
     solver: Any = penalised.solver_parameter(
         """``"newton"``: Newton steps with a noisy matrix of second moments, some 30 passes (what ``"auto"``
         takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
-        (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
-        all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two); ``"gd"``:
+        (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: one model of all classes (what
+        ``"auto"`` takes for more than two), by noisy steps that reach as far as mu n allows, or by passes; ``"gd"``:
         noisy gradient descent from a noisy base rate (what it takes for two classes and very few rows);
         ``"one-step"``: two scoring steps with a noisy information matrix, for `confidence_intervals`."""
     )
-    solver_options: Any = penalised.options_parameter('``n_passes`` and ``trials`` for ``"multinomial-scd"``')
+    solver_options: Any = penalised.options_parameter('``n_passes`` and ``steps`` for ``"multinomial-scd"``')
 
     maximum_likelihood_: Vector | None = attribute(
         "ndarray of shape (n_features + 1,) or (n_features,), or None",

@@ -12,7 +12,7 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import score_length
 from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.central.sums.score_length import CLIP, MOST_LOSS, ROUNDS, ScoreLoss, ScoreMoments
+from sottovoce.central.sums.score_length import CLIP, ROUNDS, ScoreMoments
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
@@ -35,8 +35,8 @@ def with_scores(rows, codes):
     return holder
 
 
-def moments(sums, weights=W, kind=ScoreMoments):
-    return kind(weights, 1.3, sums.clip, sums.ticks_per_unit)
+def moments(sums, weights=W):
+    return ScoreMoments(weights, 1.3, sums.clip, sums.ticks_per_unit)
 
 
 def release(weights, mu, codes=Y, rows=ROWS):
@@ -55,31 +55,21 @@ def test_scores_get_their_best_length(factor):
     assert math.log(length) == pytest.approx(best, abs=0.2)  # two steps, a prior, and the largest errors are cut
 
 
-@pytest.mark.parametrize("factor", [0.0, 0.4, 1.0])
-def test_the_mean_loss(factor):
-    asks = partial(score_length.mean_loss, factor * W, N, Neighbours(Adjacency.ZERO_OUT), 50.0)
-    found = answered(asks, with_scores(ROWS, Y), 1)
-    assert flatten(found.event) == {GaussianEvent(1.0 / 50.0): 1}
-    assert found.result == pytest.approx(np.minimum(Multinomial(K).value(Y, factor * X @ W.T), 4.0).mean(), abs=1e-3)
-
-
 def test_without_budget_it_is_that_of_the_prior():
     assert release(W, mu=1e-6)[0] == pytest.approx(math.exp(0.3), rel=0.01)
 
 
-@pytest.mark.parametrize("kind", [ScoreMoments, ScoreLoss])
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 1.0, 1e30, 1e300, math.inf, math.nan])
-def test_a_row_moves_the_sums_by_at_most_the_clip(scale, kind):
+def test_a_row_moves_the_sums_by_at_most_the_clip(scale):
     """Whatever scores there are, and no warning or error tells what they were."""
-    draws, clip = np.random.default_rng(2), CLIP if kind is ScoreMoments else 0.5 * MOST_LOSS
-    sums = clipped_sum(Neighbours(Adjacency.ZERO_OUT), clip, 3.0)
+    draws, sums = np.random.default_rng(2), clipped_sum(Neighbours(Adjacency.ZERO_OUT), CLIP, 3.0)
     for _ in range(200):
         with np.errstate(all="ignore"):
             scores = scale * draws.normal(size=(1, K)) * 10.0 ** draws.uniform(-2, 3, (1, K))
-        ticks = moments(sums, kind=kind).moments(scores, draws.integers(K, size=1))
+        ticks = moments(sums).moments(scores, draws.integers(K, size=1))
         moved = float(np.linalg.norm(ticks.astype(float))) * sums.mechanism.tick
         assert moved <= sums.mechanism.l2_sensitivity
-        assert moved == 0.0 or scale != 0.0 or kind is ScoreLoss
+        assert moved == 0.0 or scale != 0.0
 
 
 def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):

@@ -29,8 +29,8 @@ MODELS: dict[str, Any] = {
     "multinomial": lambda **k: sv.DPLogisticRegression(
         solver="multinomial-scd", solver_options={"n_passes": 8}, **CLASSES, **k
     ),
-    "trials": lambda **k: sv.DPLogisticRegression(
-        solver="multinomial-scd", solver_options={"trials": True}, **{**CLASSES, "epsilon": 0.5}, **k
+    "steps of classes": lambda **k: sv.DPLogisticRegression(
+        solver="multinomial-scd", solver_options={"steps": True}, **{**CLASSES, "epsilon": 0.5}, **k
     ),
     "newton": lambda **k: sv.DPLogisticRegression(solver="newton", **CLASSES, **k),
     "svc": lambda **k: sv.DPLinearSVC(solver_options={"n_passes": 8}, **CLASSES, **k),

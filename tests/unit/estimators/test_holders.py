@@ -44,8 +44,8 @@ MODELS = {
     "classes": sv.DPLogisticRegression(
         **PUBLIC, data_norm="auto", classes=[0, 1, 2], solver="multinomial-scd", solver_options={"n_passes": 20}
     ),
-    "trials": sv.DPLogisticRegression(
-        **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"trials": True}
+    "steps of classes": sv.DPLogisticRegression(
+        **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"steps": True}
     ),
     "gd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="gd"),
     "one-step": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="one-step"),
@@ -59,7 +59,7 @@ MODELS = {
     "lasso": sv.DPLasso(**PUBLIC, data_bound=2.0, radius=1.0, label_bounds=(0, 1)),
 }
 TAKES = {
-    "scd": BY_ROW, "exact": BY_ROW, "batches": {""}, "Minibatch": {""}, "trials": {""},
+    "scd": BY_ROW, "exact": BY_ROW, "batches": {""}, "Minibatch": {""}, "steps of classes": {""},
     "one-step": {""},
 }  # fmt: skip
 MODEL = sv.DPLogisticRegression(classes=[0, 1])
@@ -76,7 +76,7 @@ MODELS |= {
 }
 TAKES |= dict.fromkeys(STEPS, BY_ROW)
 # the others need all rows in one process
-ON_CLUSTERS = ("scd", "newton", "classes", "trials", "gd", "one-step", "refinement", "adassp", *STEPS)
+ON_CLUSTERS = ("scd", "newton", "classes", "steps of classes", "gd", "one-step", "refinement", "adassp", *STEPS)
 
 
 class OnParts(DaskTable):

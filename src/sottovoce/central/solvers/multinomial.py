@@ -15,7 +15,8 @@ is a share of the first step, d sqrt(1 - 1/K).
 The model is the average of the last W's, times a length that is fitted with 3 % of mu^2
 (`sottovoce.central.sums.score_length`); W itself where the budget hardly is any.
 
-Where there is much to learn from, how far steps go in all follows from released losses (`sottovoce.central.reach`).
+So it is for two classes, for persons of several rows, and with a penalty that shortens the weights. Else full-batch
+steps take the place of passes, and how far they reach follows from public facts (`sottovoce.central.reach`).
 
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
@@ -25,7 +26,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -38,15 +39,16 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.reach import MOST_STEPS, TOLD, TRIAL, Trained, farthest_by_loss, pays
+from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution
+from sottovoce.central.reach import far_steps, pays, steps_for
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
 from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
-from sottovoce.central.sums.score_length import score_length
+from sottovoce.central.sums.score_length import PASSES, STEPS, score_length
 from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Multinomial
+from sottovoce.privacy.calibration import gaussian_mu
 
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
 _SHARE: Final = 0.4  # the clip, over the first step
@@ -75,8 +77,8 @@ class MultinomialPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
-    # Whether released losses say how far steps go (`sottovoce.central.reach`); None follows a rule of public facts.
-    trials: bool | None = None
+    # Whether steps take the place of passes (`sottovoce.central.reach`); None follows a rule of public facts.
+    steps: bool | None = None
 
     @classmethod
     def serves(cls, loss: Loss) -> bool:
@@ -85,18 +87,18 @@ class MultinomialPlan(Plan):
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         _check_loss(self.loss)
-        if not (self.trials is None or isinstance(self.trials, bool)):
-            raise ParameterError(f"trials must be True, False or None; got {self.trials!r}.")
-        if self.trials and (self.n_passes is not None or self.max_rows_per_group is not None):
+        if not (self.steps is None or isinstance(self.steps, bool)):
+            raise ParameterError(f"steps must be True, False or None; got {self.steps!r}.")
+        if self.steps and (self.n_passes is not None or self.max_rows_per_group is not None):
             raise ParameterError(
-                "trials must be False or None with n_passes, which says how far steps go, and with max_rows_per_group: "
-                "the steps of trials have no proof for persons of several rows; got True."
+                "steps must be False or None with n_passes, which is a number of passes, and with max_rows_per_group: "
+                "steps have no proof for persons of several rows; got True."
             )
 
     @cached_property
     def split(self) -> Split:
         """How the budget is divided; of what is left for the steps, `mu_steps` leaves some to the length."""
-        return Split(facts=self.facts, shortens=True, eigenvalue=True)
+        return Split(facts=self.facts, shortens=True, eigenvalue=not self.walks)
 
     @cached_property
     def mu_length(self) -> float:
@@ -112,58 +114,61 @@ class MultinomialPlan(Plan):
         return {
             "mu (Gaussian DP) of the whole run": split.whole,
             "mu for the length of rows": split.norm,
-            "mu for lambda_max": split.scale,
-            "mu for the passes, which train all classes jointly": self.mu_steps,
+            "mu for lambda_max": 0.0 if self.walks else split.scale,
+            f"mu for the {'steps' if self.walks else 'passes'}, which train all classes jointly": self.mu_steps,
             **({"mu for the length of the scores": self.mu_length} if split.is_noisy else {}),
-            **({"their share for each trial": TRIAL, "their share for each mean loss": TOLD} if self.tries else {}),
         }
 
     def summary(self) -> dict[str, object]:
-        return {**super().summary(), "passes, at most": MOST_STEPS if self.tries else self.passes_for(1.0)}
+        most = {"steps": self.n_steps} if self.walks else {"passes, at most": self.passes_for(1.0)}
+        return {**super().summary(), **most}
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are, where they take the place of passes."""
+        return steps_for(self.facts, self.mu_steps)
 
     @cached_property
-    def tries(self) -> bool:
-        """Whether how far steps go follows from released losses (`sottovoce.central.reach`)."""
-        by_rule = self.n_passes is None and pays(self.facts, self.mu_steps)
-        return self.split.is_noisy and (by_rule if self.trials is None else self.trials)
+    def walks(self) -> bool:
+        """Whether steps take the place of passes (`sottovoce.central.reach`)."""
+        by_rule = self.n_passes is None and pays(self.facts)
+        is_noisy = gaussian_mu(self.epsilon, self.delta) <= HARDLY_ANY_NOISE
+        return is_noisy and (by_rule if self.steps is None else self.steps)
 
-    def passes_for(self, eigenvalue: float, mu: float | None = None) -> int:
-        """Return the number of passes for a (noisy) largest eigenvalue, with all that is left of mu or less."""
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue."""
         if self.n_passes is not None:
             return self.n_passes
-        return passes_by_rule(self.facts, self._wanted(eigenvalue, mu), eigenvalue)
+        return passes_by_rule(self.facts, self._wanted(eigenvalue), eigenvalue)
 
-    def _wanted(self, eigenvalue: float, mu: float | None) -> float:
-        return wanted_passes(self.facts, self.mu_steps if mu is None else mu, eigenvalue, _FACTOR)
+    def _wanted(self, eigenvalue: float) -> float:
+        return wanted_passes(self.facts, self.mu_steps, eigenvalue, _FACTOR)
 
-    def clip_for(self, scales: Scales, mu: float | None = None) -> float:
+    def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step (a vector) times the norm of its row: a share of the first step."""
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
-        wanted, passes = math.floor(self._wanted(scales.eigenvalue, mu)), self.passes_for(scales.eigenvalue, mu)
+        wanted, passes = math.floor(self._wanted(scales.eigenvalue)), self.passes_for(scales.eigenvalue)
         share = _SHARE * max(1.0, wanted / passes) if self.n_passes is None else _SHARE
         return min(1.0, share) * damping_for(self.facts, scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
     def train(self) -> Asked[Solution]:
         split = self.split
         scales = yield from split.scales(keeps_whole=split.is_noisy)
-        usual = partial(self._passes, scales)
-        if self.tries:
-            found, passes = yield from farthest_by_loss(usual, self.facts, scales.norm, self.mu_steps)
-        else:
-            found, passes = yield from usual(self.mu_steps, True)
+        found = yield from far_steps(self.facts, self.mu_steps) if self.walks else self._passes(scales)
         weights = unshortened(found, scales.norm, self.n_features)
         if split.is_noisy:
-            weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length))
+            likely = STEPS if self.walks else PASSES
+            weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length, likely))
+        passes = self.n_steps if self.walks else self.passes_for(scales.eigenvalue)
         return self.solution([weights], passes, offset=scales.location)
 
-    def _passes(self, scales: Scales, mu: float, told: bool) -> Asked[Trained]:
-        """Do the passes with so much of mu; a trial (not ``told``) leaves receipt and progress bar alone."""
+    def _passes(self, scales: Scales) -> Asked[Vector]:
+        """Do the passes, and return weights for shortened rows."""
         n_classes, unit = self.n_models, self.alpha_scaled * self.n_samples
-        passes, damping = self.passes_for(scales.eigenvalue, mu), damping_for(self.facts, scales.eigenvalue)
-        sums = person_sum(self.facts, self.clip_for(scales, mu), math.sqrt(passes) / mu)
-        if told:
-            yield Tell("passes", passes)
-            yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
+        passes, damping = self.passes_for(scales.eigenvalue), damping_for(self.facts, scales.eigenvalue)
+        sums = person_sum(self.facts, self.clip_for(scales), math.sqrt(passes) / self.mu_steps)
+        yield Tell("passes", passes)
+        yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
         yield BeginModel(0, scales.location, ((DUAL, n_classes), (DUAL_BEFORE, n_classes)))
         ticks = sums.ticks_per_unit
 
@@ -172,11 +177,11 @@ class MultinomialPlan(Plan):
             momentum = number / (number + 3.0)
             v, before = v + momentum * (v - before), v
             one_pass = JointPass(v / unit, momentum, damping, sums.clip, ticks)
-            noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done if told else None)
+            noisy = yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)
             return v + noisy - noisy.mean(axis=0), before  # the exact sums of the rows of V are 0: that is noise
 
         zeros = np.zeros((n_classes, 1))
-        return (yield from averaged(step, (zeros, zeros), passes, _AVERAGED, unit=unit)), passes
+        return (yield from averaged(step, (zeros, zeros), passes, _AVERAGED, unit=unit))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ says how far a Newton step can be trusted: each round's is weighed against a pub
 that a small table keeps the prior. Cutting leaves rows with large errors less to say.
 
 Privacy: 2 ROUNDS numbers, Gaussian mechanisms of sensitivity `CLIP` (twice that for replace-one) in R^2; the rest is
-post-processing. ``docs/privacy/dp_scd.md``, Proposition 5. The mean loss is one such number, Proposition 6.
+post-processing. ``docs/privacy/dp_scd.md``, Proposition 5.
 """
 
 import math
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.core import Asked, Release
@@ -35,26 +35,26 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.privacy.adjacency import Neighbours
 
 _WORDS: Final = "the length of the scores, from noisy sums of derivatives of the loss"
-_LOSSES: Final = "the mean loss of the rows after each trial, each row's cut"
 
 ROUNDS: Final = 2
 CLIP: Final = 4.0  # of (g_i, h_i), in natural units of log loss
-MOST_LOSS: Final = 4.0  # where a row's loss is cut
 # of t, measured on digits and on made-up tables of 3 and 20 classes; a round moves by at most 1
-_PRIOR_MEAN, _PRIOR_STD, _LARGEST_STEP, _LARGEST = 0.3, 0.4, 1.0, 1.5
+PASSES, STEPS = 0.3, 0.0  # its mean beforehand: steps leave scores longer
+_PRIOR_STD, _LARGEST_STEP, _LARGEST = 0.4, 1.0, 1.5
 _FAR: Final = 1e100
 
 
-def score_length(weights: Vector, neighbours: Neighbours, mu: float) -> Asked[float]:
+def score_length(weights: Vector, neighbours: Neighbours, mu: float, likely: float = PASSES) -> Asked[float]:
     """Release the factor by which the scores of a model should be longer, between exp(-1.5) and exp(1.5).
 
     Asked of rows with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
 
     ``weights``: of shape (K, n_weights); released.
+    ``likely``: the mean of t beforehand.
     """
     sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
     std = sums.mechanism.noise_std
-    t, mean, precision = _PRIOR_MEAN, _PRIOR_MEAN, _PRIOR_STD**-2
+    t, mean, precision = likely, likely, _PRIOR_STD**-2
     for _ in range(ROUNDS):
         moments = ScoreMoments(weights, math.exp(t), sums.clip, sums.ticks_per_unit)
         # where the derivative is 0, this is the second derivative too
@@ -66,16 +66,6 @@ def score_length(weights: Vector, neighbours: Neighbours, mu: float) -> Asked[fl
         mean, precision = (mean * precision + seen * trust) / (precision + trust), precision + trust
         t = min(max(mean, -_LARGEST), _LARGEST)
     return math.exp(t)
-
-
-def mean_loss(weights: Vector, n_public: int, neighbours: Neighbours, mu: float) -> Asked[float]:
-    """Release the mean loss of the rows, each row's cut to `MOST_LOSS`; arguments are those of `score_length`.
-
-    ``n_public``: public number of rows that the mean is over.
-    """
-    sums = clipped_sum(neighbours, 0.5 * MOST_LOSS, 1.0 / mu)  # a loss is at most so far from the middle
-    (noisy,) = yield Release(_LOSSES, ScoreLoss(weights, 1.0, sums.clip, sums.ticks_per_unit), sums.mechanism)
-    return float(noisy) / n_public + 0.5 * MOST_LOSS
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,21 +105,4 @@ class ScoreMoments(RowSum):
             pair /= np.maximum(1.0, np.sqrt((pair * pair).sum(axis=1)))[:, None]
         # toward zero, which can only shorten a row's part
         sums: Ticks = (pair * (self.clip * self.ticks_per_unit)).astype(np.int64).sum(axis=0)
-        return sums
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreLoss(ScoreMoments):
-    """The sum of how far the loss of each row, cut, is above the middle of what it can be: ``clip`` is the farthest."""
-
-    def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (1,)
-
-    def moments(self, scores: Vector, codes: NDArray[np.intp]) -> Ticks:
-        """Return the sum over some rows in whole ticks; total, and each row's part is within the clip."""
-        with np.errstate(all="ignore"):
-            z = np.clip(np.nan_to_num(self.factor * scores, nan=0.0), -_FAR, _FAR)
-            losses = -log_softmax(z, axis=1)[np.arange(len(z)), codes]
-            above = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 2.0 * self.clip) - self.clip
-        sums: Ticks = (above * self.ticks_per_unit).astype(np.int64).sum(keepdims=True)
         return sums
