@@ -13,6 +13,7 @@ import pytest
 from sottovoce.local.collector.storage import ReportStore
 from support.collector import PROTOCOL, entry, new_token, octets, report, running_collector
 from support.fuzz import strange_request
+from support.waiting import until
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -57,9 +58,7 @@ class Senders:
 
     def wait(self, count=11):
         """Return when so many reports are acknowledged, however slow the machine is."""
-        deadline = time.monotonic() + 60
-        while len(self.acknowledged) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(self.acknowledged) >= count)
 
     def stop(self):
         self._stopping.set()
@@ -128,7 +127,6 @@ def test_no_acknowledged_report_is_lost_when_postgresql_is_killed(tmp_path, post
             assert client.get("/ready").status_code == 503
             assert client.get("/health").status_code == 200
             senders.stop()
-            time.sleep(0.3)  # its children notice
             postgres_server.start()
             assert client.post("/reports", json=entry(token)).json() == {"status": "accepted"}
             assert client.get("/ready").status_code == 200
@@ -238,12 +236,10 @@ def test_bodies_that_never_end_are_answered(shared):
 
 def test_more_connections_than_allowed(shared):
     idle = [socket.create_connection(address(shared.url)) for _ in range(8)]
-    time.sleep(0.2)
-    assert httpx.get(f"{shared.url}/health").status_code == 503
+    until(lambda: httpx.get(f"{shared.url}/health").status_code == 503)
     for connection in idle:
         connection.close()
-    time.sleep(0.2)
-    assert httpx.get(f"{shared.url}/health").status_code == 200
+    until(lambda: httpx.get(f"{shared.url}/health").status_code == 200)
 
 
 def test_a_survey_page(shared):

@@ -1,7 +1,6 @@
 """From the form in a real browser to the collector: answers are randomised before they leave, and counted once."""
 
 import json
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from sottovoce.local import Aggregator
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.wire import REPORT_BYTES, Report, parse
 from support.survey import PROTOCOL, survey_collector, visits
+from support.waiting import until
 
 pytest.importorskip("starlette")
 from sottovoce.local.collector.storage import ReportStore
@@ -107,10 +107,7 @@ def test_the_same_report_is_sent_again_and_counts_once(visit: Any, address: str,
     assert len({post.post_data_buffer for post in posts}) == 1
     assert len({post.headers["sottovoce-token"] for post in posts}) == 1
     assert len(stored(database)) == count
-    until = time.monotonic() + 60.0
-    while stats(address)["accepted"] != count and time.monotonic() < until:  # it counts seldom
-        time.sleep(0.1)
-    assert stats(address)["accepted"] == count
+    until(lambda: stats(address)["accepted"] == count)  # it counts seldom
 
 
 def test_an_invitation_counts_once_on_two_devices(visit: Any) -> None:

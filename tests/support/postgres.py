@@ -75,19 +75,20 @@ class PostgresServer:
             "listen_addresses": "", "unix_socket_directories": self.folder, "fsync": fsync, "max_connections": "120",
         }  # fmt: skip
         options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.folder / "data", *options],
-                stdout=log, stderr=log, cwd="/", **self._as,
-            )  # fmt: skip
         deadline = time.monotonic() + 60
+        self._process = None
         while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:  # children of a killed one are still there
+                with (self.folder / "log").open("ab") as log:
+                    self._process = subprocess.Popen(
+                        [self._programs / "postgres", "-D", self.folder / "data", *options],
+                        stdout=log, stderr=log, cwd="/", **self._as,
+                    )  # fmt: skip
             ready = subprocess.run(
                 [self._programs / "pg_isready", "-h", self.folder, "-q"], check=False, cwd="/"
             ).returncode
             if ready == 0:
                 return
-            assert self._process.poll() is None, self.log()
             time.sleep(0.05)
         raise AssertionError(f"PostgreSQL did not start:\n{self.log()}")
 
