@@ -221,10 +221,12 @@ class Desk:
     people: Any  # who the rows are; only of a party with identifiers
     guarded: bool = True  # a budget protects the rows from who asks
     most_models: int | None = None  # models that the party keeps at most; None for any number
-    kept: Callable[[str, Part], object] = lambda model, part: None  # is told of each, before the request is answered
+    kept: Callable[[str, Part], object] = lambda model, part: None  # keeps each
     session: bytes = b""  # name of the session; the same at all parties of a training
     workers: Callable[[], list[Any]] = list  # returns the workers of all the party's open sessions
     ended: bool = False  # set it to forget the session
+    # set it to a name, coefficients and an intercept that were released: they are kept when the answer may leave
+    later: "tuple[str, Vector, float] | None" = None
     # set it to people and their rows: the party's table has them, in this order, from the next request on; or to (None,
     # None) for the whole table
     aligned: "tuple[list[str], npt.NDArray[np.int64]] | tuple[None, None] | None" = None
@@ -237,13 +239,16 @@ class Desk:
         """Return the table as columns, with one of ones behind them where asked for."""
         return Columns(self.table, intercept=intercept)
 
-    def keep(self, model: str, coef: Vector, intercept: float, *, released: bool) -> None:
-        """Keep a part of a model; ``released`` says that it follows from released values, and from requests, alone."""
+    def check_room(self, model: str) -> None:
+        """Refuse one more model of a run than the owner allows."""
         if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
             raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
+
+    def keep(self, model: str, coef: Vector, intercept: float, *, released: bool) -> None:
+        """Keep a part of a model; ``released`` says that it follows from released values, and from requests, alone."""
+        self.check_room(model)
         part = Part(coef, intercept, self.feature_names, exact=self.guarded and not released)
         self.kept(model, part)
-        self.models[model] = part
 
 
 @dataclass(frozen=True)

@@ -385,6 +385,9 @@ class Party:
                 self.budget.note(session.announced, digest)
             else:
                 self.budget.settle(session.release, digest)
+            if session.later is not None:
+                model, coef, intercept = session.later
+                self._keep(model, Part(coef, intercept, self.feature_names))
             session.is_owed = False
 
     def _taken_up(self, journal: Journal | None, name: bytes) -> Session | None:
@@ -460,7 +463,7 @@ class Party:
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
             self.budget.shortage, self.people, guarded=self.budget.is_limited, most_models=self.most_models,
-            kept=self._written_down, session=session.name, workers=self._sessions.workers,
+            kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         before = training.worker
         try:
@@ -469,21 +472,22 @@ class Party:
             if before is not desk.training.worker:
                 Training(worker=before).close()
                 session.begun = session.release
-        session.training = desk.training
+        session.training, session.later = desk.training, desk.later
         if desk.aligned is not None:
             self._become(*desk.aligned)
         if desk.ended:
             self._sessions.end(session.name)
         return reply
 
-    def _written_down(self, model: str, part: Part) -> None:
-        """Let the site write down a part of a model; where it cannot, the step is not used up: nothing has left."""
+    def _keep(self, model: str, part: Part) -> None:
+        """Keep a part of a model, on disk first; where that cannot be, the step is not used up: nothing has left."""
         try:
             if self.on_keeping is not None:
                 self.on_keeping(model, part)
         except OSError:
             _LOG.exception("the models of party %r", self.name)
             raise MachineError(_FAILED) from None
+        self._models[model] = part
 
     def _become(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
         """Have these rows of the whole table from now on, None for all; trainings on others are over."""

@@ -39,6 +39,7 @@ class Session:
     ``is_owed``: whether the account may not know its answer yet, which it does before that leaves.
     ``behind``: what stands behind the last answer, as it is on record: a model, of which the answer does not tell, is a
     release too. Random where it is not on record, and nobody else has it.
+    ``later``: a part of a model that is kept when the last answer may leave: its name, coefficients and intercept.
     ``begun``: what the present training was charged as when it began.
     ``announced``: name of the release that it is, where that was charged before; empty otherwise.
     """
@@ -54,6 +55,9 @@ class Session:
         held = {} if reached is None or reached.state is None else arrays_in(reached.state)
         self._position = {name: each for name, each in held.items() if name.startswith("noise ")}
         self.announced, self.begun = str(held.get("announced", "")), str(held.get("begun", ""))
+        self.later: tuple[str, Any, float] | None = None
+        if "later" in held:
+            self.later = str(held["later"]), held["later coef"], float(held["later intercept"])
         self._before = self.reached, self.announced, self.behind
 
     @property
@@ -86,6 +90,7 @@ class Session:
         self._before = self.reached, self.announced, self.behind
         self.reached = Reached(frame.step, history, frame.digest, answer, None)
         self.is_owed, self.announced, self.behind = False, "", secrets.token_bytes(16)
+        self.later = None
 
     def give_back(self) -> None:
         """Take the last step back, of which nothing was computed."""
@@ -100,6 +105,8 @@ class Session:
         if self._seeded is not None and self._seeded[1].opened:
             self._position = _position_of(self._seeded[1])
         beside = {**self._position, "announced": self.announced, "begun": self.begun}
+        if self.later is not None:
+            beside |= dict(zip(("later", "later coef", "later intercept"), self.later, strict=True))
         return replace(self.reached, state=self.training.packed(beside))
 
     def streams(self, seed: object) -> Streams:

@@ -12,7 +12,6 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, No
 from sottovoce.vertical.protocol import (
     Answer,
     Answered,
-    Desk,
     PartyFacts,
     RefusalError,
     Request,
@@ -102,9 +101,10 @@ class TrainOnBall(Request, code=60):
         within("unit", self.unit)
         selection_mechanism(self.selection)  # what it refuses is refused before anything is charged
         desk = yield RepeatedEvent(BoundedRangeEvent(self.selection), self.n_steps)
+        desk.check_room(self.model)
         with team() as threads:
             places, weights = choose_alone(desk.table, bound, self, desk.noise(), threads)
-        _keep_columns(desk, self.model, self.unit * weights)
+        desk.later = self.model, *_in_units(facts, self.unit * weights)
         return Chosen(pack_places(places, len(weights)), self.selection)
 
 
@@ -216,7 +216,7 @@ class KeepWeights(Request, code=71):
             yield FOREIGN_WEIGHTS
         desk = yield None
         if own is not None:
-            _keep_columns(desk, self.model, own)
+            desk.keep(self.model, *_in_units(facts, own), released=True)
         else:
             desk.keep(self.model, weights[:-1], float(weights[-1]), released=True)
         return Done()
@@ -247,7 +247,7 @@ def _own_weights(
     return factor * own if SMALLEST <= factor <= LARGEST and same.all() else None
 
 
-def _keep_columns(desk: Desk, model: str, weights: NDArray[np.float64]) -> None:
-    """Keep weights of columns of size 1, the last of which may be that of ones."""
-    d = desk.facts.n_features
-    desk.keep(model, weights[:d] / desk.facts.entry_bound, float(weights[d:].sum()), released=True)
+def _in_units(facts: PartyFacts, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Return coefficients and intercept for weights of columns of size 1, the last of which may be that of ones."""
+    d = facts.n_features
+    return weights[:d] / facts.entry_bound, float(weights[d:].sum())
