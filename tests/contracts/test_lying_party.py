@@ -24,7 +24,7 @@ from sottovoce.vertical.protocols.exact.messages import LbfgsProducts, LbfgsScor
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.local_models.messages import Trained
-from sottovoce.vertical.protocols.scoring.messages import Scores, ShownColumn
+from sottovoce.vertical.protocols.scoring.messages import Scores
 from support.party import decode
 
 N = 60
@@ -87,7 +87,7 @@ CASES = {
     "lbfgs scores": (_logistic(**EXACT), LbfgsScores),
     "local models": (_logistic(epsilon=4.0), Trained),
     "ball, exact": (
-        VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1), aggregation="global"), ShownColumn,
+        VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1), aggregation="global"), Scores,
     ),
     "ball, local": (VerticalLasso(epsilon=4.0, delta=1e-3, radius=2.0, label_bounds=(0, 1), n_steps=4), Chosen),
     "ball, global": (

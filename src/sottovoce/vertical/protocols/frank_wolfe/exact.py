@@ -28,7 +28,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import History, VerticalSolution, checked
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
-from sottovoce.vertical.protocols.scoring.messages import ShowColumn, ShownColumn
+from sottovoce.vertical.protocols.scoring.messages import Scores, ShowColumn
 from sottovoce.vertical.wire import Done
 
 AGGREGATIONS = ("local", "global")
@@ -132,7 +132,7 @@ class ExactBallPlan(BallPlan):
         n = self.facts.n_samples
         if column == self.facts.descriptions[name].n_features:
             return np.full(n, self.constant(name))
-        return checked(name, parties.ask(name, ShowColumn(column), ShownColumn).entries, n)
+        return checked(name, parties.ask(name, ShowColumn(column), Scores).scores, n)
 
     def _split(self, name: str, model: _Model) -> tuple[Vector, float]:
         features = self.facts.descriptions[name].n_features

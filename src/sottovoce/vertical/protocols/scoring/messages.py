@@ -11,15 +11,9 @@ from sottovoce.vertical.wire import Count, Message
 
 
 class Scores(Message, code=8):
-    """One number a row."""
+    """One number a row: a score, or the entry of a column."""
 
     scores: Vector
-
-
-class ShownColumn(Message, code=70):
-    """The entries of a column."""
-
-    entries: Vector
 
 
 class Score(Request, code=7):
@@ -45,9 +39,9 @@ class ShowColumn(Request, code=69):
 
     column: Count
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[ShownColumn]:
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Scores]:
         if self.column >= facts.n_features:
             raise RefusalError(f"it has no column {self.column}")
         desk = yield NonPrivateEvent()
         column: Any = desk.table[:, [self.column]]
-        return ShownColumn(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())
+        return Scores(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())
