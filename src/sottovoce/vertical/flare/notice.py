@@ -57,11 +57,12 @@ def site_facts(site: Site) -> dict[str, Any]:
 def site_history(site: Site) -> dict[str, Any]:
     """Return what a site was asked, what that cost, and what is left; no table is read."""
     budget = site.budget
+    charges = [] if budget is None else Ledger(budget.ledger).history(budget.dataset)
     return {
         **_who(site),
         **_asked(site),
         "budget": budget_of(site),
-        "charges": [] if budget is None else [_charge(one) for one in Ledger(budget.ledger).history(budget.dataset)],
+        "charges": [_charge(one) for one in charges if "announced" not in one.plan],  # else it notes an answer
         "models": sorted(site.parts()),
     }
 
