@@ -50,8 +50,8 @@ def pays(facts: TrainingFacts) -> bool:
 def reach_for(facts: TrainingFacts, mu: float) -> float:
     """Return R, from public facts."""
     known, width = mu * facts.n_samples, facts.n_weights
-    more = max(1.0, known / (_PLENTY * width)) ** (1.0 / 3.0)
-    return min(_FARTHEST, more * _REACH * known / max(width, _NARROW) ** _WIDE)
+    more: float = max(1.0, known / (_PLENTY * width)) ** (1.0 / 3.0)
+    return min(_FARTHEST, more * _REACH * known / math.pow(max(width, _NARROW), _WIDE))
 
 
 def steps_for(facts: TrainingFacts, mu: float) -> int:
