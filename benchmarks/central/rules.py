@@ -3,17 +3,15 @@
     python -m benchmarks.central.rules [--seeds 4] [--only chosen|confirmed|digits,bank] [--epsilons 0.1,1] [--quick]
                                       [--rule two|pace|steps]
 
-``steps`` is of decision 45: steps of several classes in place of passes (`sottovoce.central.reach`), chosen on those
-tables of `CHOSEN` that have several, and on pendigits. ``pace`` is of decision 38: many short Newton steps in place of
-few long ones, chosen on the tables of two classes in `CHOSEN`, and on spambase and htru2. The two others are of
-decision 30: a floor of Newton's penalty that falls where there is much to learn from
-(`sottovoce.central.newton_schedule`), and descent from a noisy base rate where there is little
-(`sottovoce.central.solvers.descent`). They were chosen on `CHOSEN` and on four of the ten tables in ``second/``.
-`CONFIRMED` was run once for each, and the tables of 700 rows once more after one change (decision 30). A name with
+``steps`` is of decision 45: steps of several classes in place of passes, chosen on those of `CHOSEN` that have several,
+and on pendigits. ``pace`` is of decision 38: many short Newton steps in place of few long ones, chosen on the tables of
+two classes in `CHOSEN`, spambase and htru2. The others are of decision 30: a floor of Newton's penalty that falls where
+there is much to learn from, and descent from a noisy base rate where there is little, chosen on `CHOSEN` and on four of
+``second/``. `CONFIRMED` was run once for each, and its 700 rows once more after one change (decision 30). A name with
 ``~700`` is that many rows of the training part. A made-up table is ``ill`` (scales of columns fall by .8 each) or
 ``mix`` (they do not), two clouds a class, and its number of classes; ``hot`` has indicator columns and noisy labels.
-Tables of ``second/`` in the data folder are read by the module there. ``letter`` is UCI's letter recognition, where its
-file ``letter-recognition.data`` is in the data folder; it was not known when the rules of decision 30 were chosen.
+Tables of ``second/`` in the data folder are read by the module there. ``letter`` is UCI's letter recognition, where
+``letter-recognition.data`` is in the data folder; it was not known for decision 30.
 """
 
 import math

@@ -50,7 +50,7 @@ def pays(facts: TrainingFacts) -> bool:
 def reach_for(facts: TrainingFacts, mu: float) -> float:
     """Return R, from public facts."""
     known, width = mu * facts.n_samples, facts.n_weights
-    more: float = max(1.0, known / (_PLENTY * width)) ** (1.0 / 3.0)
+    more = math.cbrt(max(1.0, known / (_PLENTY * width)))
     return min(_FARTHEST, more * _REACH * known / math.pow(max(width, _NARROW), _WIDE))
 
 
