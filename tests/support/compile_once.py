@@ -19,10 +19,10 @@ def compile_once() -> None:
         return
     locks = Path(tempfile.gettempdir()) / f"{_compiling.FOLDER.name}-{os.getuid()}"
     locks.mkdir(exist_ok=True)
-    without_collector = _compiling._without_collector
+    without_collector = _compiling.without_collector
 
     def by_one(compile_):
-        quickly, kernel = without_collector(compile_), compile_.__self__.py_func
+        quickly, kernel = without_collector()(compile_), compile_.__self__.py_func
 
         def compiled(signature):
             # numba's own lock first: a thread that has it may be on its way to this kernel
@@ -32,7 +32,7 @@ def compile_once() -> None:
 
         return compiled
 
-    _compiling._without_collector = by_one
+    _compiling.without_collector = lambda: by_one
 
 
 def _take(lock) -> None:
