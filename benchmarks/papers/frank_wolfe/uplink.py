@@ -25,7 +25,7 @@ from sottovoce.papers.frank_wolfe.published import PublishedBallReply
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
 from sottovoce.vertical.protocols.general.messages import Description
-from sottovoce.vertical.protocols.scoring.messages import ShownColumn
+from sottovoce.vertical.protocols.scoring.messages import Scores
 from sottovoce.vertical.wire import Done
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -74,7 +74,7 @@ def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, share
     if kind == "one-shot":
         return 8 * four * n * ONE_SHOT
     if kind == "without noise":
-        column = 8 * n + ShownColumn(np.zeros(0)).n_bytes
+        column = 8 * n + Scores(np.zeros(0)).n_bytes
         return facts + rounds_without_noise * four * score + shared_without_noise * column + four * done
     people = parties_with([np.zeros((1, columns // 4))] * four)
     plan: Any = _plan(kind, people, n)

@@ -118,7 +118,8 @@ FITS = {
     "the same weight": (logistic(solver="scd", max_sample_weight=2.0), TWO),
     "places of classes": (logistic(solver="scd"), (TWO == "yes").astype(int)),
     "one against the rest": (logistic(range(3), solver="scd"), THREE),
-    "multinomial": (logistic(range(3), solver="multinomial-scd"), THREE),
+    "multinomial": (logistic(range(3), solver="multinomial-scd", solver_options={"steps": False}), THREE),
+    "steps of classes": (logistic(range(3), solver="multinomial-scd"), THREE),
     "svc": (
         sv.DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=3.0, classes=["no", "yes"], solver="scd", random_state=1),
         TWO,
