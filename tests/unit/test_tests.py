@@ -1,6 +1,7 @@
 """Rules that all tests keep, so that each of them means the same alone, in any order and in any checkout."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,13 @@ def test_what_tests_share_is_in_support(trees):
                     [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
                 )
                 assert not [name for name in names if name.startswith(("test_", "conftest"))], path
+
+
+def test_what_is_broken_on_purpose_is_there_and_so_are_its_tests(trees):
+    for part in tomllib.loads((ROOT / ".ci/mutants.toml").read_text(encoding="utf-8"))["part"].values():
+        for file in part["files"]:
+            assert (ROOT / "src/sottovoce" / file).exists(), file
+        for place in part["tests"]:
+            path, _, name = place.partition("[")[0].partition("::")
+            defined = {node.name for node in ast.walk(trees[ROOT / path]) if isinstance(node, ast.FunctionDef)}
+            assert not name or name in defined, place
