@@ -3,6 +3,7 @@
 import math
 import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +72,8 @@ MAKERS = {
 each = pytest.mark.parametrize("name", MAKERS)
 pytestmark = pytest.mark.filterwarnings("ignore")  # of classes read from y, and of solvers that were stopped early
 
+PACKAGE = str(Path(sv.__file__).parent)  # a checkout, with all packages in it, may have its name
+
 
 class Interrupt:
     """Raise at the n-th call of a function of the library."""
@@ -79,8 +82,8 @@ class Interrupt:
         self.at, self.error, self.calls = at, error, 0
 
     def __call__(self, frame, event, _):
-        path = frame.f_code.co_filename.replace("\\", "/")
-        if event == "call" and "/sottovoce/" in path and not path.endswith("_whole_fit.py"):
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(PACKAGE) and not path.endswith("_whole_fit.py"):
             self.calls += 1
             if self.calls == self.at:
                 raise self.error("stop")
