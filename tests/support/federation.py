@@ -35,6 +35,7 @@ import psutil
 
 import sottovoce
 from sottovoce.vertical.flare.processes import _end_with_parent
+from support.ports import free_ports
 
 __all__ = ["Columns", "Federation", "Helps", "free_port", "running_federation", "schema_text", "until", "write_table"]
 
@@ -54,9 +55,7 @@ def until(happens: Callable[[], Any], seconds: float = SECONDS, what: str = "it"
 
 def free_port() -> int:
     """Return a port that nobody listens at now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 # ------------------------------------------------------------------ tables

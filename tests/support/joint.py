@@ -2,12 +2,12 @@
 
 import os
 import secrets
-import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.process import EngineProcess
+from support.ports import free_ports
 
 __all__ = ["both", "engines_of", "environment", "free_addresses", "processes_of"]
 
@@ -27,18 +27,7 @@ def engines_of(n_parties, timeout=30.0):
 
 def free_addresses(n_parties):
     """Return addresses on this machine that nobody listens at, each call others."""
-    return [f"127.0.0.1:{port}" for port in _free_ports(n_parties)]
-
-
-def _free_ports(count):
-    taken = [socket.socket() for _ in range(count)]
-    try:
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]
-    finally:
-        for each in taken:
-            each.close()
+    return [f"127.0.0.1:{port}" for port in free_ports(n_parties)]
 
 
 def processes_of(kind, n_parties, *, timeout=60.0, tls=None, **others):

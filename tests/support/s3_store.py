@@ -1,6 +1,5 @@
 """A server on this machine that speaks S3, and files in it."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+
+from support.ports import free_ports
 
 __all__ = ["SECRET", "options_for", "put", "s3_store"]
 
@@ -51,7 +52,4 @@ def put(options: dict[str, Any], path: str, table: pa.Table, **how: Any) -> None
 
 def closed_port() -> int:
     """Return a port of this machine where nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    return free_ports(1)[0]
