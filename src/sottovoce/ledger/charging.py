@@ -65,9 +65,10 @@ class OpenCharge:
         if record.state == "reserved":
             self.charge = self.ledger.commit(self.charge, self.event, note=result)
         elif record.note != result:
+            why = "it was given back" if record.state == "cancelled" else "another copy of this run has released one"
             raise LedgerError(
                 f"charge {record.charge} of dataset {record.dataset!r} is {record.state}, and not for this result: "
-                "another copy of this run has released one. Nothing was sent; begin a new run."
+                f"{why}. Nothing was sent; begin a new run."
             )
         self.closed = True
 

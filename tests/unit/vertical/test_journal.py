@@ -197,6 +197,30 @@ def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledge
     assert charges(ledger) == [(step, GaussianEvent(500.0)) for step in range(3, n_steps + 3)]
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["the same process", "another one"])
+def test_an_answer_whose_charge_is_cancelled_meanwhile_stays(tmp_path, ledger, monkeypatch, again):
+    """By hand, as whoever answers for the data may; it costs nothing then, so nothing of it may leave."""
+    party = clinic(tmp_path, ledger)
+    for raw in REQUESTS[:3]:
+        party.handle(raw)
+    true = RoundsWorker.step
+
+    def cancelled(*given, **named):
+        ledger.cancel(ledger.history("people")[-1].charge, "by hand")
+        return true(*given, **named)
+
+    monkeypatch.setattr(RoundsWorker, "step", cancelled)
+    assert isinstance(decode(party.handle(REQUESTS[3])), Refused)
+    monkeypatch.setattr(RoundsWorker, "step", true)
+    if again:
+        party._journal.close()
+        party = clinic(tmp_path, ledger)
+    assert isinstance(decode(party.handle(REQUESTS[3])), Refused)
+    assert isinstance(decode(party.handle(REQUESTS[4])), Refused)
+    assert not any(each.counts for each in ledger.history("people"))
+    party._journal.close()
+
+
 def kept(folder):
     """Return the sessions that are on disk, by name, with the bytes of what they hold."""
     with sqlite3.connect(f"file:{folder / 'clinic' / 'sessions.db'}?mode=ro", uri=True) as file:

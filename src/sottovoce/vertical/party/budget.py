@@ -28,6 +28,7 @@ from sottovoce.vertical.party.sessions import MachineError
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
 _ANSWERED: Final = "another process of this party has answered this step: its folder is in use twice"  # may cross
+_GIVEN_BACK: Final = "the charge of this step was cancelled, so its answer stays here: begin again"  # may cross
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
 
 
@@ -305,7 +306,9 @@ class LedgerBudget(Account):
     def settle(self, release: str, answer: str) -> None:
         with self._usable():
             found = self._book.find(self.dataset, release)
-            if found is None:
+            if found is None:  # it has none, or somebody gave it back by hand
+                if any(each.plan.get("run") == release for each in self._book.history(self.dataset)):
+                    raise MachineError(_GIVEN_BACK)
                 return
             charge, record = found
             if record.state == "reserved":  # of two at once the second is refused
