@@ -156,7 +156,7 @@ class _Adder:
         for start in range(lo, hi, len(self._piece)):
             end = min(start + len(self._piece), hi)
             piece, projected = self._piece[: end - start], self._projected[: end - start]
-            whole.fill(rows.kernel, border, self._grid, start, end, piece)
+            whole.fill(rows.kernel, border[: end - start], self._grid, start, end, piece)
             whole.project(piece, self._column, self._sign, self._first, projected)
             np.matmul(piece.T, projected, out=self._product)
             self._sum.add(self._product, end - start)
