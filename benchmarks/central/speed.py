@@ -3,7 +3,6 @@
     python -m benchmarks.central.speed [--quick] [--no-peers]
     python -m benchmarks.central.speed --fits       the first table alone
     python -m benchmarks.central.speed --against FOLDER   whole fits beside those of another checkout, in pairs
-    python -m benchmarks.central.speed --growth     exponents of n, d, classes and epsilon
 
 Five tables: warm default fits on one thread, by the time of the process, beside what they cannot do without, one X'X
 and two reads of the matrix a pass; passes over a dense float32 matrix and a plain read of it; passes over sparse rows,
@@ -175,13 +174,10 @@ def whole_fits(shapes, repeats):
             os.environ["SOTTOVOCE_NUM_THREADS"] = before
 
 
-def default_fit(n, d, *, classes=2, epsilon=1.0, nnz=0):
+def default_fit(n, d, *, nnz=0):
     """Return a function that fits a made-up table as by default, with the same noise each time."""
     X, y = sparse_matrix(n, d, nnz) if nnz else dense_matrix(n, d)
-    y = y if classes == 2 else np.random.default_rng(1).integers(0, classes, n)
-    model = sv.DPLogisticRegression(
-        epsilon=epsilon, delta=1e-8, data_norm=1.0, classes=np.unique(y).tolist(), random_state=3
-    )
+    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-8, data_norm=1.0, classes=[-1.0, 1.0], random_state=3)
     return lambda: model.fit(X, y)
 
 
@@ -222,23 +218,6 @@ def beside(other, runs, quick):
         yield name, threads, 1e3 * min(before), 1e3 * min(after), min(ratios), max(ratios), alone
 
 
-def exponents(quick):
-    """Yield seconds of default fits where one number grows, and the exponent that fits them."""
-    small = 10 if quick else 1
-    start = {"n": 100_000 // small, "d": 20}
-    grown = {
-        "n": [10_000 // small, 100_000 // small, 1_000_000 // small], "d": [20, 60, 180], "classes": [3, 6, 12],
-        "epsilon": [0.1, 1.0, 10.0],
-    }  # fmt: skip
-    for name, values in grown.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)
-            fits = [default_fit(**{**start, name: value}) for value in values]
-            seconds = [best_of(fit, 3) for fit in fits]
-        slope = np.polyfit(np.log(values), np.log(seconds), 1)[0]
-        yield name, ", ".join(f"{value:g}" for value in values), *(1e3 * s for s in seconds), float(slope)
-
-
 def epochs_elsewhere(compared, few, many, repeats, with_snap):
     for name, (M, labels) in compared.items():
         own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
@@ -262,7 +241,6 @@ def growing_passes(n, d, repeats):
     no_peers=option(False, help="leave Snap ML out"),
     fits=option(False, help="whole fits alone"),
     against=option("", help="a checkout: whole fits of both, in pairs, on one thread and two"),
-    growth=option(False, help="exponents alone"),
     runs=option(3, help="of --against", quick=1),
     seconds=option(False, help=HIDDEN),
 )
@@ -274,10 +252,6 @@ def main(run) -> None:
         head = ("table", "threads", "before, ms|.1f", "after, ms|.1f", "before / after, least|.2f", "most|.2f",
                 "1 thread / these|.2f")  # fmt: skip
         run.table("whole default fits, before and after", head, beside(Path(run.against), run.runs, run.quick))
-        return
-    if run.growth:
-        head = ("what grows", "values", *(f"{place}, ms|.1f" for place in ("first", "second", "third")), "exponent|.2f")
-        run.table("how a default fit grows", head, exponents(run.quick))
         return
     shapes = [(1000, 10), (10_000, 20), (100_000, 20), *([] if run.quick else [(1_000_000, 100)])]
     head = ("rows|,", "columns", "passes", "fit, ms|.2f", "fits a second|.0f", "fit / (X'X + 2 reads a pass)|.1f")
