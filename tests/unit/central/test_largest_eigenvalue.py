@@ -159,6 +159,7 @@ def public_matrix(d):
 
 def test_the_sketch_is_the_product_in_whole_numbers(monkeypatch):
     """In every number of pieces, of parts and of columns at a time, dense and sparse."""
+    monkeypatch.setattr(largest_eigenvalue, "_PIECE", 64)  # rows, fewer than the table has
     X, holder = wide(n=300, d=2100, constant=0.3)
     rows = holder.part.rows
     grid = 2.0 ** bits(2101)
@@ -173,11 +174,8 @@ def test_the_sketch_is_the_product_in_whole_numbers(monkeypatch):
         (1 + 128**-0.5) * np.linalg.norm(exact) / grid**2, rel=1e-12
     )
     sparse = wide(n=300, d=2100, constant=0.3, sparse=True)[1]
-    halves = [holder_of(X[:130], constant=0.3), holder_of(X[130:], constant=0.3)]
-    monkeypatch.setattr(largest_eigenvalue, "_PIECE", 64)  # rows, fewer than the table has
-    np.testing.assert_array_equal(holder.ask(Sketch(2101, 0, 128)).doubles(1.0), exact)
     some = Sketch(2101, 5, 77)
-    together = some.merged([half.ask(some) for half in halves])
+    together = some.merged([holder_of(half, constant=0.3).ask(some) for half in (X[:130], X[130:])])
     for other, wanted in ((sparse.ask(some), exact[:, 5:77]), (together, exact[:, 5:77])):
         np.testing.assert_array_equal(other.doubles(1.0), wanted)
 
