@@ -111,6 +111,10 @@ class ChargeRecord:
         Fingerprint of the receipt, if the charge was imported from one.
     seq : int
         Number of the entry that reserved it.
+    last : int
+        Number of the last entry about it.
+    hash : str
+        Hash of that entry.
     """
 
     charge: str
@@ -125,6 +129,8 @@ class ChargeRecord:
     code: str
     receipt: str | None
     seq: int
+    last: int
+    hash: str
     state: Literal["reserved", "committed", "cancelled"] = "reserved"
     committed_event: Event | None = None
     ended_at: str | None = None
@@ -153,8 +159,21 @@ class ChargeRecord:
 class _Account:
     dataset: Dataset
     charges: dict[str, ChargeRecord] = field(default_factory=dict)
+    runs: dict[str, list[str]] = field(default_factory=dict)  # charges by the run that their plan names
     tally: Tally | None = None  # of what counts; made when it is asked for
     tallied: int = 0  # charges that were looked at for it
+
+    def of_run(self, run: str) -> list[ChargeRecord]:
+        """Return the charges of a run, the oldest first."""
+        return [self.charges[name] for name in self.runs.get(run, ())]
+
+    def standing(self, run: str, result: str) -> ChargeRecord | None:
+        """Return the charge of a run that is for a result; else one that is open, or else the last one, if any."""
+        known = self.of_run(run)
+        for record in known:
+            if record.note == result:
+                return record
+        return next((each for each in known if each.state == "reserved"), known[-1] if known else None)
 
     def releases(self) -> list[Release]:
         return [self.release(charge) for charge in self.charges.values() if charge.counts]
@@ -415,11 +434,15 @@ class Book:
             code=entry.code,
             receipt=None if body.get("receipt") is None else str(body["receipt"]),
             seq=entry.seq,
+            last=entry.seq,
+            hash=entry.hash,
         )
         if charge.is_protected:
             account.release(charge)  # refuses an adjacency that does not fit
         account.charges[charge.charge] = charge
         self._charges[charge.charge] = charge.dataset
+        if "run" in charge.plan:
+            account.runs.setdefault(str(charge.plan["run"]), []).append(charge.charge)
 
     def _close(self, entry: Entry) -> None:
         body = entry.body
@@ -432,7 +455,7 @@ class Book:
         charge = account.charges[body["charge"]]
         if charge.state != "reserved":
             raise LedgerIntegrityError(f"charge {charge.charge!r} was {charge.state} before.")
-        ended = replace(charge, ended_at=entry.at, ended_by=entry.who)
+        ended = replace(charge, ended_at=entry.at, ended_by=entry.who, last=entry.seq, hash=entry.hash)
         if entry.kind == "commit":
             ended = replace(ended, state="committed", committed_event=_event(body["event"]), note=body.get("note"))
         else:

@@ -35,6 +35,7 @@ class OpenCharge:
     charge: Charge | None = None  # the last entry about it
     event: Event | None = None  # that was charged
     before: ChargeRecord | None = None  # of a process that ended
+    run: str | None = None  # by which copies of the run, and later executions, find the charge
     looked: bool = False  # whether any value of the data may have been looked at
 
     def __post_init__(self) -> None:
@@ -59,18 +60,17 @@ class OpenCharge:
 
         Raises LedgerError if it cannot be recorded, or the charge was closed for another result: this one must stay.
         """
-        if self.ledger is None or self.charge is None or self.event is None:
+        if self.ledger is None or self.charge is None or self.run is None:
             return
-        record = next(each for each in self.ledger.history(self.charge.dataset) if each.charge == self.charge.charge)
-        if record.state == "reserved":
-            self.charge = self.ledger.commit(self.charge, self.event, note=result)
-        elif record.note != result:
-            why = "it was given back" if record.state == "cancelled" else "another copy of this run has released one"
+        found = self.ledger.close_for(self.charge.dataset, self.run, result)
+        if found is None or found[1].note != result:
+            given_back = found is None or found[1].state == "cancelled"
+            why = "it was given back" if given_back else "another copy of this run has released one"
             raise LedgerError(
-                f"charge {record.charge} of dataset {record.dataset!r} is {record.state}, and not for this result: "
-                f"{why}. Nothing was sent; begin a new run."
+                f"charge {self.charge.charge} of dataset {self.charge.dataset!r} is not for this result: {why}. "
+                "Nothing was sent; begin a new run."
             )
-        self.closed = True
+        self.charge, self.closed = found[0], True
 
     def commit(self, event: Event) -> None:
         """Record what the fit releases.
@@ -149,10 +149,10 @@ def charging(
     if found is None:
         named = plan if run is None else {**plan, "run": run}
         charge = book.reserve(dataset, event, delta=delta, adjacency=adjacency, seeded=seeded, plan=named, unit=unit)
-        held = OpenCharge(book, charge, event)
+        held = OpenCharge(book, charge, event, run=run)
     else:  # its process ended; what it looked at nobody knows
         charge, record = found
-        held = OpenCharge(book, charge, record.event, record, looked=True)
+        held = OpenCharge(book, charge, record.event, record, run, looked=True)
         held.check_plan(event)
     try:
         yield held

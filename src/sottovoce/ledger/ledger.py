@@ -9,7 +9,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from sottovoce._files import write_whole
 from sottovoce._plain_data import canonical_text
 from sottovoce._validation import choice, filled_text, number, truth
 from sottovoce._version import __version__
-from sottovoce.exceptions import LedgerError, ParameterError
+from sottovoce.exceptions import AccountingError, LedgerError, ParameterError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
 from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.ledger.store import Row, Store
@@ -27,7 +27,7 @@ from sottovoce.ledger.verification import Verification, read_row, verify_book
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.adjacency import ROW_UNIT, UNITS, Adjacency, is_of_persons
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, GaussianEvent
+from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -39,6 +39,10 @@ _WHICH: Final = (
     "one row."
 )
 _TRIES: Final = 20  # of an append that another writer came before; with the writer's lock there is no second one
+
+
+class _TakenError(Exception):
+    """Somebody else was first."""
 
 
 @dataclass(frozen=True)
@@ -384,7 +388,7 @@ class Ledger:
         return list(self._now().account(dataset).charges.values())
 
     def find(self, dataset: str, run: str) -> tuple[Charge, ChargeRecord] | None:
-        """Return the last charge whose plan names this run, unless it was cancelled; None if there is none.
+        """Return an open charge whose plan names this run, or the last one that was not cancelled; None without any.
 
         Parameters
         ----------
@@ -392,13 +396,75 @@ class Ledger:
         run : str
             ``plan["run"]`` of the reservation.
         """
-        named = [each for each in self.history(dataset) if each.counts and each.plan.get("run") == run]
-        if not named:
-            return None
-        record = named[-1]
-        rows = map(read_row, self._store.read(record.seq))
-        last = [entry for entry in rows if entry.body.get("charge") == record.charge][-1]
-        return Charge(record.charge, dataset, str(self._now().ledger), last.seq, last.hash), record
+        named = [each for each in self._of_run(dataset, run) if each.counts]
+        found = next((each for each in named if each.state == "reserved"), named[-1] if named else None)
+        return None if found is None else (self._end_of(found), found)
+
+    def close_for(self, dataset: str, run: str, result: str, *, part: str = "") -> tuple[Charge, ChargeRecord] | None:
+        """Commit a charge of a run for one result, before that leaves: of copies of the run each has its own charge.
+
+        Parameters
+        ----------
+        dataset : str
+        run : str
+            ``plan["run"]`` of the reservation.
+        result : str
+            The result's digest.
+        part : str, default ""
+            Name of one release, where several were charged together. Then it is recorded once by an entry that costs
+            nothing, whatever the number of charges of this run.
+
+        Returns
+        -------
+        (Charge, ChargeRecord) or None
+            The charge whose ``note`` is the result, and the result may leave; or the one that stands in its place,
+            for another result or given back, and it must stay. None where nothing of this run was charged.
+
+        Raises
+        ------
+        LedgerError
+            If it cannot be recorded.
+        """
+        if part:
+            whole = next((each for each in self._of_run(dataset, run) if each.state == "committed"), None)
+            if whole is None:
+                return None
+            run = f"{run} {part}"
+            if not self._of_run(dataset, run):
+                self._record_part(whole, run, part, result)
+        while True:
+            with self._current() as book:
+                record = book.account(dataset).standing(run, result)
+            if record is None or record.state != "reserved":
+                return None if record is None else (self._end_of(record), record)
+            try:
+                self.commit(self._end_of(record), record.event, note=result)
+            except (AccountingError, LedgerError):
+                if self._now().charge(record.charge).state == "reserved":  # nobody else was first: it cannot be written
+                    raise
+
+    def _record_part(self, whole: ChargeRecord, run: str, part: str, result: str) -> None:
+        """Record for which result a release of a charge is, unless somebody has meanwhile."""
+        known = self.datasets()[whole.dataset]
+        plan = {**whole.plan, "run": run, "announced": part}
+        body = _reservation(known.name, NothingReleased(), 0.0, known.adjacency, False, plan)
+        if is_of_persons(known.unit):
+            body["unit"] = known.unit
+        ended = {"dataset": known.name, "charge": body["charge"], "event": body["event"], "note": result}
+
+        def check(book: Book) -> None:
+            if book.account(known.name).of_run(run):
+                raise _TakenError
+
+        with suppress(_TakenError):
+            self._append([("reserve", body), ("commit", ended)], check)
+
+    def _of_run(self, dataset: str, run: str) -> list[ChargeRecord]:
+        with self._current() as book:
+            return book.account(dataset).of_run(run)
+
+    def _end_of(self, record: ChargeRecord) -> Charge:
+        return Charge(record.charge, record.dataset, str(self._book.ledger), record.last, record.hash)
 
     def head(self) -> str:
         """Return the hash of the last entry: kept elsewhere, `verify` proves with it that nothing was cut off."""

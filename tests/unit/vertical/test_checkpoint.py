@@ -5,6 +5,7 @@ import shutil
 import stat
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -360,6 +361,36 @@ def test_two_copies_of_a_run_release_labels_once(organisations):
         fit_and_watch(made, left)
     assert len(left) == 1
     assert states(made) == ["committed"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_of_a_run_in_any_order_under_an_owner_who_cancels_pay_for_each_labels_that_leave(organisations, seed):
+    """Three copies, killed at lines that are drawn; parties that remember nothing; charges given back by hand."""
+    made, left, draw, most = organisations, set(), np.random.default_rng(seed), 400
+    with pytest.raises(Killed):
+        fit_and_watch(made, left, cut=at(1, "before", Killed()))
+    made.end(*made.parties)
+    for name in (HOME, *OTHERS):
+        shutil.rmtree(made.folder / name)
+    for name in "abc":
+        shutil.copytree(made.folder / "run", made.folder / name)
+    shutil.rmtree(made.folder / "run")
+    for _ in range(9):
+        copy = made.folder / str(draw.choice(list("abc")))
+        copy.rename(made.folder / "run")
+        place = draw.integers(most) if draw.random() < 0.7 else 0
+        executed, tracer = at_line(place, "coordinator", "charging", "ledger.py", "local_models/plan")
+        with suppress(Killed, LedgerError, PartyError):
+            fit_and_watch(made, left, tracer)
+        most = max(most, executed[0])
+        made.end(*made.parties)
+        for name in (HOME, *OTHERS):
+            shutil.rmtree(made.folder / name)
+        (made.folder / "run").rename(copy)
+        for each in made.ledger("labels").history("people"):
+            if each.state == "reserved" and draw.random() < 0.3:
+                made.ledger("labels").cancel(each.charge, "by hand")
+    assert 1 <= len(left) <= states(made).count("committed")
 
 
 def test_copies_of_a_run_whose_labels_left_send_the_same(organisations):

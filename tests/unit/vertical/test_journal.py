@@ -463,7 +463,7 @@ def test_copies_of_a_folder_answer_once_what_was_charged_at_the_start(tmp_path, 
         shutil.copytree(tmp_path / "clinic", folder / "clinic")
     parties = [shop(folder) for folder in copies]
     steps, places, left = [1] * 3, [set() for _ in copies], {BallChoice: set(), SharedColumn: set()}
-    points = [(Journal, "keep"), (LedgerBudget, "note"), (BallSteps, "select")]
+    points = [(Journal, "keep"), (LedgerBudget, "settle"), (BallSteps, "select")]
     for _ in range(150):
         who = draw.integers(3)
         known = sorted(places[who])
@@ -696,9 +696,12 @@ def test_a_release_is_charged_once_until_it_has_left(ledger):
         assert budget.charge(event, place=place) == budget.charge(event, place=place) == ""
         once = budget.spent
         assert once == GaussianEvent(30.0)
-        budget.settle("cc", "digest")
         budget.settle("bb", "digest")
         budget.settle("bb", "digest")
+        with pytest.raises(MachineError, match="another process"):
+            budget.settle("bb", "another")
         assert budget.spent == once
         assert budget.charge(event, place=place) == ""
         assert budget.spent != once
+    with pytest.raises(MachineError, match="has no charge for this step"):
+        LedgerBudget(ledger, "people", name="clinic").settle("cc", "digest")

@@ -11,7 +11,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from sottovoce._validation import MAX_EPSILON, number
@@ -23,22 +22,14 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.party.sessions import MachineError
+from sottovoce.vertical.party.sessions import MachineError, Place
 
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
 _ANSWERED: Final = "another process of this party has answered this step: its folder is in use twice"  # may cross
 _GIVEN_BACK: Final = "the charge of this step was cancelled, so its answer stays here: begin again"  # may cross
+_UNKNOWN: Final = "its ledger has no charge for this step, so its answer stays here: begin again"  # may cross
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a release has its place, so that it is charged once."""
-
-    session: str
-    step: int
-    release: str  # a name that no release has which was computed for other requests
 
 
 class Account(ABC):
@@ -47,6 +38,7 @@ class Account(ABC):
     epsilon: float  # the budget
     delta: float
     takes_seeds: bool = True  # whether it charges noise that can be drawn again
+    coordinator: str | None = None  # for whom releases are made
 
     @property
     @abstractmethod
@@ -75,20 +67,13 @@ class Account(ABC):
         now raises `MachineError`: nobody can tell whether it covers the event.
         """
 
-    def note(self, announced: str, answer: str) -> None:
-        """Write down which answer a release has that was charged before, before it leaves for the first time.
-
-        Raises `MachineError` if that cannot be written down, or it has another one: this one must not leave. An account
-        that lives in one process writes nothing down: that process answers a step once.
-        """
-        return
-
     @abstractmethod
-    def settle(self, release: str, answer: str) -> None:
-        """Close the charge of a release, if it has one, before its answer, of this digest, leaves for the first time.
+    def settle(self, release: str, answer: str, part: str = "") -> None:
+        """Close the charge of a release for its answer, of this digest, before that leaves for the first time.
 
-        Raises `MachineError` if that cannot be written down, or the charge was closed for another answer: this one
-        must not leave.
+        With ``part`` the answer is one of several that were charged together, by a name that no other one has.
+        Raises `MachineError` if that cannot be written down, there is no such charge, or it was closed for another
+        answer: this one must not leave.
         """
 
 
@@ -113,6 +98,7 @@ class PartyBudget(Account):
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)
         self._events: list[Event] = []
         self._open: set[str] = set()
+        self._closed: dict[str, str] = {}  # what a charge was closed for last
         self._process: int | None = os.getpid()
         self._lock = OwnLock()
 
@@ -152,8 +138,15 @@ class PartyBudget(Account):
                 self._open |= set() if place is None else {place.release}
         return shortage
 
-    def settle(self, release: str, answer: str) -> None:
-        self._open.discard(release)
+    def settle(self, release: str, answer: str, part: str = "") -> None:
+        if not self.is_limited or part:  # what was charged together is answered in the session that began with it
+            return
+        with self._lock.lock:  # two selections of the rows may be asked for the same at once
+            if release in self._open:
+                self._open.remove(release)
+                self._closed[release] = answer
+        if self._closed.get(release, answer) != answer:
+            raise MachineError(_ANSWERED)
 
     def _cost(self, event: Event) -> float:
         """Return the epsilon that a budget would have to have to cover ``event`` on top of what was spent.
@@ -236,7 +229,7 @@ class LedgerBudget(Account):
         self.head = self._ledger.head()
         if cap is not None and coordinator is None:
             raise ParameterError(f"cap={cap!r} is for one coordinator: give its name, coordinator=...")
-        self._coordinator = coordinator
+        self.coordinator = coordinator
         self._cap: PrivacyFilter | None = None
         if cap is not None:
             cap = number("cap", cap, above=0.0, at_most=self.epsilon, remedy="The budget is no larger.")
@@ -269,12 +262,12 @@ class LedgerBudget(Account):
             return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
         if self._cap is None:
             return ""
-        own = [Release(each.event, each.delta) for each in charges if each.plan.get("coordinator") == self._coordinator]
+        own = [Release(each.event, each.delta) for each in charges if each.plan.get("coordinator") == self.coordinator]
         cost = self._cap.spent([*own, Release(event, self._delta)])
         if self._cap.covers(cost):
             return ""
         return (
-            f"its owner allows coordinator {self._coordinator!r} epsilon={self._cap.epsilon!r} at delta={self.delta!r} "
+            f"its owner allows coordinator {self.coordinator!r} epsilon={self._cap.epsilon!r} at delta={self.delta!r} "
             f"in all, and this would bring what it was told to epsilon={cost:.6g}"
         )
 
@@ -303,36 +296,15 @@ class LedgerBudget(Account):
                 self.head = self._book.commit(charge, event).hash
         return ""
 
-    def settle(self, release: str, answer: str) -> None:
+    def settle(self, release: str, answer: str, part: str = "") -> None:
         with self._usable():
-            found = self._book.find(self.dataset, release)
-            if found is None:  # it has none, or somebody gave it back by hand
-                if any(each.plan.get("run") == release for each in self._book.history(self.dataset)):
-                    raise MachineError(_GIVEN_BACK)
-                return
-            charge, record = found
-            if record.state == "reserved":  # of two at once the second is refused
-                self.head = self._book.commit(charge, record.event, note=answer).hash
-                return
+            found = self._book.close_for(self.dataset, release, answer, part=part)
+        if found is None:
+            raise MachineError(_UNKNOWN)
+        charge, record = found
         if record.note != answer:
-            raise MachineError(_ANSWERED)
-
-    def note(self, announced: str, answer: str) -> None:
-        with self._usable():
-            if not self._noted(announced):
-                record = {**self._record(None), "announced": announced, "answer": answer}
-                made = self._book.reserve(
-                    self.dataset, NothingReleased(), delta=0.0, adjacency=Adjacency.REPLACE_ONE, plan=record
-                )
-                self.head = self._book.commit(made, NothingReleased()).hash
-            first = self._noted(announced)[0]  # of two at once, and everybody sees which that is
-        if first != answer:
-            raise MachineError(_ANSWERED)
-
-    def _noted(self, announced: str) -> list[object]:
-        """Return the answers that were noted for a release, the oldest first."""
-        known = (each.plan for each in self._book.history(self.dataset))
-        return [plan["answer"] for plan in known if plan.get("announced") == announced]
+            raise MachineError(_GIVEN_BACK if record.state == "cancelled" else _ANSWERED)
+        self.head = charge.hash
 
     def _is_open(self, release: str) -> bool:
         found = self._book.find(self.dataset, release)
@@ -351,8 +323,8 @@ class LedgerBudget(Account):
 
     def _record(self, place: Place | None) -> dict[str, object]:
         record: dict[str, object] = {"party": self._name}
-        if self._coordinator is not None:
-            record["coordinator"] = self._coordinator
+        if self.coordinator is not None:
+            record["coordinator"] = self.coordinator
         if place is not None:
             record |= {"session": place.session, "step": place.step, "run": place.release}
         return record

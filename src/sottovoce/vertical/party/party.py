@@ -30,7 +30,7 @@ from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
-from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
+from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
@@ -381,10 +381,8 @@ class Party:
         """Let the account know the last answer of a session, and what stands behind it, if it does not yet."""
         if session.is_owed:
             digest = hashlib.sha256(session.reached.answer + session.behind).hexdigest()
-            if session.announced:
-                self.budget.note(session.announced, digest)
-            else:
-                self.budget.settle(session.release, digest)
+            if session.charged:
+                self.budget.settle(session.charged, digest, session.part)
             if session.later is not None:
                 model, coef, intercept = session.later
                 self._keep(model, Part(coef, intercept, self.feature_names))
@@ -401,10 +399,10 @@ class Party:
             if reached.state is None:
                 raise SessionError(_ENDED_WITH_PROCESS)
             training = Training.unpacked(reached.state, self._knows.workers, self._table, self._facts)
+            return self._sessions.add(Session(name, reached, training))
         except (OSError, StorageError, ValueError, KeyError):
             _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
             raise SessionError(_LOST) from None
-        return self._sessions.add(Session(name, reached, training))
 
     def _next(self, journal: Journal | None, session: Session, frame: Frame) -> bytes:
         """Answer the next step, and keep what the session has reached by it."""
@@ -455,11 +453,12 @@ class Party:
             raise RefusalError(str(error)) from None
         seed = self._session_seeds.get(session.name, self._random_state)
         if isinstance(event, Announced):
-            session.announced, session.is_owed = f"{session.begun} {event.name}", True
+            session.owe(session.begun, event.name)
         elif event is not None:
-            place = Place(session.name.hex(), session.step, session.release)
+            # whatever is another charge has another name: an open one is good for what it was made for
+            place = session.place((event, seed is not None, self.name, self.budget.coordinator))
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
-            session.is_owed = True
+            session.owe(place.release)
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
             self.budget.shortage, self.people, guarded=self.budget.is_limited, most_models=self.most_models,
@@ -471,7 +470,7 @@ class Party:
         finally:
             if before is not desk.training.worker:
                 Training(worker=before).close()
-                session.begun = session.release
+                session.begun = session.charged
         session.training, session.later = desk.training, desk.later
         if desk.aligned is not None:
             self._become(*desk.aligned)

@@ -1,0 +1,217 @@
+"""Copies of a party's folder, ledgers that are brought back, owners who cancel: no answer leaves without its charge."""
+
+import shutil
+import threading
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import LedgerError
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.events import GaussianEvent, NothingReleased
+from sottovoce.vertical import Party
+from sottovoce.vertical.mechanisms import PRIVATE
+from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.party.journal import Journal
+from sottovoce.vertical.protocol import Answer, Protocol, Request
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallSelect, BallStart
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.scoring.messages import Scores
+from sottovoce.vertical.wire import Frame, Refused
+from support.interrupted import Killed
+from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep
+from support.party import decode
+
+N = 20
+TABLE = np.random.default_rng(3).uniform(-0.5, 0.5, (N, 2))
+NAME = bytes(range(16))
+SIGNS = np.sign(TABLE[:, 0])
+COPIES = ("one", "two", "three")
+
+
+class Tell(Request, code=250):
+    """One noisy number a row, at a cost that follows from a fact that the owner declares."""
+
+    def answer(self, facts, training):
+        desk = yield GaussianEvent(40.0 if facts.nonnegative else 20.0)
+        return Scores(desk.noise().standard_normal(N))
+
+
+TELLS = Protocol(Answer("tells", "tell", private=True), (Tell,))
+
+
+def frames(*messages):
+    return [Frame(NAME, place, message.encode()).encode() for place, message in enumerate(messages, start=1)]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    made.create("people", epsilon=3.0, delta=1e-6, adjacency="replace-one", allow_nonprivate=True)
+    return made
+
+
+def clinic(folder, ledger, *, coordinator="insurer", name="clinic", **options):
+    budget = LedgerBudget(ledger.url, "people", name=name, coordinator=coordinator)
+    table = np.abs(TABLE) if options else TABLE
+    return Party(
+        table, name=name, data_norm=1.0, data_bound=1.0, budget=budget, journal=Journal(folder),
+        answers=PRIVATE | {"noisy-rounds", "tells"}, protocols=[ROUNDS, TELLS], **options,
+    )  # fmt: skip
+
+
+def charged(ledger):
+    return [each for each in ledger.history("people") if each.counts and each.event != NothingReleased()]
+
+
+STEPS = {
+    "step": [Prepare(1.0, 0), RoundsStart(0.01), RoundsStep(np.full(N, 0.1), 1)],
+    "labels": [TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.01)],
+    "start": [BallStart("squared", SIGNS, 1.0, 1.0, 3, 0.05, 0, 90.0, 50.0, 2)],
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", STEPS)
+def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for_each_answer(
+    tmp_path, ledger, monkeypatch, kind, seed
+):
+    """Three copies, each inside the others at any point of a step; charges are cancelled by hand between; some die."""
+    draw = np.random.default_rng([seed, len(kind)])
+    *before, asked = frames(*STEPS[kind])
+    parties = {}
+    for name in COPIES:
+        parties[name] = clinic(tmp_path / name, ledger)
+        for raw in before:
+            parties[name].handle(raw)
+    left, busy = {}, []
+
+    def cancel():
+        open_ones = [each.charge for each in ledger.history("people") if each.state == "reserved"]
+        if open_ones:
+            with suppress(LedgerError):  # somebody was first
+                ledger.cancel(str(draw.choice(open_ones)), "by hand")
+
+    def ask(name):
+        busy.append(name)
+        try:
+            answer = parties[name].handle(asked)
+            if not isinstance(decode(answer), Refused):
+                left[hash(answer + bytes(parties[name]._sessions.last.behind))] = name
+        except Killed:
+            parties[name]._journal.close()
+            parties[name] = clinic(tmp_path / name, ledger)
+        finally:
+            busy.remove(name)
+
+    def meanwhile(owner, what):
+        true = getattr(owner, what)
+
+        def played(*given, **named):
+            for at in range(2):
+                if at == 1:
+                    result = true(*given, **named)
+                free = [name for name in COPIES if name not in busy]
+                match draw.integers(6):
+                    case 0:
+                        cancel()
+                    case 1 if free:
+                        ask(str(draw.choice(free)))
+                    case 2 if draw.random() < 0.5:
+                        raise Killed
+            return result
+
+        monkeypatch.setattr(owner, what, played)
+
+    for owner, what in ((LedgerBudget, "charge"), (LedgerBudget, "settle"), (Journal, "keep"), (Ledger, "commit")):
+        meanwhile(owner, what)
+    for _ in range(10):
+        if draw.random() < 0.2:
+            cancel()
+        ask(str(draw.choice(COPIES)))
+    monkeypatch.undo()
+    assert len(left) <= sum(each.state == "committed" for each in charged(ledger))
+    for party in parties.values():
+        party._journal.close()
+
+
+def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_answer(monkeypatch):
+    """They share an account in memory: what is open for one of them is not free for the other."""
+    party = Party(TABLE, name="clinic", data_norm=1.0, budget=(3.0, 1e-6))
+    selections = [party.take(np.arange(N)) for _ in range(3)]
+    (asked,) = frames(*STEPS["labels"])
+    ready, answers, true = threading.Barrier(3), [], type(party.budget).charge
+
+    def together(self, *given, **named):
+        refusal = true(self, *given, **named)
+        ready.wait(60)  # all are charged, and none has answered
+        return refusal
+
+    monkeypatch.setattr(type(party.budget), "charge", together)
+    threads = [threading.Thread(target=lambda each=each: answers.append(each.handle(asked))) for each in selections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    given = [each for each in answers if not isinstance(decode(each), Refused)]
+    assert len(answers) == 3
+    assert 1 <= len(given) <= len(party.budget._events)
+
+
+@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("kind", ["step", "start"])
+def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_charge_for(tmp_path, ledger, kind, at):
+    """The journal is of today, and the ledger of before step ``at``."""
+    more = {
+        "step": [RoundsStep(np.full(N, 0.2), 1), RoundsStep(np.full(N, 0.3), 1), RoundsStep(np.full(N, 0.0), 0)],
+        "start": [BallSelect(np.zeros(N)), BallSelect(np.ones(N)), BallSelect(SIGNS)],
+    }
+    requests = frames(*STEPS[kind], *more[kind])
+    place, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
+    for step, raw in enumerate(requests[:-1]):
+        if step == min(at, len(requests) - 2):
+            shutil.copy(place, copy)
+        party = clinic(tmp_path / "clinic", ledger)
+        assert not isinstance(decode(party.handle(raw)), Refused)
+        party._journal.close()
+    shutil.copy(copy, place)
+    known = Ledger(ledger.url)
+    party = clinic(tmp_path / "clinic", known)
+    left = [
+        reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(raw)), (RoundsScores, BallChoice))
+    ]
+    if kind == "step":  # each of them is charged by itself, but the last one, which tells nothing
+        assert sum(len(reply.scores) > 0 for reply in left) <= len(charged(known))
+    else:
+        notes = [each for each in known.history("people") if "announced" in each.plan]
+        assert len(left) <= len(notes) * len(charged(known))
+    party._journal.close()
+
+
+def test_an_open_charge_is_good_for_what_it_was_made_for(tmp_path, ledger, monkeypatch):
+    """Not for another coordinator, whose cap it is not of; nor at another cost, or a seed; nor for another party."""
+    (asked,) = frames(Tell())
+
+    def killed(*given, **named):
+        raise Killed
+
+    ways = [{}, {"coordinator": "other"}, {"nonnegative": True}, {"name": "hospital"}, {}]
+    for way in ways:
+        for _ in range(2):  # twice in a row it is the same
+            with monkeypatch.context() as patch:
+                patch.setattr(Journal, "keep", killed)
+                party = clinic(tmp_path / "clinic", ledger, **way)
+                with pytest.raises(Killed):
+                    party.handle(asked)
+                party._journal.close()
+    party = clinic(tmp_path / "clinic", ledger).seed(3)
+    assert not isinstance(decode(party.handle(asked)), Refused)
+    party._journal.close()
+    plans = [(each.plan["coordinator"], each.plan["party"], each.event, each.seeded) for each in charged(ledger)]
+    small, large = GaussianEvent(40.0), GaussianEvent(20.0)
+    assert plans == [
+        ("insurer", "clinic", large, False), ("other", "clinic", large, False), ("insurer", "clinic", small, False),
+        ("insurer", "hospital", large, False), ("insurer", "clinic", large, True),
+    ]  # fmt: skip
