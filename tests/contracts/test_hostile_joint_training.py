@@ -1,6 +1,7 @@
 """A party in a joint training against a coordinator that sends anything, in any order: at most what was charged."""
 
 import dataclasses
+import hashlib
 import json
 import random
 import threading
@@ -133,13 +134,14 @@ def test_a_party_goes_through_the_steps_of_its_plan_and_nobody_orders_one():
     assert [(each.n_steps, len(each.values)) for each in opened] == [(PLAN.n_steps + 1, ends[-1])] * 3
     assert np.array_equal(opened[0].values, opened[1].values)
     refused(table.lines[2].ask(KeepJoint("m")), "a helper has no part")
-    assert isinstance(line.ask(KeepJoint("m")), Done)
+    refused(line.ask(KeepJoint("m", bytes(32))), "opened other numbers than it is told of")
+    assert line.ask(KeepJoint("m", hashlib.sha256(opened[0].values.tobytes()).digest())).ready
     fitting = PLAN.fitting()
     for values in np.split(opened[0].values, ends[:-1]):
         fitting.take(values)
     assert np.array_equal(table.parties[1].part("m").coef, fitting.weights["clinic"][0])
-    for message in (Poll(), KeepJoint("m"), Join(NOTHING)):
-        refused(line.ask(message), "has ended")
+    for message in (KeepJoint("m"), Join(NOTHING)):
+        refused(line.ask(message), "the joint training is kept")
     assert table.parties[1].spent == EVENT
     table.end()
 
@@ -148,9 +150,9 @@ def test_nothing_is_told_and_nothing_kept_before_the_end():
     table = table_of(make(budget=(9.0, 1e-3))).connect()
     line = table.lines[1]
     assert isinstance(line.ask(Join(NOTHING)), Done)  # its partners have not begun
-    refused(line.ask(KeepJoint("m")), "out of its turn: the joint training is computing")
-    told = line.ask(Poll())
-    assert (told.n_steps, told.ready, len(told.values)) == (0, 0, 0)
+    for message in (KeepJoint("m"), Poll()):
+        told = line.ask(message)
+        assert (told.n_steps, told.ready, len(told.values)) == (0, 0, 0)
     assert not table.parties[1].keeps("m")
     table.end()
 

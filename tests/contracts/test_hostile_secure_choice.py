@@ -13,7 +13,6 @@ from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.column_plan import Columns
 from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, KeepJoint, Opened, Poll
-from sottovoce.vertical.wire import Done
 from support.joint_table import NOTHING, Table, block, refused, share_nothing_uncovered
 from support.party import Line
 
@@ -81,8 +80,8 @@ def test_the_start_is_charged_once_and_all_choices_follow_from_it():
     again = table.all(Poll())
     assert [each.values.tolist() for each in again] == [table.opened[0].values.tolist()] * 3
     assert [each.n_steps for each in again] == [len(each.values) for each in again] == [PLAN.n_choices] * 3
-    assert isinstance(line.ask(KeepJoint("m")), Done)
-    refused(line.ask(Poll()), "has ended")
+    assert line.ask(KeepJoint("m")).ready
+    assert line.ask(Poll()).values.tolist() == table.opened[0].values.tolist()
     assert table.parties[1].spent == EVENT
     table.end()
 

@@ -113,7 +113,7 @@ def test_no_label_row_score_or_margin_crosses():
     up = [each.message for each in crossed if each.uplink]
     assert {type(each).__name__ for each in up} == {"Equipped", "Done", "Card", "Opened"}
     opened = [each.values for each in up if isinstance(each, messages.Opened) and len(each.values)]
-    assert len(opened) == 3
+    assert len(opened) == 1  # the others compare
     assert all(len(each) == lasso().plan(parties()).joint.n_choices and (each >= 0).all() and (each < 26).all()
                for each in opened)  # fmt: skip
 

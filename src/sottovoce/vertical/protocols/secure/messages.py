@@ -6,6 +6,7 @@ is shared, the end. From the start on nobody orders anything: the party goes thr
 coordinator gets that sends anything else, in any order, is at most what the start was charged for.
 """
 
+import hashlib
 import json
 from typing import Final
 
@@ -143,7 +144,7 @@ class Poll(Request, code=102):
     """Ask how far the party is with what it does in the background, the meeting or the training."""
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Opened]:
-        worker = _worker(training, self, "connecting", "connected", "computing", "opened")
+        worker = _worker(training, self, "connecting", "connected", "computing", "opened", "kept")
         yield None
         is_done = worker.wait(_WAIT)
         if not worker.is_open:
@@ -177,16 +178,30 @@ class Join(Request, code=94):
 
 
 class KeepJoint(Request, code=99):
-    """End the joint training and keep this party's part of the model, which follows from what was opened."""
+    """Keep this party's part of the model, once the training is done; ``opened`` is the SHA-256 of what was opened.
+
+    The party compares it with what itself has seen, unless it is empty. Its engine stays until the session is closed:
+    partners may wait for it.
+    """
 
     model: str
+    opened: bytes = b""
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        _worker(training, self, "opened")
+    def answer(self, facts: PartyFacts, training: Training) -> Answered[Opened]:
+        _worker(training, self, "computing", "opened")
         if facts.is_helper:
             raise RefusalError("a helper has no part of a model")
         desk = yield None
-        worker = _worker(training, self, "opened")
-        desk.keep(self.model, *worker.weights, released=True)
-        worker.end("the joint training has ended, and its model is kept")
-        return Done()
+        worker = _worker(training, self, "computing", "opened")
+        is_done = worker.wait(_WAIT)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        if is_done:
+            if self.opened and self.opened != hashlib.sha256(np.concatenate(worker.opened).tobytes()).digest():
+                raise RefusalError(
+                    "its training opened other numbers than it is told of: one of the parties does not follow the "
+                    "protocol, or runs another version"
+                )
+            desk.keep(self.model, *worker.weights, released=True)
+            worker.state = "kept"
+        return Opened(len(worker.opened), int(is_done), np.zeros(0))

@@ -9,11 +9,12 @@ directly.
 Proof: ``docs/privacy/vertical_secure.md``.
 """
 
+import hashlib
 import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
@@ -44,7 +45,7 @@ from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Done, Message
 
 _NO_LABELS: Final = np.zeros(0)
 
@@ -86,7 +87,7 @@ class TrainedTogether(ABC):
             listed = json.dumps([cards[name].card for name in plan.ranks])
             _tell(parties, "the sites' engines meet")
             parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
-            _wait(parties, plan, self.patience)
+            _wait(parties, plan, self.patience, dict.fromkeys(plan.ranks, messages.Poll()))
         finally:
             parties.tell("")
 
@@ -97,9 +98,13 @@ class TrainedTogether(ABC):
         try:
             _tell(parties, plan.first_step)
             parties.exchange(starts, Done)
-            fitting = _concluded(plan, _wait(parties, plan, self.patience))
+            # one party tells what was opened, and the others compare
+            asked = {plan.label_holder: messages.Poll()}
+            values = _wait(parties, plan, self.patience, asked)[plan.label_holder].values
+            fitting = _concluded(plan, values)
             _tell(parties, "the model is kept")
-            parties.exchange({block.name: messages.KeepJoint(model) for block in plan.blocks}, Done)
+            keep = messages.KeepJoint(model, hashlib.sha256(values.tobytes()).digest())
+            _wait(parties, plan, self.patience, {block.name: keep for block in plan.blocks})
         except PartyError as error:
             raise PartyError(
                 f"{str(error).rstrip('.')}. The joint training had begun by then: epsilon = {plan.epsilon:g} of every "
@@ -164,16 +169,8 @@ class TrainedTogether(ABC):
         return {**self.joint.details(), "digest of the joint plan": self.joint.digest}
 
 
-def _concluded(plan: AgreedPlan, replies: Mapping[str, messages.Opened]) -> Conclusion:
-    """Return the model of what was opened, which is the same at all parties, and may be anything if they all say so."""
-    first, *others = plan.ranks
-    values: Vector = replies[first].values
-    differing = [name for name in others if not np.array_equal(replies[name].values, values)]
-    if differing:
-        raise PartyError(
-            f"parties {first!r} and {', '.join(map(repr, differing))} say that the training opened different "
-            "numbers: one of them does not follow the protocol, or runs another version."
-        )
+def _concluded(plan: AgreedPlan, values: Vector) -> Conclusion:
+    """Return the model of what was opened."""
     fitting = plan.fitting()
     ends = np.cumsum([plan.n_opened(step) for step in range(plan.n_steps + 1)])
     try:
@@ -183,20 +180,22 @@ def _concluded(plan: AgreedPlan, replies: Mapping[str, messages.Opened]) -> Conc
             fitting.take(opened)
     except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
         raise PartyError(
-            f"all parties say that {len(values):,} numbers were opened, which are no sums of this plan: bring them "
-            "to the same version."
+            f"party {plan.label_holder!r} says that {len(values):,} numbers were opened, which are no sums of this "
+            "plan: bring all to the same version."
         ) from None
     return fitting
 
 
-def _wait(parties: Parties, plan: AgreedPlan, patience: float) -> dict[str, messages.Opened]:
-    """Ask all computing parties until each is ready; in so many seconds all of them do a step more."""
+def _wait(
+    parties: Parties, plan: AgreedPlan, patience: float, asked: Mapping[str, Message]
+) -> dict[str, messages.Opened]:
+    """Ask computing parties until each is ready; in so many seconds all of them do a step more."""
     reached, deadline = 0, time.monotonic() + patience
     replies: dict[str, messages.Opened] = {}
-    due: Sequence[str] = plan.ranks
+    due = list(asked)
     while due:
-        replies |= parties.exchange(dict.fromkeys(due, messages.Poll()), messages.Opened)
-        due = [name for name in plan.ranks if not replies[name].ready]
+        replies |= parties.exchange({name: asked[name] for name in due}, messages.Opened)
+        due = [name for name in asked if not replies[name].ready]
         done = min(plan.n_steps, *(reply.n_steps for reply in replies.values()))
         if done > reached:
             reached, deadline = done, time.monotonic() + patience

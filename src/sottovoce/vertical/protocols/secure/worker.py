@@ -40,7 +40,7 @@ class JointWorker:
     ``plan``: public; nothing that comes later changes it.
     ``name``: the party's own.
     ``patience``: seconds after which it ends if nobody asks for anything.
-    ``state``: {"invited", "connecting", "connected", "computing", "opened", "ended"}.
+    ``state``: {"invited", "connecting", "connected", "computing", "opened", "kept", "ended"}.
     ``reason``: why it ended, in public words.
     ``opened``: what each step opened so far.
     """
