@@ -177,7 +177,7 @@ class Join(Request, code=94):
         return Done()
 
 
-class KeepJoint(Request, code=99):
+class KeepJoint(Request, code=105):
     """Keep this party's part of the model, once the training is done; ``opened`` is the SHA-256 of what was opened.
 
     The party compares it with what itself has seen, unless it is empty. Its engine stays until the session is closed:
