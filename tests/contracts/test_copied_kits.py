@@ -11,8 +11,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
-from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
+from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site_file import Caps
 from sottovoce.vertical.party.budget import LedgerBudget

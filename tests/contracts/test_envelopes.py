@@ -15,8 +15,8 @@ import pytest
 
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
-from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
+from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Describe

@@ -136,7 +136,7 @@ from importlib import import_module
 rooms = "estimators", "evaluation", "forecasting", "ledger", "local", "vertical.party.party", "tables", "report", "cli"
 for room in rooms:
     import_module("sottovoce." + room)
-from sottovoce.vertical.flare.closed import require_engine
+from sottovoce.vertical.flare.hardening.closed import require_engine
 try:
     require_engine()
 except ValueError as error:

@@ -229,7 +229,7 @@ class Federation:
         """Connect with FLARE's own interface and the coordinator's key to submit jobs."""
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-        from sottovoce.vertical.flare.closed import LEAD
+        from sottovoce.vertical.flare.hardening.closed import LEAD
 
         with contextlib.redirect_stdout(io.StringIO()):
             session = new_secure_session(LEAD, str(self.coordinator / "lead"), timeout=timeout)

@@ -88,7 +88,7 @@ def lies() -> None:
         return
     lie = LIES[(Path(os.environ["TRIAL_KIT"]) / "lie.txt").read_text().strip()]
 
-    from sottovoce.vertical.flare.envelope import PartyEnd
+    from sottovoce.vertical.flare.hardening.envelope import PartyEnd
 
     honest, count = PartyEnd.answer, 0
 
@@ -109,7 +109,7 @@ def calls_others() -> None:
     if not _in_run():
         return
 
-    from sottovoce.vertical.flare import gate
+    from sottovoce.vertical.flare.hardening import gate
 
     honest = gate.Gate.open
     file = Path(os.environ["TRIAL_KIT"]) / "heard.json"
@@ -237,7 +237,7 @@ def _forged(kit: Path, job: str, frames: list[str]) -> list[bytes]:
     raws = [bytes.fromhex(text) for text in frames]
     try:
         from sottovoce.vertical.engines.identity import Identity
-        from sottovoce.vertical.flare.envelope import REQUEST, CoordinatorEnd
+        from sottovoce.vertical.flare.hardening.envelope import REQUEST, CoordinatorEnd
     except ImportError:  # before there were any
         return raws
     end = CoordinatorEnd(Identity(kit / "identity"), "lab", "north", job, "", lambda entry: None)
@@ -348,7 +348,7 @@ def _told(call: Any, name: str, raw: Any) -> str:
 
 
 def _in_words(answer: Any) -> str:
-    from sottovoce.vertical.flare.envelope import _parts
+    from sottovoce.vertical.flare.hardening.envelope import _parts
     from sottovoce.vertical.wire import Refused, decode
 
     if not isinstance(answer, bytes):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.vertical.flare.envelope import _parts
-from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.hardening.envelope import _parts
+from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.parties import _asked
 from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.progress import read_progress

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sottovoce.ledger import Ledger
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.envelope import CoordinatorEnd
+from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd
 from sottovoce.vertical.flare.kit import Kit
 from support.authority import Authority
 

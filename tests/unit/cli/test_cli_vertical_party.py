@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 from sottovoce.cli.vertical import party as party_command
-from sottovoce.vertical.flare.envelope import LedgerHeads
-from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
+from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocols.general.messages import Describe

@@ -7,8 +7,8 @@ import typer
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import JSON, REQUIRED, argument, flag, option
 from sottovoce.cli._output import print_columns, print_json
-from sottovoce.vertical.flare.envelope import LedgerHeads
 from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import add_party

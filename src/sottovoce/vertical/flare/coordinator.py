@@ -11,7 +11,7 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
-from sottovoce.vertical.flare.guard import end_with_parent
+from sottovoce.vertical.flare.hardening.guard import end_with_parent
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.parties import Alive, Call, RunStopped
 from sottovoce.vertical.flare.programs import execute

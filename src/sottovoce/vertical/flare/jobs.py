@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.closed import LEAD, job_config, require_engine
-from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
+from sottovoce.vertical.flare.hardening.closed import LEAD, job_config, require_engine
+from sottovoce.vertical.flare.hardening.guard import read_settings_of_the_kit_alone
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
-from sottovoce.vertical.flare.closed import (
+from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.hardening.closed import (
     AUTHORIZATION,
     COMMUNICATION,
     LEAD,
@@ -22,7 +23,6 @@ from sottovoce.vertical.flare.closed import (
     resources,
     shown,
 )
-from sottovoce.vertical.flare.federation import Federation
 
 _STARTUP: Final = {
     "coordinator": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),

@@ -7,7 +7,7 @@ from nvflare.app_common.job_launcher.server_process_launcher import ServerProces
 
 
 class GuardedLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
-    """At a party; see `sottovoce.vertical.flare.guard`."""
+    """At a party; see `sottovoce.vertical.flare.hardening.guard`."""
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         return _guarded(super().get_command(job_meta, fl_ctx))
@@ -24,4 +24,4 @@ def _guarded(command: str) -> str:
     before, module, after = command.partition(" -m nvflare.")
     if not module:
         raise RuntimeError("FLARE starts the process of a run otherwise than before: it cannot be guarded")
-    return f"{before} -m sottovoce.vertical.flare.guard nvflare.{after}"
+    return f"{before} -m sottovoce.vertical.flare.hardening.guard nvflare.{after}"

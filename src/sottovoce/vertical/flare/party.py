@@ -4,8 +4,8 @@ from pathlib import Path
 
 from nvflare.collab import collab
 
-from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.guard import end_with_parent
+from sottovoce.vertical.flare.hardening.gate import Gate
+from sottovoce.vertical.flare.hardening.guard import end_with_parent
 
 
 class PartySite:

@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.closed import require_engine
-from sottovoce.vertical.flare.guard import TWICE
+from sottovoce.vertical.flare.hardening.closed import require_engine
+from sottovoce.vertical.flare.hardening.guard import MAIN, TWICE
 from sottovoce.vertical.flare.kit import Kit, org_of, temporary
 
-_MAIN: Final = {
-    "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
-    "party": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
-}
 _UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
 _GRACE_SECONDS: Final = 5.0
 _FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
@@ -189,11 +185,11 @@ def _why_refused(kit: Kit, plain: socket.socket, place: str) -> str:
 
 
 def _command(kit: Kit) -> list[str]:
-    module, startup = _MAIN[kit.kind]
+    module, startup = MAIN[kit.kind]
     name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
     return [
-        sys.executable, "-u", "-m", "sottovoce.vertical.flare.guard", module, "-m", str(kit.folder), "-s", startup,
-        "--set", "secure_train=true", *name, f"org={org_of(kit.name)}", "config_folder=config",
+        sys.executable, "-u", "-m", "sottovoce.vertical.flare.hardening.guard", module, "-m", str(kit.folder),
+        "-s", startup, "--set", "secure_train=true", *name, f"org={org_of(kit.name)}", "config_folder=config",
     ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
-from sottovoce.vertical.flare.envelope import signed
+from sottovoce.vertical.flare.hardening.envelope import signed
 from sottovoce.vertical.flare.kit import clear_leftovers
 from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress, read_progress

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.vertical.engines.identity import new_certificate
-from sottovoce.vertical.flare.closed import LEAD, require_engine
 from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.hardening.closed import LEAD, require_engine
 from sottovoce.vertical.flare.kit import Kit, org_of
 
 _AUTHORITY: Final = "authority"

@@ -20,8 +20,8 @@ from sottovoce.cli.vertical._runs import submitted
 from sottovoce.exceptions import SottovoceError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical.flare import progress
-from sottovoce.vertical.flare.envelope import _parts
-from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.hardening.envelope import _parts
+from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.jobs import Office
 from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.progress import read_progress

@@ -2,14 +2,17 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from sottovoce.vertical.flare.guard import why_not_deployed
+import sottovoce
+from sottovoce.vertical.flare.hardening.guard import why_not_deployed
 
 CONFIGURATION = ("config/config_fed_client.json", "config/config_fed_server.json")
 SIGNATURES = (".__nvfl_sig.json", ".__nvfl_submitter.crt", "config/.__nvfl_sig.json", "config/.__nvfl_submitter.crt")
@@ -43,6 +46,23 @@ def test_what_is_no_configuration():
     assert "1,000,000 bytes" in why_not_deployed(packed(*CONFIGURATION, content="0" * 600_000))
 
 
+def test_only_the_hardening_and_the_carrier_know_what_flare_calls_private():
+    """Everything else rests on its documented doors, so that a newer FLARE moves nothing outside this one folder."""
+    package = Path(sottovoce.__file__).parent
+    public = ("nvflare.collab", "nvflare.lighter", "nvflare.fuel.flare_api", "nvflare.app_common.job_launcher")
+    found = set()
+    for path in package.rglob("*.py"):
+        place = path.relative_to(package).as_posix()
+        if place.startswith("vertical/flare/hardening/") or place == "vertical/flare/coordinator.py":
+            continue
+        found |= {
+            (place, name)
+            for name in re.findall(r"\bnvflare(?:\.\w+)+", path.read_text(encoding="utf-8"))
+            if not name.startswith(public)
+        }
+    assert found == set()
+
+
 def run(program, folder):
     """Run it in a process of its own: the guard changes FLARE for good."""
     pytest.importorskip("nvflare", reason="the guard is for the extra [vertical]")
@@ -57,7 +77,7 @@ def run(program, folder):
 def test_requests_that_a_party_answers(tmp_path):
     told = run(
         """
-        from sottovoce.vertical.flare.guard import guard
+        from sottovoce.vertical.flare.hardening.guard import guard
         guard()
         from nvflare.private.fed.client.admin_commands import AdminCommands
         from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
@@ -93,7 +113,7 @@ def test_no_site_answers_diagnostics(tmp_path):
     told = run(
         """
         from types import SimpleNamespace as Thing
-        from sottovoce.vertical.flare.guard import refuse_diagnostics
+        from sottovoce.vertical.flare.hardening.guard import refuse_diagnostics
         from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
         from nvflare.fuel.f3.cellnet.net_agent import NetAgent
         names = [name for name in vars(NetAgent) if name.startswith("_do_")]
@@ -135,7 +155,7 @@ def test_settings_are_those_of_the_kit(tmp_path):
                 found = ConfigFactory.load_config(name, places)
                 print(None if found is None else found.to_dict()["from"])
         look()
-        from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
+        from sottovoce.vertical.flare.hardening.guard import read_settings_of_the_kit_alone
         read_settings_of_the_kit_alone(Path("kit"))
         look()
         """,
@@ -159,8 +179,8 @@ def test_all_of_it_is_done_before_flare_runs(tmp_path):
         )
     )
     program = "import sys; sys.argv[:] = ['guard', 'probe', '-m', 'kit']; sys.path.insert(0, '.');"
-    told = run(program + "from sottovoce.vertical.flare.guard import main; main()", tmp_path)
-    guard = "sottovoce.vertical.flare.guard"
+    told = run(program + "from sottovoce.vertical.flare.hardening.guard import main; main()", tmp_path)
+    guard = "sottovoce.vertical.flare.hardening.guard"
     assert told.strip() == f"['-m', 'kit'] __main__ Refusal {guard} {guard}"
 
 
@@ -184,7 +204,7 @@ def test_the_processes_of_runs_are_started_through_the_guard(tmp_path):
         """,
         tmp_path,
     ).splitlines()
-    started = "python3 -u -m sottovoce.vertical.flare.guard nvflare.private.fed.app.x -m /kit --set a=b"
+    started = "python3 -u -m sottovoce.vertical.flare.hardening.guard nvflare.private.fed.app.x -m /kit --set a=b"
     assert told[:2] == [started, started]
     assert ["cannot be guarded" in line for line in told[2:]] == [True, True]
 
@@ -198,7 +218,7 @@ def test_two_processes_of_one_party_are_told_and_noted(tmp_path):
         from nvflare.apis.fl_constant import FLContextKey
         from nvflare.apis.fl_context import FLContext
         from nvflare.private.fed.server.client_manager import ClientManager
-        from sottovoce.vertical.flare.guard import TWICE, notice_second_processes
+        from sottovoce.vertical.flare.hardening.guard import TWICE, notice_second_processes
 
         notice_second_processes(Path())
         clients = ClientManager(project_name="trial")
@@ -228,7 +248,7 @@ def test_a_party_that_is_told_so_logs_it(tmp_path):
         import logging, sys
         logging.basicConfig(stream=sys.stdout)
         from nvflare.private.fed.client import communicator
-        from sottovoce.vertical.flare.guard import TWICE, tell_second_process
+        from sottovoce.vertical.flare.hardening.guard import TWICE, tell_second_process
 
         honest = communicator.FLCommunicationError
         tell_second_process()

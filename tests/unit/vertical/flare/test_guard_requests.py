@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from sottovoce.vertical.flare import guard
-from sottovoce.vertical.flare.guard import end_with_parent, why_refused
+from sottovoce.vertical.flare.hardening import guard
+from sottovoce.vertical.flare.hardening.guard import end_with_parent, why_refused
 
 JOB = "82e6a52a-f79b-420c-90af-77832a770dac"
 
@@ -43,7 +43,7 @@ def test_flare_still_has_the_request_of_a_runs_process():
 def test_a_process_ends_with_the_one_that_started_it():
     """The middle one of three processes is gone: the last one ends by itself."""
     last = (
-        "import sys, time; from sottovoce.vertical.flare.guard import end_with_parent;"
+        "import sys, time; from sottovoce.vertical.flare.hardening.guard import end_with_parent;"
         "end_with_parent(); print('up', flush=True); time.sleep(60)"
     )
     middle = (

@@ -11,8 +11,8 @@ import pytest
 
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare import jobs
-from sottovoce.vertical.flare.closed import ALLOWED_CLASSES
-from sottovoce.vertical.flare.gate import fault_of_job
+from sottovoce.vertical.flare.hardening.closed import ALLOWED_CLASSES
+from sottovoce.vertical.flare.hardening.gate import fault_of_job
 from sottovoce.vertical.flare.jobs import Office, follow, job_files, why_ended
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.flare import kit as kit_module
 from sottovoce.vertical.flare import processes
-from sottovoce.vertical.flare.closed import ALLOWED_CLASSES
+from sottovoce.vertical.flare.hardening.closed import ALLOWED_CLASSES
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import provision
@@ -96,7 +96,7 @@ def test_a_party_runs_its_jobs_through_the_guard(party):
     (launcher,) = [one["path"] for one in components if one["id"] == "process_launcher"]
     assert launcher == "sottovoce.vertical.flare.launcher.GuardedLauncher"
     assert processes._command(party)[2:5] == [
-        "-m", "sottovoce.vertical.flare.guard", "nvflare.private.fed.app.client.client_train",
+        "-m", "sottovoce.vertical.flare.hardening.guard", "nvflare.private.fed.app.client.client_train",
     ]  # fmt: skip
 
 

@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from sottovoce.vertical.flare.envelope import _parts
-from sottovoce.vertical.flare.gate import Gate, fault_of_job
+from sottovoce.vertical.flare.hardening.envelope import _parts
+from sottovoce.vertical.flare.hardening.gate import Gate, fault_of_job
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
@@ -390,7 +390,7 @@ def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
 
 def test_the_component_publishes_one_method_and_takes_what_a_job_may_not_give():
     app = pytest.importorskip("nvflare.collab.api.app", reason="needs nvflare: the extra [vertical]")
-    from sottovoce.vertical.flare.closed import PARTY_SITE
+    from sottovoce.vertical.flare.hardening.closed import PARTY_SITE
     from sottovoce.vertical.flare.party import PartySite
 
     assert f"{PartySite.__module__}.{PartySite.__qualname__}" == PARTY_SITE

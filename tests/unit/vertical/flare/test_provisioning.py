@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare import closed as engine
+from sottovoce.vertical.flare.hardening import closed as engine
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.provisioning import add_party, provision
 

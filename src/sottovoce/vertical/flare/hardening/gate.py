@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from sottovoce.exceptions import DataError, MessageError, SottovoceError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.closed import first_difference, job_config, shown
-from sottovoce.vertical.flare.envelope import PartyEnd
+from sottovoce.vertical.flare.hardening.closed import first_difference, job_config, shown
+from sottovoce.vertical.flare.hardening.envelope import PartyEnd
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site

@@ -4,8 +4,8 @@ FLARE leaves it to its *server* whether a client checks a request against the cl
 that runs changed code, or a party that sends through the coordinator's server, could have files below the kit printed,
 the site restarted, the logging of a job replaced by objects of its choice, which runs code, or the folder ``state``
 deleted by a job of that name. So a site's processes are started through this module:
-``python -m sottovoce.vertical.flare.guard MODULE ARGUMENTS`` takes all requests to a party away but those that start,
-follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
+``python -m sottovoce.vertical.flare.hardening.guard MODULE ARGUMENTS`` takes all requests to a party away but those
+that start, follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
 
 At all sites FLARE reads its settings from the kit alone (not from files that a run brought), and tells of connections
 that were refused, and of a party that is there twice.
@@ -42,9 +42,13 @@ _JOB_COMMANDS: Final = frozenset({"AbortCommand", "AbortTaskCommand", "ByeComman
 
 _PARENT_SECONDS: Final = 1.0  # between two looks at whether it is still there
 _COORDINATOR: Final = "server"
-_OF_COORDINATOR: Final = (
-    "nvflare.private.fed.app.server.server_train", "nvflare.private.fed.app.server.runner_process",
-)  # fmt: skip
+MAIN: Final = {
+    "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
+    "party": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
+}
+"""FLARE's module for each kind of site, and the file that it starts with."""
+
+_OF_COORDINATOR: Final = (MAIN["coordinator"][0], "nvflare.private.fed.app.server.runner_process")
 _NETWORK_REQUESTS: Final = frozenset({"_do_heartbeat", "_do_stop", "_do_stop_cell"})
 _DEPLOY: Final = "train.deploy"
 _OF_JOB: Final = "train.notify_job_status"
