@@ -31,7 +31,7 @@ from benchmarks.driver import benchmark
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum
 from sottovoce.central.data.part import Part
-from sottovoce.cluster.log import FolderLog, Log, open_log
+from sottovoce.cluster.log import Log, open_log
 from sottovoce.exceptions import PrivacyWarning
 from support.killed_workers import Faults, KilledPool, Rates
 from support.pooled_table import PooledTable
@@ -111,7 +111,7 @@ class Counted(Holder):
 
     @property
     def _n_kept(self) -> Any:
-        return self.log.n_kept if isinstance(self.log, FolderLog) else None
+        return self.log.n_kept if isinstance(self.log, Log) else None
 
 
 def model_of(table: Any, y: Any, seed: int) -> str:

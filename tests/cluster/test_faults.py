@@ -23,12 +23,11 @@ import pyarrow as pa  # noqa: E402
 
 import sottovoce as sv  # noqa: E402
 from sottovoce.cluster import DaskTable  # noqa: E402
-from sottovoce.cluster.log import FolderLog  # noqa: E402
-from sottovoce.cluster.sources import InlineSource  # noqa: E402
+from sottovoce.cluster.log import Log  # noqa: E402
 from sottovoce.exceptions import ClusterError, DataError  # noqa: E402
 from support.dask_processes import dask_processes  # noqa: E402
 from support.dask_workers import dask_workers  # noqa: E402
-from support.faulty_sources import FatalSource, HungrySource  # noqa: E402
+from support.faulty_sources import FatalSource, HungrySource, InlineSource  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -200,7 +199,7 @@ def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], tm
 
 
 def n_records(log: Path) -> int:
-    kept = FolderLog(log)
+    kept = Log(log)
     kept.close()
     return kept.n_kept
 

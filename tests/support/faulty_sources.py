@@ -1,4 +1,4 @@
-"""Sources of rows whose worker comes to grief."""
+"""Sources of rows in memory, and some whose worker comes to grief."""
 
 import os
 import signal
@@ -6,9 +6,33 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sottovoce.cluster.sources import InlineSource, LoadedRows
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
-__all__ = ["FatalSource", "HungrySource"]
+from sottovoce.cluster.digest import digest_of
+from sottovoce.cluster.sources import LoadedRows, Source
+
+__all__ = ["FatalSource", "HungrySource", "InlineSource"]
+
+
+class InlineSource(Source):
+    """Rows in memory, of the driver first and then of the worker."""
+
+    is_readable_anywhere = False  # it is, but a look should not send the rows once more
+
+    def __init__(self, raw: Any, labels: NDArray[Any] | None, *, first_row: int = 0) -> None:
+        self.raw, self.labels = raw, labels
+        self.first_row, self.n_rows = first_row, int(raw.shape[0])
+
+    def __repr__(self) -> str:
+        """Return their place."""
+        return f"{self.n_rows} rows from {self.first_row} on"
+
+    def load(self, scratch: Path | None) -> LoadedRows:
+        """Take them as they are."""
+        raw = self.raw if sp.issparse(self.raw) else np.ascontiguousarray(self.raw)
+        return LoadedRows(raw, self.labels, digest_of(raw, self.labels, ()), self.raw.shape[0])
 
 
 class FatalSource(InlineSource):

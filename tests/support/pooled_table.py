@@ -13,7 +13,7 @@ from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
-from sottovoce.cluster.sources import InlineSource
+from tests.support.faulty_sources import InlineSource
 
 __all__ = ["PooledTable"]
 

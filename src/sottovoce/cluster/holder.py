@@ -26,7 +26,7 @@ class ClusterHolder(Holder):
     partition that is lost with its worker is read again by another one, repeats what changed something (`history`)
     without telling what it adds up, and then does what it owes. So a sum has each row in it once.
 
-    ``log``: gets each released value before it is used.
+    ``log``: gets each released value before it is used; None: a fit whose driver ends begins anew.
     ``told``: called with the holder after each operation.
     ``facts``: public: by these the log knows which fit it is of, beside sizes and files.
     ``session``: made up for this fit: what a worker still says of an older one is dropped.
@@ -54,8 +54,9 @@ class ClusterHolder(Holder):
         self.n_released = 0
         self.history: list[Operation[Any]] = []
         self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
-        self._log = Log() if log is None else log
-        self._log.begin({**self._about(), **(facts or {})})
+        self._log = log
+        if log is not None:
+            log.begin({**self._about(), **(facts or {})})
         self._told = told
 
     def status(self) -> str:
@@ -80,6 +81,8 @@ class ClusterHolder(Holder):
 
     def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
         """Release with noise; what was released under this number in a former run is given again, and rows rest."""
+        if self._log is None:
+            return super().release(operation, mechanism, noise)
         number = self.n_released
         self.n_released += 1
         stored = self._log.stored(number, operation, mechanism, noise)

@@ -40,50 +40,10 @@ _REMEDY: Final = "Go on with what it was begun with, or give this fit a new fold
 
 
 class Log:
-    """What was released in one fit, by number, from 0 on. This one keeps nothing: a fit whose driver ends begins anew.
+    """What was released in one fit, by number from 0 on: a private folder of this machine, for one driver at a time.
 
     A holder asks `stored` first. If that is None it asks the rows, draws the noise, and hands the values to `released`
     before anybody else sees them.
-    """
-
-    keeps = False  # whether a fit can be taken up again
-
-    def begin(self, facts: Mapping[str, object]) -> None:
-        """Say what the fit is about: digest of the table, sizes, versions; plain JSON.
-
-        Raises ParameterError if the log is about something else; the message names it.
-        """
-
-    def stored(
-        self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
-    ) -> Vector | None:
-        """Return what release ``number`` gave in an earlier run of the same fit, or None if it was not reached.
-
-        Nothing is drawn from ``noise``; only whether a seed is behind it counts.
-
-        Raises ParameterError if something else was released under this number, or with other noise.
-        """
-        return None
-
-    def released(
-        self,
-        number: int,
-        operation: Operation[Any],
-        mechanism: GridGaussian,
-        noise: np.random.Generator,
-        values: Vector,
-    ) -> None:
-        """Write down a release that is not stored; it is on disk when this returns, and only then is it used or sent.
-
-        Raises StorageError if it cannot be written: the values must not be used.
-        """
-
-    def close(self) -> None:
-        """Let another driver have it."""
-
-
-class FolderLog(Log):
-    """A log in a private folder of this machine, for one driver at a time.
 
     Each release is a file that is made whole and once, by a hard link: the file system itself lets one driver alone
     have a number, also where two of them are at work because the file ``lock`` was removed. The other one's value is
@@ -95,8 +55,6 @@ class FolderLog(Log):
     Raises StorageError if another process has the folder, its file system cannot make a file once, or what is in it is
     damaged.
     """
-
-    keeps = True
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = PrivateFolder(folder, "the log")
@@ -113,6 +71,10 @@ class FolderLog(Log):
             raise
 
     def begin(self, facts: Mapping[str, object]) -> None:
+        """Say what the fit is about: digest of the table, sizes, versions; plain JSON.
+
+        Raises ParameterError if the log is about something else; the message names it.
+        """
         self._check_held()
         path, plain = self._folder.path / _FACTS, json.loads(json.dumps(dict(facts)))
         if not path.exists() and self.n_kept:
@@ -130,7 +92,12 @@ class FolderLog(Log):
     def stored(
         self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
     ) -> Vector | None:
-        """Return what was released under this number from disk, or None where the log ended when it was opened."""
+        """Return what was released under this number from disk, or None where the log ended when it was opened.
+
+        Nothing is drawn from ``noise``; only whether a seed is behind it counts.
+
+        Raises ParameterError if something else was released under this number, or with other noise.
+        """
         self._check_held()
         if number >= self.n_kept:
             return None
@@ -152,7 +119,10 @@ class FolderLog(Log):
         noise: np.random.Generator,
         values: Vector,
     ) -> None:
-        """Write a release, and bring it to the disk; refuse one that another driver has made meanwhile."""
+        """Write a release that is not stored; it is on disk when this returns, and only then is it used or sent.
+
+        Raises StorageError if it cannot be written, or another driver has made it: the values must not be used.
+        """
         self._check_held()
         if number != self.n_kept:
             raise StorageError(
@@ -175,6 +145,7 @@ class FolderLog(Log):
         self.n_kept += 1
 
     def close(self) -> None:
+        """Let another driver have it."""
         self._folder.close()
 
     def _check_held(self) -> None:
@@ -230,21 +201,19 @@ class FolderLog(Log):
         return head, np.frombuffer(whole, "<f8", offset=start).reshape(head["shape"]).astype(np.float64)
 
 
-def open_log(log: Log | str | Path | None) -> Log:
+def open_log(log: Log | str | Path | None) -> Log | None:
     """Return the log that is meant: one that is given, one in a folder, or none.
 
     Raises ParameterError if it is something else.
     Raises StorageError if the folder cannot be used.
     """
-    if log is None:
-        return Log()
-    if isinstance(log, Log):
+    if log is None or isinstance(log, Log):
         return log
     if not isinstance(log, (str, Path)) or _ADDRESS.match(str(log)):
         raise ParameterError(
             f"log must be the path of a folder of this machine, which is made where it is missing; got {log!r}."
         )
-    return FolderLog(log)
+    return Log(log)
 
 
 def _name(number: int) -> str:

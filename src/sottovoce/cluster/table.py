@@ -234,7 +234,7 @@ class DaskTable(RemoteTable):
 
     @property
     def keeps_log(self) -> bool:  # type: ignore[override]
-        return self.log.keeps
+        return self.log is not None
 
     @contextmanager
     def opened(self, fit: Mapping[str, object]) -> Iterator[Holder]:
@@ -299,7 +299,8 @@ class DaskTable(RemoteTable):
         """Have workers let go of the rows, and another driver have the log."""
         self._closed = True
         self.partitions.close()
-        self.log.close()
+        if self.log is not None:
+            self.log.close()
 
     def __enter__(self) -> Self:
         return self

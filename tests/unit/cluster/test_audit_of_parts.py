@@ -16,10 +16,10 @@ from sottovoce.central.data.operation import Operation, RowSum
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
-from sottovoce.cluster.sources import InlineSource
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
+from support.faulty_sources import InlineSource
 from support.noise import scale_gaussians
 from support.parts_pool import FATES, PartsPool
 

@@ -12,10 +12,10 @@ import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.dask_pool import DaskPool, check_client
 from sottovoce.cluster.pool import Lost
-from sottovoce.cluster.sources import InlineSource
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
 from support.dask_workers import dask_workers
+from support.faulty_sources import InlineSource
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 

@@ -19,7 +19,7 @@ from distributed import Client
 import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.encoded import EncodedTable
-from sottovoce.cluster.log import FolderLog
+from sottovoce.cluster.log import Log
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, Schema
 from support.dask_workers import dask_workers
@@ -71,7 +71,7 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 
 def logged(model: Any, folder: Path) -> Any:
-    log = FolderLog(folder)
+    log = Log(folder)
     try:
         return model.fit(PooledTable(PartsPool(1), _X, _Y, (30,), log))
     finally:

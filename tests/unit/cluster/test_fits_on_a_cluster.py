@@ -13,9 +13,9 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce.cluster import DaskTable
-from sottovoce.cluster.sources import InlineSource
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from support.dask_workers import dask_workers
+from support.faulty_sources import InlineSource
 from support.parts_pool import PartsPool
 
 N, D = 700, 6

@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
-from sottovoce.cluster.log import FolderLog, Log, open_log
+from sottovoce.cluster.log import Log, open_log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -61,28 +61,28 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_fit_that_was_cut_off_ends_with_the_same_values(folder: Path) -> None:
-    whole = fit(Log(), 6)
-    assert fit(FolderLog(folder), 6, died_at=3) == whole[:3]
-    log = FolderLog(folder)
+    whole = fit(Log(folder.with_name("another")), 6)
+    assert fit(Log(folder), 6, died_at=3) == whole[:3]
+    log = Log(folder)
     assert log.n_kept == 3
     assert fit(log, 6) == whole
 
 
 def test_what_was_released_is_given_back_also_where_noise_would_differ(folder: Path) -> None:
-    first = fit(FolderLog(folder), 4, seed=None, died_at=2)
-    second = fit(FolderLog(folder), 4, seed=None)
+    first = fit(Log(folder), 4, seed=None, died_at=2)
+    second = fit(Log(folder), 4, seed=None)
     assert second[:2] == first and len(second) == 4
-    assert fit(FolderLog(folder), 4, seed=None) == second  # finished: the same model again, nothing new is released
+    assert fit(Log(folder), 4, seed=None) == second  # finished: the same model again, nothing new is released
 
 
 @pytest.mark.parametrize("lost", [0, 1, 8, 40])
 def test_a_torn_release_is_as_if_it_had_never_been_drawn(folder: Path, lost: int) -> None:
     """A file has another name until it is whole and on the disk."""
-    whole = fit(FolderLog(folder), 3)
+    whole = fit(Log(folder), 3)
     last, torn = folder / "release-000000002", folder / "new-0123"
     torn.write_bytes(last.read_bytes()[: last.stat().st_size - lost])
     last.unlink()
-    log = FolderLog(folder)
+    log = Log(folder)
     assert log.n_kept == 2
     assert not torn.exists()  # what is left of it is gone: nobody used it
     assert fit(log, 3) == whole
@@ -90,37 +90,37 @@ def test_a_torn_release_is_as_if_it_had_never_been_drawn(folder: Path, lost: int
 
 @pytest.mark.parametrize("at", [0, 31, 32, 40, -1])
 def test_a_changed_release_is_refused(folder: Path, at: int) -> None:
-    fit(FolderLog(folder), 2)
+    fit(Log(folder), 2)
     path = folder / "release-000000001"
     raw = bytearray(path.read_bytes())
     raw[at] ^= 1
     path.write_bytes(bytes(raw))
     with pytest.raises(StorageError, match="release-000000001 was damaged"):
-        fit(FolderLog(folder), 2)
+        fit(Log(folder), 2)
 
 
 def test_one_driver_at_a_time(folder: Path) -> None:
-    log = FolderLog(folder)
+    log = Log(folder)
     with pytest.raises(StorageError, match="is held by another process"):
-        FolderLog(folder)
+        Log(folder)
     log.close()
-    FolderLog(folder).close()
+    Log(folder).close()
 
 
 def test_the_folder_is_for_its_owner_alone(folder: Path) -> None:
-    fit(FolderLog(folder), 1)
+    fit(Log(folder), 1)
     assert folder.stat().st_mode & 0o077 == 0
     assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
 
 
 def test_other_facts_are_refused(folder: Path) -> None:
-    fit(FolderLog(folder), 1)
-    log = FolderLog(folder)
+    fit(Log(folder), 1)
+    log = Log(folder)
     with pytest.raises(ParameterError, match=r"table is 'xyz', and the fit in the log .* was begun with 'abc'"):
         log.begin({**FACTS, "table": "xyz"})
 
 
-CHANGES: dict[str, Callable[[FolderLog], object]] = {
+CHANGES: dict[str, Callable[[Log], object]] = {
     "question": lambda log: log.stored(0, Question(7), MECHANISM, noise()),
     "noise": lambda log: log.stored(0, Question(0), GridGaussian(1.0, 0.7, 2.0**-10), noise()),
     "seed": lambda log: log.stored(0, Question(0), MECHANISM, noise(None)),
@@ -129,24 +129,24 @@ CHANGES: dict[str, Callable[[FolderLog], object]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_another_fit_is_refused(folder: Path, name: str) -> None:
-    fit(FolderLog(folder), 1)
-    log = FolderLog(folder)
+    fit(Log(folder), 1)
+    log = Log(folder)
     log.begin(FACTS)
     with pytest.raises(ParameterError, match=f"differs in its {name} from that in the log {re.escape(str(folder))}"):
         CHANGES[name](log)
 
 
 def test_a_release_is_written_once(folder: Path) -> None:
-    fit(FolderLog(folder), 2)
-    log = FolderLog(folder)
+    fit(Log(folder), 2)
+    log = Log(folder)
     log.begin(FACTS)
     with pytest.raises(StorageError, match="holds 2 releases, so release 0 cannot be the next one"):
         log.released(0, Question(0), MECHANISM, noise(), np.zeros(2))
 
 
 def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = fit(Log(), 3)
-    log = FolderLog(folder)
+    whole = fit(Log(folder.with_name("another")), 3)
+    log = Log(folder)
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
@@ -164,12 +164,12 @@ def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: p
     with pytest.raises(StorageError, match="is closed"):
         fit(log, 3)
     assert sorted(file.name for file in folder.iterdir()) == ["facts.json", "lock"]
-    again = FolderLog(folder)
+    again = Log(folder)
     assert fit(again, 3) == whole
 
 
 def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) -> None:
-    log = FolderLog(folder)
+    log = Log(folder)
     stream = noise()
     log.begin(FACTS)
     log.released(0, Question(0), MECHANISM, stream, np.array([1.5, -2.0]))
@@ -178,9 +178,9 @@ def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) ->
 
 
 def test_a_log_is_given_as_a_path_or_as_itself(folder: Path) -> None:
-    assert not open_log(None).keeps
+    assert open_log(None) is None
     log = open_log(str(folder))
-    assert isinstance(log, FolderLog) and open_log(log) is log
+    assert isinstance(log, Log) and open_log(log) is log
     log.close()
     with pytest.raises(ParameterError, match=r"log must be the path of a folder of this machine.*; got 3"):
         open_log(3)  # type: ignore[arg-type]

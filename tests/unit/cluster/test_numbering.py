@@ -16,9 +16,9 @@ from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.keeper import Keeper
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
-from sottovoce.cluster.sources import InlineSource
 from sottovoce.exceptions import ClusterError, DataError
 from support.counting import Begin, CountRows, FirstRows, Move, Refuse
+from support.faulty_sources import InlineSource
 from support.parts_pool import FATES, PartsPool
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)

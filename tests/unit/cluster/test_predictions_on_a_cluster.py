@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.cluster.sources import InlineSource
 from sottovoce.cluster.table import DaskTable
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
+from support.faulty_sources import InlineSource
 
 pytest.importorskip("distributed")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.cluster.log import FolderLog, Log
+from sottovoce.cluster.log import Log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.report import verify_receipt
@@ -49,7 +49,7 @@ def fitted(model: Any, log: Log | None = None) -> Any:
 
 
 def logged(model: Any, folder: Path) -> Any:
-    log = FolderLog(folder)
+    log = Log(folder)
     try:
         return fitted(model, log)
     finally:
@@ -107,20 +107,22 @@ def test_without_a_seed_what_was_released_stays_and_the_rest_is_drawn_anew(tmp_p
 class FullLog(Log):
     """Cannot be written from some release on."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, folder: Path, number: int) -> None:
+        super().__init__(folder)
         self.number = number
 
-    def released(self, number: int, *_: Any) -> None:
+    def released(self, number: int, *given: Any) -> None:
         """Refuse."""
         if number == self.number:
             raise StorageError("no space")
+        super().released(number, *given)
 
 
-def test_nothing_is_asked_with_a_value_that_is_not_on_disk() -> None:
+def test_nothing_is_asked_with_a_value_that_is_not_on_disk(tmp_path: Path) -> None:
     """What follows from a release is sent after it was written, and never where it could not be."""
     pool = PartsPool(2)
     with pytest.raises(StorageError, match="no space"):
-        MODELS["scd"](random_state=1).fit(PooledTable(pool, _X, _Y, (40,), FullLog(12)))
+        MODELS["scd"](random_state=1).fit(PooledTable(pool, _X, _Y, (40,), FullLog(tmp_path, 12)))
     steps = [call.arguments[2] for _, call in pool.calls if call.method == "do"]
     passes = [one for one in steps if type(one).__name__ == "AcceleratedPass"]
     before = sum(type(one).__name__ in ("CountWithin", "LargestEigenvalue") for one in steps[::2])
@@ -130,7 +132,7 @@ def test_nothing_is_asked_with_a_value_that_is_not_on_disk() -> None:
 def test_rows_rest_while_the_log_answers(tmp_path: Path) -> None:
     """A finished fit asks the rows for no release; partitions only get ready for what changes something."""
     logged(MODELS["newton"](random_state=1), tmp_path / "log")
-    pool, log = PartsPool(2), FolderLog(tmp_path / "log")
+    pool, log = PartsPool(2), Log(tmp_path / "log")
     MODELS["newton"](random_state=1).fit(PooledTable(pool, _X, _Y, (40,), log))
     asked = {type(call.arguments[2]).__name__ for _, call in pool.calls if call.method == "do"}
     assert asked
@@ -157,23 +159,23 @@ def test_another_fit_is_refused_in_words(name: str, tmp_path: Path) -> None:
 
 def test_another_table_is_refused_by_its_size(tmp_path: Path) -> None:
     logged(MODELS["svc"](random_state=1), tmp_path / "log")
-    log = FolderLog(tmp_path / "log")
+    log = Log(tmp_path / "log")
     with pytest.raises(ParameterError, match=r"number of rows is 80, and the fit in the log .* was begun with 90"):
         MODELS["svc"](random_state=1).fit(PooledTable(PartsPool(2), _X[:80], _Y[:80], (40,), log))
     log.close()
 
 
 def test_a_second_driver_is_refused_while_the_first_one_lives(tmp_path: Path) -> None:
-    log = FolderLog(tmp_path / "log")
+    log = Log(tmp_path / "log")
     with pytest.raises(StorageError, match="is held by another process, and two could not know"):
-        FolderLog(tmp_path / "log")
+        Log(tmp_path / "log")
     log.close()
 
 
 def test_the_cut_into_partitions_may_be_another_one(tmp_path: Path) -> None:
     model = logged(MODELS["scd"](random_state=1), tmp_path / "log")
     die_after(tmp_path / "log", 9)
-    log = FolderLog(tmp_path / "log")
+    log = Log(tmp_path / "log")
     again = MODELS["scd"](random_state=1).fit(PooledTable(PartsPool(3), _X, _Y, (7, 30, 60, 80), log))
     assert np.array_equal(again.coef_, model.coef_)
     log.close()

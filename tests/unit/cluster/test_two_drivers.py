@@ -20,7 +20,7 @@ import pytest
 from sottovoce import DPLinearSVC
 from sottovoce.central.data.operation import Change
 from sottovoce.central.data.part import Part
-from sottovoce.cluster.log import FolderLog, Log
+from sottovoce.cluster.log import Log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -133,7 +133,7 @@ class World:
     def driver(self, turn: Callable[[], None]) -> None:
         """Do what a fit does with its log, in a folder whose lock is gone."""
         (self.folder / "lock").unlink(missing_ok=True)
-        log = FolderLog(self.folder)
+        log = Log(self.folder)
         try:
             self.fit(log, turn)
         finally:
@@ -222,7 +222,7 @@ def test_the_interleavings_find_a_log_that_writes_over(tmp_path: Path, monkeypat
         new.replace(path)
 
     monkeypatch.setattr(os, "link", over)
-    monkeypatch.setattr(FolderLog, "_refuse_other_stores", lambda log: None)
+    monkeypatch.setattr(Log, "_refuse_other_stores", lambda log: None)
     world = World(tmp_path / "log", 1)
     drivers = [Stepped(world.driver), Stepped(world.driver)]
     while any(not driver.ended for driver in drivers):
@@ -244,7 +244,7 @@ def fit(log: Log) -> Any:
     return model.fit(PooledTable(PartsPool(2), _X, _Y, (20,), log))
 
 
-class At(FolderLog):
+class At(Log):
     """Does something before a release is written."""
 
     def __init__(self, folder: Path, number: int, event: Callable[[], None]) -> None:
@@ -266,13 +266,13 @@ def test_a_second_fit_after_the_lock_was_removed_ends_the_first_one(tmp_path: Pa
 
     def overtake() -> None:
         (tmp_path / "log" / "lock").unlink()
-        second = FolderLog(tmp_path / "log")
+        second = Log(tmp_path / "log")
         models.append(fit(second))
         second.close()
 
     with pytest.raises(StorageError, match=f"another driver has made release {number} of .* was not used"):
         fit(At(tmp_path / "log", number, overtake))
-    again = FolderLog(tmp_path / "log")
+    again = Log(tmp_path / "log")
     assert np.array_equal(fit(again).coef_, models[0].coef_)
     again.close()
 
@@ -284,7 +284,7 @@ def test_a_log_that_lacks_a_release_is_refused(tmp_path: Path, left: tuple[int, 
     for number in {0, 1, 2} - set(left):
         (tmp_path / "log" / f"release-{number:09d}").unlink()
     with pytest.raises(StorageError, match="lacks a release before release-00000000"):
-        FolderLog(tmp_path / "log")
+        Log(tmp_path / "log")
 
 
 def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,14 +293,14 @@ def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "link", no_links)
     with pytest.raises(StorageError, match=r"Operation not permitted\..* on a disk with hard links"):
-        FolderLog(tmp_path / "log")
+        Log(tmp_path / "log")
     assert [file.name for file in (tmp_path / "log").iterdir()] == ["lock"]
 
 
 def test_a_file_system_that_writes_over_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", lambda new, path: path.write_bytes(new.read_bytes()))
     with pytest.raises(StorageError, match="lets two drivers make the same file"):
-        FolderLog(tmp_path / "log")
+        Log(tmp_path / "log")
     assert [file.name for file in (tmp_path / "log").iterdir()] == ["lock"]
 
 
@@ -314,4 +314,3 @@ def test_an_address_is_refused(address: str, kind: Any, tmp_path: Path, monkeypa
     with pytest.raises(ParameterError, match="log must be the path of a folder of this machine"):
         open_log(kind(address))
     assert not list(tmp_path.iterdir())
-    assert not open_log(None).keeps

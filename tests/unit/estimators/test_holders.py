@@ -19,11 +19,11 @@ from sottovoce.central.data import beside, scratch_table
 from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.log import open_log
-from sottovoce.cluster.sources import InlineSource
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.papers.dp_scd import SOLVERS, Minibatch
 from sottovoce.report import verify_receipt
 from sottovoce.tables import parquet
+from support.faulty_sources import InlineSource
 from support.parts_pool import PartsPool
 
 N, D = 900, 5
