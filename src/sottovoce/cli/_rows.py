@@ -64,23 +64,18 @@ class RowReader:
     def schema(self) -> Schema:
         return self.encoder.schema
 
-    def open(
-        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
-    ) -> OpenedTable:
+    def open(self, path: Path, *, quiet: bool) -> OpenedTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value.
 
-        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
-        ``beside``: further columns that are used.
         ``quiet``: False draws on stderr how much of the file was read, each time that it is.
         """
         encoder, schema = self.encoder, self.schema
         bar = ReadingBar(path, shown=not quiet)
         row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * encoder.n_features
         table = self.reading.batches(
-            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
-            most_rows=_most_rows(row_bytes // 8), report=bar,
-        )  # fmt: skip
-        used = self._refuse_lacking(table, labelled, beside)
+            path, schema.layout, names=schema.column_names, most_rows=_most_rows(row_bytes // 8), report=bar
+        )
+        used = self._refuse_lacking(table, True, ())
         with bar.drawn():
             shape = table.n_rows, encoder.n_features
 
@@ -88,10 +83,10 @@ class RowReader:
             with bar.drawn():
                 for part in table.batches(used):
                     bar.rows(part.n_rows)
-                    yield encoder.features(part), encoder.labels(part) if labelled else None
+                    yield encoder.features(part), encoder.labels(part)
 
         groups = None
-        if schema.unit is not None and labelled:
+        if schema.unit is not None:
             groups = lambda: np.concatenate(  # noqa: E731
                 [encoder.groups(part) for part in table.batches([str(schema.unit)])]
             )
@@ -106,7 +101,8 @@ class RowReader:
     ) -> Iterator[tuple[Table, Any, Labels | None]]:
         """Return cells, rows and labels of a file; so few at a time that they and what comes of them is small.
 
-        ``path``, ``labelled``, ``beside``: as for `open`.
+        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
+        ``beside``: further columns that are used.
         ``n_more``: how many numbers come of a row.
         ``report``: see `open_table`.
         """
@@ -158,7 +154,7 @@ def _most_rows(width: int) -> int:
     return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
-def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]:
+def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels]:
     with closing(pieces):
         X, y = next(pieces)
         if X.shape[0] == shape[0]:
@@ -177,4 +173,4 @@ def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]
                 start += len(X)
     if rows is None:
         rows = sp.csr_matrix(sp.vstack(parts, format="csr"))
-    return rows, None if labels[0] is None else np.concatenate(labels)
+    return rows, np.concatenate(labels)

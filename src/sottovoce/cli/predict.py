@@ -20,7 +20,7 @@ from sottovoce.cli._echo import is_terminal, write_data
 from sottovoce.cli._output import ReadingBar, check_output, say_how_good
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
-from sottovoce.estimators.remote import Judge, r_squared_of
+from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder
 
@@ -58,8 +58,7 @@ def predict(
     for name in ids:
         if name in names:
             raise ParameterError(f"--id {name}: the predictions have a column of this name. Rename it in TABLE.")
-    judge = Judge(estimator)
-    rated = judge.count_right if isinstance(estimator, ClassifierMixin) else judge.sum_squares
+    rated = count_right if isinstance(estimator, ClassifierMixin) else sum_squares
     n_rows, parts = 0, []
     # bars and predictions do not share a terminal
     bar = ReadingBar(table, shown=out is not None or not is_terminal())
@@ -76,7 +75,7 @@ def predict(
                 write(_csv([] if number else [[*ids, *names]], columns))
                 if y is not None:
                     n_rows += len(y)
-                    parts.append(rated(X, y))
+                    parts.append(rated(predicted, y))
     if score:
         say_how_good(how_good(parts), n_rows)
 
@@ -117,7 +116,7 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
 
 
 def how_good(parts: list[Any]) -> str:
-    """Return a figure of what a `Judge` said of each part of a table."""
+    """Return a figure of what was counted of each part of a table."""
     if len(parts[0]) == 2:
         right, rows = np.sum(parts, axis=0)
         return f"accuracy {right / rows:.4f}"

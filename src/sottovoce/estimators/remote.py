@@ -66,23 +66,29 @@ class Judge:
     model: Any
 
     def count_right(self, X: Any, y: Any) -> tuple[int, int]:
-        """Return of how many rows the class is predicted, and the number of rows."""
-        predicted = self.model.predict(X)
-        if (y.dtype.kind in "UO") != (predicted.dtype.kind in "UO"):
-            raise DataError(
-                f"the labels of the table are of type {y.dtype}, the classes of the model of type {predicted.dtype}: "
-                "they cannot be compared."
-            )
-        return int(np.sum(predicted == y)), len(predicted)
+        return count_right(self.model.predict(X), y)
 
     def sum_squares(self, X: Any, y: Any) -> tuple[int, float, float, float]:
-        """Return what R^2 is made of: number of rows, mean of labels, squares around it, squares of what is missed."""
-        values = numbers_of(y)
-        if not np.isfinite(values).all():
-            raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
-        mean = float(values.mean()) if len(values) else 0.0
-        missed = float(np.square(values - self.model.predict(X)).sum())
-        return len(values), mean, float(np.square(values - mean).sum()), missed
+        return sum_squares(self.model.predict(X), y)
+
+
+def count_right(predicted: Any, y: Any) -> tuple[int, int]:
+    """Return of how many rows the class is predicted, and the number of rows."""
+    if (y.dtype.kind in "UO") != (predicted.dtype.kind in "UO"):
+        raise DataError(
+            f"the labels of the table are of type {y.dtype}, the classes of the model of type {predicted.dtype}: "
+            "they cannot be compared."
+        )
+    return int(np.sum(predicted == y)), len(predicted)
+
+
+def sum_squares(predicted: Any, y: Any) -> tuple[int, float, float, float]:
+    """Return what R^2 is made of: number of rows, mean of labels, squares around it, squares of what is missed."""
+    values = numbers_of(y)
+    if not np.isfinite(values).all():
+        raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
+    mean = float(values.mean()) if len(values) else 0.0
+    return len(values), mean, float(np.square(values - mean).sum()), float(np.square(values - predicted).sum())
 
 
 def sent(model: Any, X: RemoteTable) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -14,32 +13,7 @@ from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import BLOCK_BYTES, Lines, Reported, Source, TextStream, first_line
-
-
-@dataclass(frozen=True)
-class CsvFile:
-    """A CSV file and how it is written."""
-
-    source: Source
-    layout: Layout
-    delimiter: str
-    skip_rows: int = 0
-    block_bytes: int = BLOCK_BYTES
-    report: Reported | None = None
-
-    def stream(self) -> TextStream:
-        return TextStream(self.source, self.skip_rows, self.layout.comment, self.block_bytes, self.report)
-
-    def cells(self, line: bytes) -> list[str]:
-        """Return the cells of a line. A quote that is not closed in it leaves a line end in the last cell.
-
-        Raises csv.Error for a quoted cell beyond the module's limit, which Arrow reads.
-        """
-        text = line.decode()
-        if '"' not in text:
-            return text.split(self.delimiter)
-        return next(csv.reader([text + "\n"], delimiter=self.delimiter))
+from sottovoce.tables.text import Lines, Reported, Source, TextStream, first_line
 
 
 class CsvText:
@@ -47,6 +21,7 @@ class CsvText:
 
     Only the start of the file is read when it is opened. Each call of `tables` reads it from the start to the end.
 
+    ``skip_rows``, ``block_bytes``, ``report``: see `TextStream`.
     ``names``: of the columns, for a file without a header.
     ``may_lack``: one of them that may be absent.
     ``most_rows``: of a table.
@@ -54,19 +29,22 @@ class CsvText:
     Raises TableError if the start of the file is not that of a table.
     """
 
-    def __init__(self, file: CsvFile, names: Sequence[str] | None, may_lack: str | None, most_rows: int) -> None:
-        self._file, self._most_rows, self._block_bytes = file, most_rows, file.block_bytes
-        self.size = file.source.size
-        self._path = file.source.path
-        self._started: TextStream | None = file.stream()
+    def __init__(
+        self, source: Source, layout: Layout, delimiter: str, *, skip_rows: int, block_bytes: int,
+        report: Reported | None, names: Sequence[str] | None, may_lack: str | None, most_rows: int,
+    ) -> None:  # fmt: skip
+        self._source, self._has_header, self._delimiter, self._most_rows = source, layout.header, delimiter, most_rows
+        self._stream = partial(TextStream, source, skip_rows, layout.comment, block_bytes, report)
+        self.size, self._path = source.size, source.path
+        self._started: TextStream | None = self._stream()
         start = self._started.first_line()
         if start is None:
             raise TableError(f"{self._path}: the file holds no data.")
         try:
-            cells = [cell.strip("\r\n") for cell in file.cells(start)]
+            cells = [cell.strip("\r\n") for cell in self._cells(start)]
         except csv.Error as error:
             raise TableError(f"{self._path}: the first line cannot be read as CSV: {error}.") from None
-        if file.layout.header:
+        if self._has_header:
             self.names = [name.strip() for name in cells]
         else:
             self.names = self._given_names(cells, names, may_lack)
@@ -91,15 +69,15 @@ class CsvText:
 
     def line(self, row: int) -> str:
         """Return where a row stands in the file, which is read again: it is called for errors only."""
-        if self._file.source.again:
+        if self._source.again:
             with contextlib.suppress(TableError, StopIteration):  # the file has gone: the row is what can be told
                 numbered = chain.from_iterable(lines.numbered() for lines in self._after_header().lines())
                 return f"line {next(islice(numbered, row, None))[0]}"
         return f"row {row + 1}"
 
     def _after_header(self) -> TextStream:
-        stream = self._file.stream()
-        if self._file.layout.header:
+        stream = self._stream()
+        if self._has_header:
             stream.first_line()
         return stream
 
@@ -110,7 +88,7 @@ class CsvText:
         """
         stream, self._started = self._started, None
         if stream is None:
-            self._file.source.refuse_changed()
+            self._source.refuse_changed()
             stream = self._after_header()
         is_empty = True
         for lines in stream.lines():
@@ -124,7 +102,7 @@ class CsvText:
                 self._refuse_open_quotes(lines)
             is_empty = is_empty and not data.num_rows
             yield lines, data.select(columns) if quoted else data
-        self._file.source.refuse_changed()
+        self._source.refuse_changed()
         if is_empty:
             raise TableError(f"{self._path}: the table has a header, but no row of data.")
 
@@ -133,17 +111,27 @@ class CsvText:
             pa.BufferReader(raw),
             # one block: a row may be of any length
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=len(raw) + 1, column_names=self.names),
-            parse_options=pa.csv.ParseOptions(delimiter=self._file.delimiter, newlines_in_values=b'"' in raw),
+            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=b'"' in raw),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.string()), include_columns=list(columns), check_utf8=False
             ),
         )
 
+    def _cells(self, line: bytes) -> list[str]:
+        """Return the cells of a line. A quote that is not closed in it leaves a line end in the last cell.
+
+        Raises csv.Error for a quoted cell beyond the module's limit, which Arrow reads.
+        """
+        text = line.decode()
+        if '"' not in text:
+            return text.split(self._delimiter)
+        return next(csv.reader([text + "\n"], delimiter=self._delimiter))
+
     def _refuse_open_quotes(self, lines: Lines) -> None:
         """Refuse a cell that runs over several lines: mostly a quote that is never closed, which would swallow rows."""
         for number, text in lines.numbered():
             try:
-                cells = self._file.cells(text) if b'"' in text else [""]
+                cells = self._cells(text) if b'"' in text else [""]
             except csv.Error:
                 continue
             if cells[-1].endswith("\n") and len(cells) <= len(self.names):
@@ -157,7 +145,7 @@ class CsvText:
         for number, text in lines.numbered():
             try:
                 self._refuse_open_quotes(Lines(text, number))
-                n_cells = len(self._file.cells(text))
+                n_cells = len(self._cells(text))
             except TableError as fault:
                 return fault
             except csv.Error:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TypeAlias
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.csv_text import CsvFile, CsvText
+from sottovoce.tables.csv_text import CsvText
 from sottovoce.tables.database import Database, DatabaseRows
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.parquet_rows import ParquetRows
@@ -34,20 +34,7 @@ _FORMAT_OF_SUFFIX = {
 _LIBSVM = (".libsvm", ".svm", ".svmlight")
 
 
-class _Content(Protocol):
-    names: list[str]
-
-    @property
-    def header(self) -> Any: ...
-
-    @property
-    def size(self) -> int | None: ...
-
-    def tables(self, columns: Sequence[str]) -> Iterator[Table]: ...
-
-    def count(self) -> int: ...
-
-    def line(self, row: int) -> str: ...
+_Content: TypeAlias = CsvText | ParquetRows | DatabaseRows
 
 
 class BatchedTable:
@@ -274,10 +261,11 @@ def open_table(
     if kind == "parquet":
         if skip_rows:
             raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")
-        content: Any = ParquetRows(Source(path), most_rows, report)
-    else:
-        layout = layout or Layout()
-        delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
-        file = CsvFile(Source(path, once=once), layout, delimiter, skip_rows, block_bytes, report)
-        content = CsvText(file, names, may_lack, most_rows)
-    return BatchedTable(content, str(path))
+        return BatchedTable(ParquetRows(Source(path), most_rows, report), str(path))
+    layout = layout or Layout()
+    delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
+    text = CsvText(
+        Source(path, once=once), layout, delimiter, skip_rows=skip_rows, block_bytes=block_bytes, report=report,
+        names=names, may_lack=may_lack, most_rows=most_rows,
+    )  # fmt: skip
+    return BatchedTable(text, str(path))
