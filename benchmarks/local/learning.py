@@ -3,7 +3,7 @@
     python -m benchmarks.local.learning [--seeds 5] [--docs] [--quick]
         [--only synthetic,regression,wire,a9a,blogfeedback]
 
-Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.planning.simulate`); "wire" sends
+Means over seeds. Reported vectors are drawn by their exact law (`support.simulated_reports`); "wire" sends
 real reports through a real `Aggregator` and compares the moments. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j,
 E|x|^2 = 1/2, within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the
 appendix.
@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.common import a9a, blogfeedback, parts_at_hand
 from benchmarks.driver import benchmark, option
 from sottovoce.local import Aggregator, Protocol, Randomizer, fit_ladder, label_ladder
-from sottovoce.local.planning.simulate import simulate
+from support.simulated_reports import simulate
 
 Rows = Iterator[tuple[Any, ...]]
 

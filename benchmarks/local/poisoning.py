@@ -26,7 +26,7 @@ from benchmarks.common import a9a, parts_at_hand
 from benchmarks.driver import benchmark, option
 from benchmarks.local.learning import collect, synthetic
 from sottovoce.local import Protocol
-from sottovoce.local.planning.simulate import simulate
+from support.simulated_reports import simulate
 
 SHARES = (0.001, 0.01, 0.05)
 TRIED = 1_000_000

@@ -98,6 +98,17 @@ def _new_file(target: Path, private: bool) -> tuple[int, str | None]:
     return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
 
 
+def sync_folder(path: Path) -> None:
+    """Bring the names of the files in a folder to the disk."""
+    if os.name != "posix":  # a folder cannot be opened there
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def named_errors(path: str | os.PathLike[str], what: str, kind: type[SottovoceError]) -> Iterator[None]:
     """Have whatever is wrong with a file told by an error of a ``kind`` that names it."""

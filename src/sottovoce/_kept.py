@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Final, NoReturn
 
+from sottovoce._files import sync_folder
 from sottovoce.exceptions import ParameterError, StorageError
 
 _KEY_BYTES: Final = 32
@@ -117,16 +118,6 @@ class PrivateFolder:
     def sync(self) -> None:
         """Bring the names of its files to the disk."""
         sync_folder(self.path)
-
-
-def sync_folder(path: Path) -> None:
-    if os.name != "posix":  # a folder cannot be opened there
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def private_database(path: Path, tables: str, *, sure: bool = False) -> sqlite3.Connection:

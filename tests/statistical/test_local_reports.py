@@ -17,9 +17,9 @@ from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Random
 from sottovoce.local.candidates import candidates
 from sottovoce.local.cap import constants
 from sottovoce.local.odds import Odds
-from sottovoce.local.planning.simulate import simulate
 from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.shuffling import shuffled_epsilon
+from support.simulated_reports import simulate
 
 LEVEL = 1e-9
 

@@ -85,14 +85,6 @@ def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
     return CapConstants((first, second, third, fourth))
 
 
-def density(t: Array, epsilon: float, K: int, m: int, b: float) -> Array:
-    odds = Odds(epsilon, K, m)
-    normal = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
-    lean = K * float(odds.top - odds.rest) * _membership(t, K, m, b)
-    out: Array = normal * (K * float(odds.rest) + lean)
-    return out
-
-
 @lru_cache(maxsize=256)
 def design(epsilon: float, degree: int = 1, weight: float = 1.0, largest: int = 256) -> Sizes:
     """Return the sizes that make a report worth most.

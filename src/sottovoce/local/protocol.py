@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import bounds, choice, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json, is_text, scaled
-from sottovoce.local.text import ProtocolText, check_entries
+from sottovoce.local.text import check_entries, decoded, entries_of, id_of, text_of
 
 if TYPE_CHECKING:
     from sottovoce.local.cap import CapConstants
@@ -34,7 +34,7 @@ MOST_SCALED: Final = 1e100  # its square, 100,000 times, is a double
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Protocol(ProtocolText):
+class Protocol:
     """Public parameters of a collection: who reads them knows what leaves a device and what it may reveal.
 
     Parameters
@@ -351,6 +351,38 @@ class Protocol(ProtocolText):
         self._set(K=count, m=top, b=bend)
 
     # --- the text ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical JSON text."""
+        return text_of(self._entries())
+
+    @cached_property
+    def id(self) -> bytes:
+        """The first 8 bytes of the SHA-256 of the canonical text."""
+        return id_of(self.text)
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text."""
+        return self.text
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a protocol from its canonical text.
+
+        Raises
+        ------
+        ParameterError
+            If the text is not JSON, holds an unknown version or field, a value out of range, or is not canonical.
+        """
+        source = decoded(text).strip()
+        protocol = cls(**cls._arguments(entries_of(source)))
+        if protocol.text != source:
+            raise ParameterError(
+                "the protocol's text is not canonical (sorted keys, no white space, ASCII, shortest floats), so its id "
+                "would be ambiguous. Pass on the text of to_json() unchanged."
+            )
+        return protocol
 
     def _entries(self) -> dict[str, Any]:
         entries = {entry.name: getattr(self, entry.name) for entry in fields(self)}

@@ -1,4 +1,4 @@
-"""The text of a protocol, of whatever mechanism, and the id that follows from it.
+"""The text of a protocol, and the id that follows from it.
 
 The text is canonical JSON: keys sorted, no white space, ASCII only, floats in the shortest form that reads back to the
 same double. The id is the first 8 bytes of the SHA-256 of that text. Only the canonical text is read, so a program in
@@ -7,10 +7,8 @@ another language may hash the text that it was given instead of writing its own.
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Collection
-from functools import cached_property
-from typing import Any, Final, Self
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from sottovoce._plain_data import canonical_text
 from sottovoce.exceptions import ParameterError
@@ -21,61 +19,23 @@ _HEAD: Final = {"format": _FORMAT, "version": _VERSION}
 _MOST_CHARACTERS: Final = 20_000_000
 
 
-class ProtocolText(ABC):
-    """The text and the id of a protocol's class, which adds what its own entries are."""
-
-    @abstractmethod
-    def _entries(self) -> dict[str, Any]:
-        """Return the entries of the text, but for the head that all have."""
-
-    @classmethod
-    @abstractmethod
-    def _arguments(cls, entries: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the constructor that entries of a text stand for, all of them and no other."""
-
-    @cached_property
-    def text(self) -> str:
-        """The canonical JSON text."""
-        return canonical_text(_HEAD | self._entries())
-
-    @cached_property
-    def id(self) -> bytes:
-        """The first 8 bytes of the SHA-256 of the canonical text."""
-        return hashlib.sha256(self.text.encode("ascii")).digest()[:8]
-
-    def to_json(self) -> str:
-        """Return the canonical JSON text."""
-        return self.text
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Read a protocol from its canonical text.
-
-        Raises
-        ------
-        ParameterError
-            If the text is not JSON, holds an unknown version or field, a value out of range, or is not canonical.
-        """
-        source = _decoded(text).strip()
-        entries = read_document(source)
-        protocol = cls(**cls._arguments({key: value for key, value in entries.items() if key not in _HEAD}))
-        if protocol.text != source:
-            raise ParameterError(
-                "the protocol's text is not canonical (sorted keys, no white space, ASCII, shortest floats), so its id "
-                "would be ambiguous. Pass on the text of to_json() unchanged."
-            )
-        return protocol
+def text_of(entries: Mapping[str, Any]) -> str:
+    """Return the canonical JSON text of a protocol with these entries."""
+    return canonical_text(_HEAD | entries)
 
 
-def read_document(text: str | bytes) -> dict[str, Any]:
-    """Return what stands in the text of a protocol of this version, its entries unchecked.
+def id_of(text: str) -> bytes:
+    """Return the first 8 bytes of the SHA-256 of the canonical text."""
+    return hashlib.sha256(text.encode("ascii")).digest()[:8]
+
+
+def entries_of(text: str) -> dict[str, Any]:
+    """Return the entries in the text of a protocol of this version, unchecked.
 
     Raises ParameterError if the text is not JSON, no protocol, or of another version.
     """
     try:
-        document = json.loads(_decoded(text))
-    except ParameterError:
-        raise
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ParameterError(f"the protocol's text is not JSON: {error}.") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
@@ -85,7 +45,7 @@ def read_document(text: str | bytes) -> dict[str, Any]:
             f"the protocol has version {document.get('version')!r}, this program reads version {_VERSION}. Update the "
             "older of the two."
         )
-    return document
+    return {key: value for key, value in document.items() if key not in _HEAD}
 
 
 def check_entries(entries: Collection[str], wanted: Collection[str]) -> None:
@@ -94,7 +54,7 @@ def check_entries(entries: Collection[str], wanted: Collection[str]) -> None:
         raise ParameterError(f"the protocol has unknown fields {unknown!r} and lacks {absent!r}.")
 
 
-def _decoded(text: str | bytes) -> str:
+def decoded(text: str | bytes) -> str:
     if isinstance(text, bytes):
         try:
             text = text.decode("ascii")

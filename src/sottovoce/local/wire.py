@@ -7,7 +7,7 @@ u64         seed of the candidates, little endian
 u16         index of the reported one, little endian
 ==========  ============================================
 
-Whatever arrives is either a `Report` or a `Rejection` with one of the reasons of a closed list; nothing raises.
+Whatever arrives is either a `Report` or one of the reasons of a closed list; nothing raises.
 """
 
 import hashlib
@@ -47,13 +47,6 @@ class Report:
     index: int
 
 
-@dataclass(frozen=True)
-class Rejection:
-    """Bytes that are not a report, and why."""
-
-    reason: Reason
-
-
 def seed_of(protocol_id: bytes, token: bytes) -> int:
     r"""Return the seed that belongs to a token: nobody can look for a seed that suits a wish.
 
@@ -72,22 +65,22 @@ def pack_many(protocol: Protocol, seeds: NDArray[np.uint64], indices: NDArray[np
     return rows.tobytes()
 
 
-def parse(raw: bytes, protocol: Protocol, *, token: bytes | None = None) -> Report | Rejection:
+def parse(raw: bytes, protocol: Protocol, *, token: bytes | None = None) -> Report | Reason:
     """Read one report.
 
     ``token``: the token it came with; its seed must then be the one that belongs to the token.
     """
     if len(raw) != REPORT_BYTES:
-        return Rejection(Reason.LENGTH)
+        return Reason.LENGTH
     magic, protocol_id, seed, index = _LAYOUT.unpack(raw)
     if magic != _MAGIC:
-        return Rejection(Reason.MAGIC)
+        return Reason.MAGIC
     if protocol_id != protocol.id:
-        return Rejection(Reason.PROTOCOL)
+        return Reason.PROTOCOL
     if index >= protocol.K:
-        return Rejection(Reason.INDEX)
+        return Reason.INDEX
     if token is not None and seed != seed_of(protocol.id, token):
-        return Rejection(Reason.SEED)
+        return Reason.SEED
     return Report(seed, index)
 
 

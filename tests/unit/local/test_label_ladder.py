@@ -5,10 +5,10 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer, fit_ladder, label_ladder
-from sottovoce.local.planning.simulate import simulate
 from sottovoce.local.server.ladder import _Ladder
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.comparison import made_again
+from support.simulated_reports import simulate
 
 EDGES = (0.0, 1.0, 2.0, 4.0, 10.0)
 

@@ -12,9 +12,9 @@ from sottovoce.local.candidates import candidates
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.held_out import folds_of
 from sottovoce.local.fits.ridge import ridge_by_folds
-from sottovoce.local.planning.simulate import simulate
 from sottovoce.local.server.aggregator import fold_of
 from sottovoce.local.wire import REPORT_BYTES, pack
+from support.simulated_reports import simulate
 
 PROTOCOL = Protocol(epsilon=4.0, n_features=3, completion="slack")
 REGRESSION = Protocol(epsilon=4.0, n_features=2, task="regression", label_bounds=(10.0, 20.0), completion="slack")

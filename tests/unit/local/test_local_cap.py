@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sottovoce.local import Protocol
-from sottovoce.local.cap import constants, density, design, planned_edge
-from sottovoce.local.planning.simulate import simulate
+from sottovoce.local.cap import constants, design, planned_edge
+from support.simulated_reports import density, simulate
 
 # epsilon, K, m, b, v1, v2: the table of the research
 TABLE = [

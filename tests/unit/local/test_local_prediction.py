@@ -9,7 +9,7 @@ from scipy.special import expit
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Aggregator, Protocol
 from sottovoce.local.planning.prediction import LOGIT_SPREADS, predict_accuracy_range
-from sottovoce.local.planning.simulate import simulate
+from support.simulated_reports import simulate
 
 
 def test_more_people_more_epsilon_and_fewer_features_help():

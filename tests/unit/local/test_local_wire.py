@@ -10,7 +10,7 @@ import pytest
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local import Protocol, Randomizer
 from sottovoce.local.device.store import DeviceStore
-from sottovoce.local.wire import REPORT_BYTES, Reason, Rejection, Report, pack, parse, parse_many, seed_of
+from sottovoce.local.wire import REPORT_BYTES, Reason, Report, pack, parse, parse_many, seed_of
 
 PROTOCOL = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0)
 OTHER = Protocol(n_features=2, epsilon=2.0, K=16, m=3, b=1.0)
@@ -25,13 +25,13 @@ def test_the_layout():
 
 def test_each_reason():
     raw = pack(PROTOCOL, 7, 5)
-    assert parse(raw[:-1], PROTOCOL) == Rejection(Reason.LENGTH)
-    assert parse(raw + b"\0", PROTOCOL) == Rejection(Reason.LENGTH)
-    assert parse(b"", PROTOCOL) == Rejection(Reason.LENGTH)
-    assert parse(b"LDP2" + raw[4:], PROTOCOL) == Rejection(Reason.MAGIC)
-    assert parse(raw, OTHER) == Rejection(Reason.PROTOCOL)
-    assert parse(pack(PROTOCOL, 7, 16), PROTOCOL) == Rejection(Reason.INDEX)
-    assert parse(raw, PROTOCOL, token=b"t") == Rejection(Reason.SEED)
+    assert parse(raw[:-1], PROTOCOL) == Reason.LENGTH
+    assert parse(raw + b"\0", PROTOCOL) == Reason.LENGTH
+    assert parse(b"", PROTOCOL) == Reason.LENGTH
+    assert parse(b"LDP2" + raw[4:], PROTOCOL) == Reason.MAGIC
+    assert parse(raw, OTHER) == Reason.PROTOCOL
+    assert parse(pack(PROTOCOL, 7, 16), PROTOCOL) == Reason.INDEX
+    assert parse(raw, PROTOCOL, token=b"t") == Reason.SEED
     assert parse(pack(PROTOCOL, 7, 15), PROTOCOL) == Report(7, 15)
     assert {reason.value for reason in Reason} == {"length", "magic", "protocol", "index", "seed"}
 
@@ -41,7 +41,7 @@ def test_seeds_belong_to_the_token_and_the_protocol():
     assert len(seeds) == 8
     raw = Randomizer(PROTOCOL).report([0.1, 0.2], 1, token=b"a")
     assert isinstance(parse(raw, PROTOCOL, token=b"a"), Report)
-    assert parse(raw, PROTOCOL, token=b"b") == Rejection(Reason.SEED)
+    assert parse(raw, PROTOCOL, token=b"b") == Reason.SEED
 
 
 def test_many_reports_are_read_as_one_by_one():
@@ -54,7 +54,7 @@ def test_many_reports_are_read_as_one_by_one():
         rows.append(bytes(raw))
     single = [parse(raw, PROTOCOL) for raw in rows]
     good = [(report.seed, report.index) for report in single if isinstance(report, Report)]
-    bad = [report.reason.value for report in single if isinstance(report, Rejection)]
+    bad = [reason.value for reason in single if isinstance(reason, Reason)]
     seeds, indices, rejected = parse_many(b"".join(rows), PROTOCOL)
     assert list(zip(seeds.tolist(), indices.tolist(), strict=True)) == good
     assert rejected == {reason: bad.count(reason) for reason in set(bad)}
@@ -159,8 +159,8 @@ print(",".join(sorted(others)))
     ours, others = (line.split(",") for line in result.stdout.splitlines())
     assert others == ["numpy"]
     assert set(ours) == {
-        "sottovoce", "sottovoce._lazy", "sottovoce._plain_data", "sottovoce._validation", "sottovoce.exceptions",
-        "sottovoce.local",
+        "sottovoce", "sottovoce._files", "sottovoce._lazy", "sottovoce._plain_data", "sottovoce._validation",
+        "sottovoce.exceptions", "sottovoce.local",
         "sottovoce.local.candidates", "sottovoce.local.device", "sottovoce.local.device.randomizer",
         "sottovoce.local.device.store", "sottovoce.local.features", "sottovoce.local.odds", "sottovoce.local.protocol",
         "sottovoce.local.text", "sottovoce.local.wire",

@@ -14,7 +14,7 @@ from sottovoce.local.collector.storage import Row
 from sottovoce.local.collector.tokens import TokenKey, is_token, token_hash
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import Reason as WireReason
-from sottovoce.local.wire import Rejection, parse
+from sottovoce.local.wire import parse
 
 _ENTRY: Final = {"token", "report"}
 _REASONS: Final = {
@@ -78,4 +78,4 @@ def check(claim: Claim, protocol: Protocol, token_key: TokenKey | None) -> Row |
         return Reason.UNKNOWN_TOKEN
     # the seed must be the one of the token: nobody can look for a seed that moves the model their way
     report = parse(claim.report, protocol, token=token.encode("ascii"))
-    return _REASONS[report.reason] if isinstance(report, Rejection) else Row(token_hash(token), claim.report)
+    return _REASONS[report] if isinstance(report, WireReason) else Row(token_hash(token), claim.report)

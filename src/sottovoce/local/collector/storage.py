@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local.collector.reasons import Reason
-from sottovoce.local.text import ProtocolText
+from sottovoce.local.protocol import Protocol
 
 _LOOKED_UP: Final = 500  # values in one IN (...)
 _FETCHED: Final = 10_000  # reports in memory at a time
@@ -95,7 +95,7 @@ class ReportStore:
     lacks what ``create=False`` needs.
     """
 
-    def __init__(self, database: str, protocol: ProtocolText, *, create: bool = False) -> None:
+    def __init__(self, database: str, protocol: Protocol, *, create: bool = False) -> None:
         address = database if "://" in database else f"sqlite:///{database}"
         url = parse_address(address, name="database", error=ParameterError)
         self._folder = Path(str(url.database)).parent if url.get_backend_name() == "sqlite" else None
@@ -204,7 +204,7 @@ class ReportStore:
         dialects = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
         return dialects[self._engine.dialect.name](table)
 
-    def _create(self, protocol: ProtocolText) -> None:
+    def _create(self, protocol: Protocol) -> None:
         with self._writer.begin() as connection:
             if connection.dialect.name == "postgresql":  # several collectors may start at once
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7306086869)")

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from sottovoce._files import sync_folder
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.wire import Rejection, parse
+from sottovoce.local.wire import Reason, parse
 
 
 class DeviceStore:
@@ -40,13 +41,12 @@ class DeviceStore:
         if not path.exists():
             self._keep(path, make)
         raw = path.read_bytes()
-        if isinstance(parse(raw, protocol), Rejection):
+        if isinstance(parse(raw, protocol), Reason):
             raise DataError(
                 f"{path} holds no report of this protocol. If one was sent before, another one "
                 "would cost epsilon a second time. Restore the file, or send none."
             )
-        rejection = parse(raw, protocol, token=token)
-        if isinstance(rejection, Rejection):
+        if isinstance(parse(raw, protocol, token=token), Reason):
             raise ParameterError(
                 f"token is not the one that the report in {path} was made for. A person has one report a protocol: "
                 "give the first token."
@@ -62,29 +62,16 @@ class DeviceStore:
                 f"store {self.folder}: cannot write there: {error.strerror}. No report is made."
             ) from None
         try:
-            self._fill(handle, make())
+            with os.fdopen(handle, "wb") as file:
+                file.write(make())
+                file.flush()
+                os.fsync(handle)
             with suppress(FileExistsError):  # another program was first: its report is the one
                 os.link(name, path)
-            self._settle()
+            sync_folder(self.folder)
         except OSError as error:
             raise ParameterError(
                 f"store {self.folder}: cannot write there: {error.strerror}. No report is sent."
             ) from None
         finally:
             Path(name).unlink()
-
-    @staticmethod
-    def _fill(handle: int, report: bytes) -> None:
-        with os.fdopen(handle, "wb") as file:
-            file.write(report)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _settle(self) -> None:
-        if os.name != "posix":  # a folder cannot be opened there
-            return
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.polynomial import chebyshev, polynomial
+from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from sottovoce._validation import number, whole_number
@@ -95,14 +95,13 @@ class AbsoluteMixture:
     radius: float
 
     @classmethod
-    def of(cls, derivative: Derivative, radius: float, n_atoms: int = _ATOMS) -> "AbsoluteMixture":
+    def of(cls, derivative: Derivative, radius: float) -> "AbsoluteMixture":
         """Find the atoms of a loss by bisection of its derivative.
 
         Raises ParameterError if the derivative is not finite on [-radius, radius], or falls somewhere: the loss is not
         convex.
         """
         radius = number("radius", radius, above=0.0)
-        n_atoms = whole_number("n_atoms", n_atoms, at_least=1)
         grid = np.linspace(-radius, radius, _CHECKED)
         slopes = np.asarray(derivative(grid), dtype=np.float64)
         if slopes.shape != grid.shape or not np.isfinite(slopes).all():
@@ -112,18 +111,8 @@ class AbsoluteMixture:
         first, last = float(slopes[0]), float(slopes[-1])
         if np.any(np.diff(slopes) < -1e-9 * max(abs(first), abs(last), _LEAST)):
             raise ParameterError("the derivative of the loss must never fall: the loss is not convex.")
-        levels = first + (np.arange(n_atoms) + 0.5) / n_atoms * (last - first)
+        levels = first + (np.arange(_ATOMS) + 0.5) / _ATOMS * (last - first)
         return cls(last_points(derivative, levels, radius), last - first, 0.5 * (first + last), radius)
-
-    def value(self, u: Array) -> Array:
-        margins = np.asarray(u, dtype=np.float64)
-        far = np.abs(margins[..., None] - self.atoms).mean(axis=-1)
-        return np.asarray(0.5 * self.spread * far + self.slope * margins)
-
-    def derivative(self, u: Array) -> Array:
-        order = np.sort(self.atoms)
-        below = np.searchsorted(order, np.asarray(u, dtype=np.float64), side="left") / len(order)
-        return np.asarray(self.spread * (below - 0.5) + self.slope)
 
     def surrogate(self, degree: int) -> Array:
         """Return (c0, ..., c_degree): the least-squares polynomial in the Chebyshev weight on [-radius, radius].
@@ -151,11 +140,6 @@ def last_points(derivative: Derivative, levels: Array, radius: float, n_steps: i
         below = np.asarray(derivative(middle), dtype=np.float64) <= levels
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return low
-
-
-def surrogate_error(mixture: AbsoluteMixture, coefficients: Array) -> float:
-    u = np.linspace(-mixture.radius, mixture.radius, 401)
-    return float(np.abs(polynomial.polyval(u, coefficients) - mixture.value(u)).max())
 
 
 def _overlap(a: Array, k: int) -> Array:

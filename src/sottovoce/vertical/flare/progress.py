@@ -14,8 +14,7 @@ from statistics import median
 from time import time
 from typing import Any, Final
 
-from sottovoce._files import write_whole
-from sottovoce._kept import sync_folder
+from sottovoce._files import sync_folder, write_whole
 
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 _REMEMBERED: Final = 10_000  # last rounds, of which the median is told
