@@ -16,6 +16,7 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.sums import clipped_sums
 from sottovoce.central.sums.largest_eigenvalue import LargestEigenvalue
 from sottovoce.exceptions import AuditError
+from sottovoce.papers.dp_scd import kernels as dp_scd_kernels
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
@@ -273,10 +274,10 @@ def test_a_poisson_sample_is_replayed_without_the_absent_row():
 
 def test_one_at_a_time_and_everything_is_put_back():
     before = (GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release, Streams.generator)
-    kernels = (passes.batch_pass, passes.accelerated_pass)
+    kernels = (dp_scd_kernels.batch_pass, passes.accelerated_pass)
     with recording():
         with pytest.raises(AuditError, match="another recording or replay is under way"), recording():
             pass
         assert GridGaussian.release is not before[0]
     assert before == (GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release, Streams.generator)
-    assert kernels == (passes.batch_pass, passes.accelerated_pass)
+    assert kernels == (dp_scd_kernels.batch_pass, passes.accelerated_pass)

@@ -20,10 +20,11 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.data.rows import make_bounded_rows, make_rows
-from sottovoce.central.kernels import columns, multinomial, passes, persons, sequential
+from sottovoce.central.kernels import columns, multinomial, passes, persons
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.papers.dp_scd import kernels as dp_scd_kernels
 from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import OneNewtonStep
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
@@ -62,7 +63,7 @@ def accelerated(damping, shares, rows, s, clip, ticks, loss):
 
 
 def minibatch(rows, s, clip, ticks, loss):
-    return _total(rows, lambda total: passes.batch_pass(
+    return _total(rows, lambda total: dp_scd_kernels.batch_pass(
         rows.kernel, s.y, s.a, s.w, s.scale, 2.0, clip, ticks, loss, ONE, 0, 1, total
     ))  # fmt: skip
 
@@ -92,7 +93,7 @@ def gradient(rows, s, clip, ticks, loss):
 def sequential_batch(rows, s, clip, ticks, loss):
     """The dual variable and v together: independent parts of at most the clip each."""
     moves = np.zeros(1, np.int64)
-    return [moves, *_total(rows, lambda total: sequential.sequential_batch(
+    return [moves, *_total(rows, lambda total: dp_scd_kernels.sequential_batch(
         rows.kernel, s.y, s.a, s.w.astype(np.float64), 0.1, clip, ticks, loss, ONE, moves, total
     ))]  # fmt: skip
 

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.kernels import sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.papers.dp_scd import kernels
 from sottovoce.papers.dp_scd.primal import _blocks_of
 from sottovoce.papers.dp_scd.published import Sequential
 from sottovoce.privacy.adjacency import Adjacency
@@ -44,7 +44,7 @@ def batch_of(rows, y, a, v, plan, alpha_n, left_out=None):
     """Return the moves of one batch; the row ``left_out`` contributes nothing and keeps its place."""
     places = np.arange(rows.n_samples) if left_out is None else np.delete(np.arange(rows.n_samples), left_out)
     moves, total = np.zeros(len(places), np.int64), np.zeros(rows.n_weights, np.int64)
-    sequential.sequential_batch(
+    kernels.sequential_batch(
         rows.kernel, y, a, v / alpha_n, alpha_n, plan.clip,
         1.0 / plan.batch_mechanism().tick, plan.loss, places, moves, total,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from sottovoce.central.parallel import team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
+from sottovoce.papers.dp_scd import kernels
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 
 N, D = 9, 24
@@ -76,7 +77,7 @@ def test_a_row_moves_no_entry_by_more_than_its_bound_whatever_the_ticks_are(tick
     passes.accelerated_pass(
         *shared, np.empty(0), 0 * ones, 0 * ones, 0.0, np.zeros(width + 1, dtype), 1.0, 0.5, *end, N - 1, N, sums[1]
     )
-    passes.batch_pass(
+    kernels.batch_pass(
         *shared, 0 * ones, np.zeros(width + 1, dtype), 1.0, 1.0, *end, np.array([N - 1]), 0, 1, sums[2]
     )  # fmt: skip
     assert sums.any()

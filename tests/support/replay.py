@@ -36,10 +36,10 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from sottovoce._validation import number
-from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.sums import samples
 from sottovoce.central.sums.selection import SparseScores
 from sottovoce.exceptions import AuditError, ParameterError
+from sottovoce.papers.dp_scd import kernels
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -535,7 +535,7 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield where noise goes through: owner, name, and what stands in its place."""
     select, response = ExponentialMechanism.select, RandomizedResponse.release
     sparse, poisson = SparseScores.select, samples.poisson_sample
-    one_batch, in_sequence = passes.batch_pass, sequential.sequential_batch
+    one_batch, in_sequence = kernels.batch_pass, kernels.sequential_batch
 
     def adding(honest: Callable[..., Any]) -> Callable[..., Any]:
         def released(self: Additive, ticks: NDArray[np.int64], noise: Any) -> Any:
@@ -571,13 +571,13 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield RandomizedResponse, "release", answered
     yield Streams, "generator", stream
     yield samples, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
-    yield passes, "batch_pass", lambda *given: _one_batch(tap, one_batch, given)
-    yield sequential, "sequential_batch", lambda *given: _in_sequence(tap, in_sequence, given)
+    yield kernels, "batch_pass", lambda *given: _one_batch(tap, one_batch, given)
+    yield kernels, "sequential_batch", lambda *given: _in_sequence(tap, in_sequence, given)
     yield InProcessParties, "_send", _one_after_another
 
 
 def _one_batch(tap: _Tap, kernel: Callable[..., None], given: tuple[Any, ...]) -> None:
-    """Call `passes.batch_pass` with the rows of the batch that contribute."""
+    """Call `batch_pass` with the rows of the batch that contribute."""
     *before, batch, lo, hi, total = given
     rows = batch[lo:hi]
     rows = rows[tap.batch(rows)]
@@ -585,7 +585,7 @@ def _one_batch(tap: _Tap, kernel: Callable[..., None], given: tuple[Any, ...]) -
 
 
 def _in_sequence(tap: _Tap, kernel: Callable[..., None], given: tuple[Any, ...]) -> None:
-    """Call `sequential.sequential_batch` with the rows of the batch that contribute; the others do not move."""
+    """Call `sequential_batch` with the rows of the batch that contribute; the others do not move."""
     *before, batch, moves, total = given
     there = tap.batch(batch)
     made = np.zeros(int(there.sum()), moves.dtype)

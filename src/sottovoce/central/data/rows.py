@@ -55,7 +55,6 @@ Matrix = Any  # a C-contiguous ndarray of shape (n, d), or a scipy CSR matrix of
 # Below this a computed norm may be zero for a row that is not; using the floor in its place only shortens its term.
 _NORM_FLOOR = 1e-140
 _ROUNDED = 2e-8
-_FAR = 1e-160  # the scale of a row that is some 1e110 long or more
 
 
 @dataclass(frozen=True)
@@ -93,26 +92,6 @@ class Rows:
     def dtype(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
-
-    def within_reach(self) -> "Rows":
-        """Return the same rows in memory with no entry so large that its product with a weight overflows.
-
-        Where there is one, which only a table of doubles can hold, the matrix is copied and such rows are scaled in it.
-        """
-        raw: Any = self.raw
-        far = np.flatnonzero(self.scale < _FAR)
-        if not far.size:
-            return self
-        scale = self.scale.copy()
-        if _is_sparse(raw):
-            factor = np.ones(self.n_samples)
-            factor[far] = scale[far]
-            raw = sp.csr_array((raw.data * np.repeat(factor, np.diff(raw.indptr)), raw.indices, raw.indptr), raw.shape)
-        else:
-            raw = np.array(raw)
-            raw[far] *= scale[far, None]
-        scale[far] = 1.0
-        return Rows(raw, scale, self.divisor, self.constant)
 
     def scaled_pieces(self) -> Iterator[Any]:
         """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.

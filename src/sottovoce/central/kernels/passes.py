@@ -112,28 +112,6 @@ def newton_pass(rows, y, a, w, share, clip, ticks_per_unit, loss, lo, hi, total)
 
 
 @njit(**JIT)
-def batch_pass(  # type: ignore[no-untyped-def]
-    rows, y, a, w, ratio, ratio_norm, clip, ticks_per_unit, loss, batch, lo, hi, total
-):
-    """Do one step of mini-batch DP-SCD on the rows batch[lo:hi]: step, clip, and sum the terms in ticks.
-
-    The aggregation constant over alpha n is ``ratio + ratio_norm |x|^2``.
-    """
-    divisor = rows.divisor
-    places, m, factor, buffer = workspace(rows.X)
-    for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        places[:count] = batch[first : first + count]
-        predict(rows, w, places, count, m)
-        for k in range(count):
-            i = places[k]
-            step = dual_step(loss, a[i], y[i], m[k], ratio + ratio_norm * divisor[i] * divisor[i])
-            m[k] = clipped(step, clip / divisor[i])
-            a[i] += m[k]
-        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
-
-
-@njit(**JIT)
 def sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
     """Do one epoch of plain stochastic dual coordinate ascent (no privacy), keeping w = sum_i a_i x_i / (alpha n).
 

@@ -23,7 +23,6 @@ from sottovoce._validation import number as number_within
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, TARGET
-from sottovoce.central.kernels import passes
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.solvers.sgd import Batches
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
@@ -31,6 +30,7 @@ from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.central.sums.samples import SampledSum
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
+from sottovoce.papers.dp_scd import kernels
 from sottovoce.privacy.adjacency import Adjacency
 
 _TYPICAL_EIGENVALUE: Final = 0.5  # public guess of lambda_max for the size of a batch and the number of epochs
@@ -152,7 +152,7 @@ class SampledSteps(SampledSum):
 
     def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
         rows, y, duals = part.rows, part.memory.whole(TARGET), part.memory.whole(DUAL)
-        return lambda batch, lo, hi, total: passes.batch_pass(
+        return lambda batch, lo, hi, total: kernels.batch_pass(
             rows.kernel, y, duals, w, self.ratio, self.ratio_norm, self.clip, self.ticks_per_unit, self.loss,
             batch, lo, hi, total,
         )  # fmt: skip

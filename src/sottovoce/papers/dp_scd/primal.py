@@ -32,6 +32,7 @@ from sottovoce.central.solvers.sgd import safe_rate
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.losses import Loss
+from sottovoce.papers.dp_scd.kernels import within_reach
 from sottovoce.papers.dp_scd.published import MOST_RELEASES
 
 _MIN_EPOCHS: Final = 10
@@ -173,7 +174,7 @@ class BeginBlocks(Change):
     size: int
 
     def on(self, part: Part) -> None:
-        part.scores = _blocks_of(part.rows.within_reach(), self.size), np.zeros(part.n_samples)
+        part.scores = _blocks_of(within_reach(part.rows), self.size), np.zeros(part.n_samples)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
-from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
@@ -41,6 +40,7 @@ from sottovoce.central.sums.samples import sampled_steps
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.losses import Logistic, Loss
 from sottovoce.losses.base import provides_dual_step, provides_slope, slope
+from sottovoce.papers.dp_scd import kernels
 from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
@@ -240,7 +240,9 @@ class Published(_ShuffledPlan):
         # |zeta| itself is clipped, because a moves by it; a short row steps with care
         whole, most = rows.kernel._replace(divisor=np.ones(rows.n_samples)), np.finfo(rows.dtype).max
         point = np.clip(w, -most, most).astype(rows.dtype)
-        passes.batch_pass(whole, y, a, point, 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch), total)
+        kernels.batch_pass(
+            whole, y, a, point, 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch), total
+        )
         moves = np.clip((a[batch] - before) / tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
         return np.concatenate([moves, total])
 
@@ -286,7 +288,7 @@ class Sequential(_ShuffledPlan):
     def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
         """Return how far the duals of a batch and v go, in ticks; each step sees those before it."""
         moves = np.zeros(len(batch) + self.n_weights, np.int64)
-        sequential.sequential_batch(
+        kernels.sequential_batch(
             rows.kernel, y, a, w, self.alpha_scaled * self.n_samples, self.clip, 1.0 / tick, self.loss, batch,
             moves[: len(batch)], moves[len(batch) :],
         )  # fmt: skip
