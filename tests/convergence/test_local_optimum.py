@@ -8,7 +8,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.ball import minimise_in_ball, minimise_quadratic
 from sottovoce.local.fits.moments import MomentEstimate
 from sottovoce.local.fits.ridge import Layout, ridge, ridge_by_folds
-from sottovoce.local.fits.surrogate import AbsoluteMixture, hinge, logistic, margin_loss
+from sottovoce.local.fits.surrogate import AbsoluteMixture, margin_loss
 
 
 def people(n=500, d=5, seed=0, constant=None):
@@ -132,7 +132,7 @@ def test_surrogates_are_the_least_squares_polynomials(name, degree, radius):
 
 
 def test_surrogates_come_closer_with_the_degree():
-    kinked, smooth = hinge().mixture(1.0), logistic().mixture(1.0)
+    kinked, smooth = margin_loss("hinge").mixture(1.0), margin_loss("logistic").mixture(1.0)
     u = np.linspace(-1.0, 1.0, 401)
 
     def error(mixture, degree):
@@ -155,7 +155,7 @@ def test_a_quadratic_loss_in_the_ball_is_the_constrained_optimum():
 
 def test_degree_0_is_the_direction_of_the_first_moment():
     X, s = people()
-    w = minimise_in_ball(exact(X, s), hinge().mixture(1.0).surrogate(1), 2.0)
+    w = minimise_in_ball(exact(X, s), margin_loss("hinge").mixture(1.0).surrogate(1), 2.0)
     m = X.T @ s / len(X)
     np.testing.assert_allclose(w, 2.0 * m / np.linalg.norm(m))
 

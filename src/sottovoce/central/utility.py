@@ -67,10 +67,6 @@ class UtilityBound:
     price: float
     alpha: float
 
-    def without_penalty(self, norm: float) -> float:
-        """Return a bound on E R(w) - R(u) for the risk R without penalty, and every u at most ``norm`` long."""
-        return self.excess_risk + 0.5 * self.alpha * number("norm", norm, at_least=0.0) ** 2
-
 
 @lru_cache(maxsize=256, typed=True)  # many numbers of passes are tried; losses without parameters are equal
 def excess_risk_bound(

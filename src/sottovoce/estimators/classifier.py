@@ -18,7 +18,7 @@ from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
 from sottovoce.central.data.outside import RemoteTable
-from sottovoce.central.data.targets import JointClasses, OneAgainstRest, Targets
+from sottovoce.central.data.targets import Numbers, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_cut, one_vs_rest, plain_classifier
@@ -98,7 +98,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         self.classes_ = rule.known(labels.kind)
 
     def _targets(self, *, joint: bool) -> Targets:
-        return JointClasses() if joint else OneAgainstRest(_n_models(self.classes_))
+        return Numbers() if joint else OneAgainstRest(_n_models(self.classes_))
 
     def _label_assumptions(self) -> tuple[str, ...]:
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"

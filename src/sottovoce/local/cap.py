@@ -34,6 +34,7 @@ _REACH: Final = 14.0  # the density of a Gaussian beyond it is below 1e-43, agai
 _COARSE: Final = np.linspace(-_REACH, _REACH, 57)
 _X, _W = np.polynomial.legendre.leggauss(12)
 _BENDS: Final = (0.0, 0.5, 1.0, 2.0)
+_LARGEST: Final = 256  # number of candidates
 _SLACK: Final = 0.97  # the smallest K whose variance is within 3 % of the best
 EDGE_OF_DEGREE_0: Final = 0.2
 
@@ -86,17 +87,15 @@ def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
 
 
 @lru_cache(maxsize=256)
-def design(epsilon: float, degree: int = 1, weight: float = 1.0, largest: int = 256) -> Sizes:
+def design(epsilon: float, degree: int = 1) -> Sizes:
     """Return the sizes that make a report worth most.
 
-    They minimise v1 + weight v2 (degree 1) or v1 (degree 0); the smallest K within 3 % of the best is taken, since the
-    work of a device grows with K.
+    They minimise v1 + v2 (degree 1) or v1 (degree 0); the smallest K within 3 % of the best is taken, since the work of
+    a device grows with K.
 
     ``degree``, {0, 1}: degree of the model's gradient in the coefficients: 0 needs the first moment only.
-    ``weight``: what the second moment's noise counts against the first's.
-    ``largest``: the largest number of candidates to take.
     """
-    choices = [_best(epsilon, 2**power, degree, weight) for power in range(1, largest.bit_length())]
+    choices = [_best(epsilon, 2**power, degree) for power in range(1, _LARGEST.bit_length())]
     least = min(loss for loss, _ in choices)
     if not math.isfinite(least):
         raise ParameterError(f"epsilon {epsilon!r} is too small for any report to say something. Choose a larger one.")
@@ -108,15 +107,12 @@ def planned_edge(n: int, d: int, v2: float) -> float:
     return 2.0 * math.sqrt(d * v2 / (2.0 * n))
 
 
-def _loss(c: CapConstants, degree: int, weight: float) -> float:
-    return c.v1 + weight * c.v2 if degree else c.v1
-
-
-def _best(epsilon: float, K: int, degree: int, weight: float) -> tuple[float, Sizes]:
+def _best(epsilon: float, K: int, degree: int) -> tuple[float, Sizes]:
     """Return the best sizes with K candidates: the bend from a few, then the exact size of the group."""
 
     def choice(m: int, b: float) -> tuple[float, Sizes]:
-        return _loss(constants(epsilon, K, m, b), degree, weight), Sizes(K, m, b)
+        c = constants(epsilon, K, m, b)
+        return c.v1 + c.v2 if degree else c.v1, Sizes(K, m, b)
 
     groups = sorted({round(value) for value in np.geomspace(1, max(1, K // 2), 10)})
     found = [choice(m, b) for b in ((0.0,) if degree == 0 else _BENDS) for m in groups]

@@ -270,7 +270,6 @@ def test_dependence_on_the_public_facts():
     )
     assert base.excess_risk < bound_of(10**5, d=10).excess_risk < 2.0 * base.excess_risk
     assert bound_of(10**5, eigenvalue=0.3).passes < base.passes
-    assert base.without_penalty(2.0) == pytest.approx(base.excess_risk + 2.0 * base.alpha)
     chosen = [bound_of(10**5, passes=passes).excess_risk for passes in (base.passes // 2, 2 * base.passes)]
     assert base.excess_risk < min(chosen)
 

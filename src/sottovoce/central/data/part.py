@@ -24,7 +24,6 @@ class Part:
     ``raw``: of shape (n, d); untouched.
     ``memory``: None keeps all in memory.
     ``first_row``: place of the first row in the whole table, for messages.
-    ``persons``: where the rows of each person begin, and their number; None where the unit is a row.
     ``labels``: of each row, as they came: numbers, booleans or texts. None where they are kept elsewhere, or there are
         none.
     """
@@ -36,14 +35,13 @@ class Part:
         memory: RowMemory | None = None,
         *,
         first_row: int = 0,
-        persons: NDArray[np.int64] | None = None,
         labels: NDArray[Any] | None = None,
     ) -> None:
         self.raw = raw
         self.labels = labels
         self.team = team
         self.first_row = first_row
-        self.persons = persons
+        self.persons: NDArray[np.int64] | None = None  # where each begins, and their number
         self.is_copy = False  # whether the matrix is the fit's own, and may be written to
         self.constant = 0.0  # entry of the intercept's column; 0 when there is none
         self.targets: Any = None  # the rule that makes what models are trained on from the labels

@@ -27,7 +27,7 @@ class Targets(ABC):
 
 @dataclass(frozen=True)
 class Numbers(Targets):
-    """The labels are numbers, and one model is trained on them as they are."""
+    """One model is trained on the labels as they are: numbers, or for one model of all classes places in their list."""
 
     n_models: int = 1
 
@@ -45,16 +45,6 @@ class OneAgainstRest(Targets):
     def of(self, labels: NDArray[Any], model: int) -> Vector:
         """Return -1 and +1."""
         return np.where(labels == (1 if self.n_models == 1 else model), 1.0, -1.0)
-
-
-@dataclass(frozen=True)
-class JointClasses(Targets):
-    """The labels are places in the list of classes, and one model of all classes is trained on them."""
-
-    n_models: int = 1
-
-    def of(self, labels: NDArray[Any], model: int) -> Vector:
-        return np.asarray(labels, np.float64)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -42,8 +43,9 @@ def layout_of(protocol: Protocol) -> Layout:
 def fit_model(
     protocol: Protocol, moments: Moments, loss: Any = LEAST_SQUARES, *, degree: Any = "auto", radius: Any = 1.0,
     alpha: Any = None, public_rows: Any = None, shuffled: Any = False, delta: Any = None,
+    reported_under: Sequence[str] = (),
 ) -> LocalModel:  # fmt: skip
-    """Return a model from sums over reports; the arguments are those of `Aggregator.fit`."""
+    """Return a model from sums over reports; arguments are those of `Aggregator.fit` and of `local_receipt`."""
     least_squares = isinstance(loss, str) and loss in (LEAST_SQUARES, "squared")
     regression = protocol.task == "regression"
     if not least_squares and regression:
@@ -85,7 +87,9 @@ def fit_model(
         loss=name,
         degree=degree,
         n_reports=estimate.n,
-        guarantee_=_receipt(protocol, estimate.n, public_rows, shuffled, delta, np.asarray(w, dtype=np.float64)),
+        guarantee_=_receipt(
+            protocol, estimate.n, public_rows, shuffled, delta, np.asarray(w, dtype=np.float64), reported_under
+        ),
         quality_=quality(fit, folds, A, surrogate) if folds and not first_only else None,
     )
 
@@ -159,8 +163,9 @@ def _public_second(protocol: Protocol, rows: Any) -> Array:
 
 
 def _receipt(
-    protocol: Protocol, n: int, public_rows: Any, shuffled: bool, delta: Any, weights: Array | None = None
-) -> Guarantee:
+    protocol: Protocol, n: int, public_rows: Any, shuffled: bool, delta: Any, weights: Array | None = None,
+    reported_under: Sequence[str] = (),
+) -> Guarantee:  # fmt: skip
     if shuffled and delta is None:
         raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
     if not shuffled and delta is not None:
@@ -173,4 +178,5 @@ def _receipt(
         public_rows=public_rows is not None,
         shuffled_delta=None if delta is None else float(delta),
         model=None if weights is None else digest(weights.tolist()),
+        protocols=reported_under,
     )

@@ -59,24 +59,18 @@ class MarginLoss:
         return AbsoluteMixture.of(self.derivative, radius)
 
 
-def hinge(threshold: float = 0.5) -> MarginLoss:
-    """Return the hinge loss max(0, threshold - u); margins lie in [-1, 1], so the usual threshold 1 would be linear."""
-    threshold = number("threshold", threshold)
-    return MarginLoss(f"hinge({threshold:g})", lambda u: np.where(u < threshold, -1.0, 0.0))
-
-
-def logistic() -> MarginLoss:
-    return MarginLoss("logistic", lambda u: -0.5 * (1.0 - np.tanh(0.5 * u)))
-
-
-_LOSSES: Final[dict[str, Callable[[], MarginLoss]]] = {"hinge": hinge, "logistic": logistic}
+_LOSSES: Final = {
+    # max(0, 1/2 - u): margins lie in [-1, 1], so the usual threshold 1 would be linear
+    "hinge": MarginLoss("hinge(0.5)", lambda u: np.where(u < 0.5, -1.0, 0.0)),
+    "logistic": MarginLoss("logistic", lambda u: -0.5 * (1.0 - np.tanh(0.5 * u))),
+}
 
 
 def margin_loss(loss: str | MarginLoss | Derivative) -> MarginLoss:
     if isinstance(loss, MarginLoss):
         return loss
     if isinstance(loss, str) and loss in _LOSSES:
-        return _LOSSES[loss]()
+        return _LOSSES[loss]
     if callable(loss):
         return MarginLoss(getattr(loss, "__name__", "given by its derivative"), loss)
     raise ParameterError(

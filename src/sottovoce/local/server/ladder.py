@@ -30,7 +30,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.fitting import fit_model, layout_of
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import MomentEstimate, Moments
-from sottovoce.local.fits.receipts import local_receipt
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.server.aggregator import Aggregator
 
@@ -109,18 +108,8 @@ def fit_ladder(
         first, last = edges.index(low), edges.index(high)
     protocol = _with_bounds(groups[0].protocol, (edges[first], edges[last]))
     moments = _Ladder([group.moments for group in groups], np.diff(edges), first, last)
-    model = fit_model(protocol, moments, alpha=alpha)
-    receipt = local_receipt(
-        protocol.id.hex(),
-        protocol.mechanism,
-        protocol.epsilon,
-        moments.n,
-        public_rows=False,
-        shuffled_delta=None,
-        model=model.guarantee_.model,
-        protocols=[group.protocol.id.hex() for group in groups],
-    )
-    return replace(model, guarantee_=receipt, quality_=None)
+    ids = [group.protocol.id.hex() for group in groups]
+    return replace(fit_model(protocol, moments, alpha=alpha, reported_under=ids), quality_=None)
 
 
 class _Ladder(Moments):
