@@ -2,16 +2,22 @@
 
 No threading layer of numba is involved, so that two fits may run at once and a process may fork at any time between
 fits. The integer sums of the kernels are exact, so the number of threads never changes a result.
+
+Products of numpy and scipy take one thread while ours are at work, and in a fit of few columns: a thread of theirs that
+was woken for a tenth of a millisecond turns idly for many more, and our own wait for each other there.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import cache
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
@@ -22,6 +28,8 @@ S = TypeVar("S", bound=np.generic)
 # where the processor is busy. What is done for a row beside its entries counts as so many of them.
 _SMALL = 1_000_000
 _A_ROW = 16.0
+
+_ASKED = Lock()
 
 
 class Team:
@@ -42,12 +50,14 @@ class Team:
     def run(self, task: Callable[[int, int, int], None], ranges: list[tuple[int, int]]) -> None:
         """Call ``task(part, lo, hi)`` for each range, the first in this thread; an error in any is raised here."""
         (lo, hi), *others = ranges
-        futures = (
-            [] if self._pool is None else [self._pool.submit(task, part, *rows) for part, rows in enumerate(others, 1)]
-        )
-        task(0, lo, hi)
-        for future in futures:
-            future.result()
+        if self._pool is None or not others:
+            task(0, lo, hi)
+            return
+        with one_blas_thread():
+            futures = [self._pool.submit(task, part, *rows) for part, rows in enumerate(others, 1)]
+            task(0, lo, hi)
+            for future in futures:
+                future.result()
 
     def total(
         self, task: Callable[[int, int, NDArray[S]], None], n_rows: int, work: float, zeros: NDArray[S]
@@ -58,6 +68,26 @@ class Team:
         self.run(lambda part, lo, hi: task(lo, hi, parts[part]), ranges)
         total: NDArray[S] = parts.sum(axis=0)
         return total
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Have numpy and scipy multiply on one thread, all over the process; of fits at once, the first one decides."""
+    if not _ASKED.acquire(blocking=False):  # whoever sets the number must also set it back
+        yield
+        return
+    try:
+        with _blas().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _ASKED.release()
+
+
+@cache
+def _blas() -> Any:
+    import scipy.linalg  # noqa: F401 - a library that came later would be missed
+
+    return ThreadpoolController()
 
 
 @contextmanager

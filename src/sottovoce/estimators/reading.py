@@ -1,7 +1,7 @@
 """Tables as fits take them: public sizes first, values when the fit has paid for them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.central.parallel import Team, team
+from sottovoce.central.parallel import Team, one_blas_thread, team
 from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -263,7 +263,7 @@ def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> 
         check_columns(estimator, X, reset=True)
     elif labelled:
         X, y = read_rows(estimator, X, y)
-    with team() as threads:
+    with team() as threads, one_blas_thread() if X.shape[1] < _WIDE else nullcontext():
         part = Part(X, threads, X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None, labels=y)
         try:
             yield LocalHolder(part)

@@ -1,14 +1,18 @@
 """Seeds, threads, storage and row order: what may and what may not change a result."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import sottovoce as sv
 from sottovoce.central.parallel import team
 from sottovoce.central.sums.samples import poisson_sample
+from sottovoce.central.sums.whole_gram import _PIECE, _Adder
 from sottovoce.exceptions import ParameterError
 from support.solvers import solved
 
@@ -130,3 +134,29 @@ def test_an_error_in_a_thread_is_raised():
 
     with team(2) as crew, pytest.raises(RuntimeError, match="part"):
         crew.run(task, crew.split(100, 1e9))
+
+
+@pytest.mark.parametrize("width", [30, 300])
+def test_products_take_one_thread_while_ours_work_and_as_many_as_before_afterwards(width, monkeypatch):
+    monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", "2")
+    table, seen = np.tile(X, (3_000_000 // X.shape[0] // width, 3))[:, :width], set()
+
+    def threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def watched(adder, multiply=_Adder._multiply):
+        if adder._filled == _PIECE:  # what is left over is multiplied when ours have done
+            seen.update(threads())
+        multiply(adder)
+
+    monkeypatch.setattr(_Adder, "_multiply", watched)
+    labels = np.resize([-1, 1], len(table))
+    with threadpool_limits(2, "blas"):
+        fit(table, labels, solver="newton")
+        assert seen == {1}
+        assert threads() == {2}
+    before = threads()
+    with ThreadPoolExecutor(2) as users:  # two fits at once, of which one ends first
+        for fitted in [users.submit(fit, table[:rows], labels[:rows], solver="newton") for rows in (None, -9000)]:
+            fitted.result()
+    assert threads() == before
