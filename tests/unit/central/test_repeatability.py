@@ -157,6 +157,6 @@ def test_products_take_one_thread_while_ours_work_and_as_many_as_before_afterwar
         assert threads() == {2}
     before = threads()
     with ThreadPoolExecutor(2) as users:  # two fits at once, of which one ends first
-        for fitted in [users.submit(fit, table[:rows], labels[:rows], solver="newton") for rows in (None, -9000)]:
+        for fitted in [users.submit(fit, table[:rows], labels[:rows], solver="newton") for rows in (None, 4000)]:
             fitted.result()
     assert threads() == before
