@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 def scripts() -> Iterator[str]:
     """Yield the name of each script below benchmarks, the folder's own excepted: a module with a ``main``."""
-    for path in sorted(FOLDER.glob("*/**/*.py")):
+    for path in sorted(FOLDER.glob("[!.]*/**/*.py")):
         if "\ndef main(" in path.read_text(encoding="utf-8"):
             yield ".".join(path.relative_to(FOLDER).with_suffix("").parts)
 

@@ -4,12 +4,13 @@ A job is a JSON file: ``data`` (one npz file for each split), ``task`` ("binary"
 ``metrics``, ``epsilon``, ``delta``, ``tuning`` (the npz file on whose test part the search scores), ``starts``
 (settings to begin the search at), ``budget`` of the search, ``target`` (of the first metric: the cheapest setting that
 reaches it is taken), ``settings`` (by metric; no search: use these), ``quick`` and ``warm`` (fit once before the clock
-starts). The scripts run in environments of their own: only numpy and scipy are
-taken for granted here.
+starts). A job with ``once``, a setting, has ``epsilons``: each split is fitted once for each, and all metrics are those
+of that one model. The scripts run in environments of their own: only numpy and scipy are taken for granted here.
 
 A model comes in variants, which cost nothing: averages of the iterates of one run. Scores are larger where better.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -29,7 +30,7 @@ from benchmarks.peers.tuning import Setting, cheapest, search
 
 __all__ = [
     "AVERAGES", "METRICS", "Models", "Split", "average_starts", "centred", "classification_scores", "entries", "load",
-    "regression_scores", "run", "with_constant",
+    "regression_scores", "run", "scores_of", "with_constant",
 ]  # fmt: skip
 
 METRICS = {
@@ -39,7 +40,7 @@ AVERAGES = (0.0, 0.25, 0.5)  # variants of DP-SGD: the last iterate, and the sha
 LEAST = 1e-15  # probability in a log loss
 TUNING_SEED = 1000  # the seeds of the search; the reported fits have seeds 0, 1, 2, ...
 
-Models = dict[Any, tuple[np.ndarray, Any]]  # weights and intercept, by variant
+Models = dict[Any, Any]  # by variant: weights and intercept, or a function from rows to scores
 
 
 class Split(NamedTuple):
@@ -108,10 +109,10 @@ def regression_scores(prediction: np.ndarray, y: np.ndarray, bounds: tuple[float
     return {"MSE": -float(np.mean((np.clip(prediction, *bounds) - y) ** 2))}
 
 
-def scores_of(split: Split, task: str, setting: Setting, weights: np.ndarray, intercept: Any) -> dict[str, float]:
+def scores_of(split: Split, task: str, setting: Setting, model: Any) -> dict[str, float]:
     """Return the scores of a model on the test part; all are minus infinity where it is not finite."""
     with np.errstate(all="ignore"):
-        z = split.X_test @ np.asarray(weights, dtype=np.float64) + intercept
+        z = model(split.X_test) if callable(model) else split.X_test @ np.asarray(model[0], np.float64) + model[1]
     if not np.all(np.isfinite(z)):
         return dict.fromkeys(METRICS[task], -math.inf)
     if task == "regression":
@@ -138,7 +139,7 @@ class _Job:
         models = self.train(path, self.job, setting, seed)
         seconds = time.perf_counter() - start
         task = self.job["task"]
-        return {name: scores_of(load(path), task, setting, *model) for name, model in models.items()}, seconds
+        return {name: scores_of(load(path), task, setting, model) for name, model in models.items()}, seconds
 
     def held_out(self, setting: Setting, seed: int) -> dict[str, dict[Any, float]]:
         """Return scores on the part held out for tuning: by metric, then by variant."""
@@ -149,6 +150,15 @@ class _Job:
             print(f"{setting}: {error!r}", file=sys.stderr)
             return {metric: {None: -math.inf} for metric in metrics}
         return {metric: {variant: scores[metric] for variant, scores in found.items()} for metric in metrics}
+
+    def once(self) -> list[dict[str, Any]]:
+        """Return all scores of one model for each epsilon and split."""
+        found = []
+        for epsilon, (seed, path) in itertools.product(self.job["epsilons"], enumerate(self.job["data"])):
+            self.job["epsilon"] = epsilon
+            scores, seconds = self.fit(path, self.job["once"], seed)
+            found.append({"epsilon": epsilon, "seed": seed, "seconds": seconds, **scores[None]})
+        return found
 
     def reported(self, setting: Setting, metric: str) -> dict[str, Any]:
         """Return the scores of a setting on every split."""
@@ -179,6 +189,9 @@ def run(
     warnings.simplefilter("ignore")
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     job = _Job(train, given)
+    if "once" in given:
+        Path(sys.argv[2]).write_text(json.dumps({"fits": job.once()}), encoding="utf-8")
+        return
     if given.get("settings"):
         chosen = {metric: {"setting": setting} for metric, setting in given["settings"].items()}
     elif space is not None and "target" in given:

@@ -21,19 +21,25 @@ class Peer(NamedTuple):
     pins: tuple[tuple[str, ...], ...]  # what pip installs, one call each; none: this environment
     tasks: tuple[str, ...] = ("binary", "regression")
     tuned_by: str = ""  # the peer whose settings it takes
+    is_tuned: bool = True  # by our search; else it takes part among the fair ones only
 
 
 PEERS = {
     "dpsgd": Peer("fast_dpsgd", (), ("binary", "multiclass", "regression")),
-    "dp-newton": Peer("run_dp_newton", (), ("binary",)),
+    "paid-dpsgd": Peer("run_paid_dpsgd", (), ("binary", "multiclass", "regression"), is_tuned=False),
+    "boosted-adassp": Peer("run_boosted_adassp", (), ("regression",), is_tuned=False),
     "diffprivlib": Peer(
-        "run_diffprivlib", (("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.2.6", "scipy==1.15.3"),)
+        "run_diffprivlib", (("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.2.6", "scipy==1.15.3"),),
     ),
     "snapml": Peer(
         "run_snapml", (("snapml==1.17.2", "scikit-learn==1.9.1", "numpy==2.4.6", "scipy==1.17.1"),)
     ),
     "opacus": Peer(
         "run_opacus", (("torch==2.13.0",), ("opacus==1.6.0", "numpy==2.4.6", "scipy==1.17.1")), tuned_by="dpsgd"
+    ),
+    "interpret": Peer(
+        "run_interpret", (("interpret-core==0.7.8", "scikit-learn==1.9.1", "numpy==2.4.6", "scipy==1.17.1"),),
+        is_tuned=False,
     ),
     "jax-privacy": Peer(
         "run_jax_privacy",
@@ -48,9 +54,14 @@ PEERS = {
 }  # fmt: skip
 
 
+def tunable() -> list[str]:
+    """Return the peers whose settings our search chooses."""
+    return [name for name, peer in PEERS.items() if peer.is_tuned]
+
+
 def at_hand() -> list[str]:
-    """Return the peers that need no environment, or have one."""
-    return [name for name, peer in PEERS.items() if not peer.pins or (environment(name) / "ready").exists()]
+    """Return those of them that need no environment, or have one."""
+    return [name for name in tunable() if not PEERS[name].pins or (environment(name) / "ready").exists()]
 
 
 def environment(name: str) -> Path:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from diffprivlib.models import LinearRegression, LogisticRegression
+from scipy.special import log_expit
 
 from benchmarks.peers.job import Models, centred, load, run
 from benchmarks.peers.tuning import Setting
@@ -22,19 +23,21 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models
     """Train one model; the true public bounds on rows, features and labels are given."""
     X, y = dense(path), centred(path, setting)
     if job["task"] == "regression":
-        bound = setting["bound"]
-        X = np.clip(X, -bound, bound)
+        bound, unit = setting["bound"], setting.get("data_norm", 1.0)
+        X = np.clip(unit * X, -bound, bound)
         # features that are never negative, as counts and flags are known to be, get the narrower bounds
         bounds = (np.where(X.min(axis=0) < 0.0, -bound, 0.0), np.full(X.shape[1], bound))
         model = LinearRegression(
             epsilon=job["epsilon"], bounds_X=bounds, bounds_y=(-1.0, 1.0),
             fit_intercept=setting["intercept"], random_state=seed,
         ).fit(X, y)  # fmt: skip
-        return {None: (model.coef_.ravel(), float(np.ravel(model.intercept_)[0]))}
+        return {None: (unit * model.coef_.ravel(), float(np.ravel(model.intercept_)[0]))}
     model = LogisticRegression(
         epsilon=job["epsilon"], data_norm=1.0, C=setting["C"], fit_intercept=setting["intercept"], max_iter=200,
         random_state=seed,
     ).fit(X, y)  # fmt: skip
+    if job["task"] == "multiclass":  # one against the rest: softmax of these is what it takes for probabilities
+        return {None: lambda X_test: log_expit(X_test @ model.coef_.T + model.intercept_)}
     return {None: (model.coef_.ravel(), float(np.ravel(model.intercept_)[0]))}
 
 

@@ -9,11 +9,12 @@ import os
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from benchmarks.peers.job import AVERAGES, Models, average_starts, centred, run, with_constant
+from benchmarks.peers.job import AVERAGES, Models, average_starts, centred, load, run, with_constant
 from benchmarks.peers.tuning import Setting
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -38,7 +39,34 @@ class Table(Dataset):
         return self.X[chosen], self.y[chosen]
 
 
+def train_as_taught(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
+    """Train with the settings of its tutorial of image classification, on rows as they were before they were scaled."""
+    torch.manual_seed(seed)
+    split, unit, regression = load(path), setting["data_norm"], job["task"] == "regression"
+    X = torch.from_numpy(np.float32(unit) * (split.X.toarray() if sp.issparse(split.X) else split.X))
+    y = torch.from_numpy(split.y if regression else np.maximum(split.y, 0.0).astype(np.int64))
+    model = torch.nn.Linear(X.shape[1], 1 if regression else int(y.max()) + 1)
+    loss = torch.nn.MSELoss() if regression else torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3)
+    loader = DataLoader(Table(X, y), batch_size=512, collate_fn=lambda batch: batch)
+    model, optimizer, loader = PrivacyEngine().make_private_with_epsilon(
+        module=model, optimizer=optimizer, data_loader=loader, target_epsilon=job["epsilon"],
+        target_delta=job["delta"], epochs=20, max_grad_norm=1.2,
+    )  # fmt: skip
+    for _ in range(20):
+        for rows, labels in loader:
+            optimizer.zero_grad()
+            z = model(rows)
+            (loss(z[:, 0], labels) if regression else loss(z, labels)).backward()
+            optimizer.step()
+    w, b = (each.detach().numpy().astype(np.float64) for each in model.parameters())
+    w, b = (w[-1:] - w[:1], b[-1:] - b[:1]) if len(w) == 2 else (w, b)
+    return {None: (unit * w[0], b[0]) if len(w) == 1 else (unit * w.T, b)}
+
+
 def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
+    if setting.get("tutorial"):
+        return train_as_taught(path, job, setting, seed)
     torch.manual_seed(seed)
     X = torch.from_numpy(with_constant(path, setting["constant"], True))
     y = torch.from_numpy(centred(path, setting).astype(np.float32))

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(
     ".".join(path.relative_to(FOLDER).with_suffix("").parts)
-    for path in FOLDER.glob("*/**/*.py")
+    for path in FOLDER.glob("[!.]*/**/*.py")
     if "\ndef main(" in path.read_text(encoding="utf-8")
 )
 # imports every script in one process, which takes a few seconds, and prints what each says to --help
@@ -152,7 +152,7 @@ def test_pages_and_folders_that_scripts_write_into_exist():
     """What --docs writes to: marks in a page, or a CSV file in the folder of that name."""
     found = [
         (path, page)
-        for path in FOLDER.rglob("*.py")
+        for path in FOLDER.glob("[!.]*/**/*.py")
         for page in re.findall(r'"((?:\w+/)?[\w-]+\.md)"', path.read_text(encoding="utf-8"))
     ]
     assert len(found) >= 30

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from dp_accounting.rdp import RdpAccountant
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from benchmarks.peers import compare, fast_dpsgd, job, tuning
+from benchmarks.peers import fair, fast_dpsgd, job, run_boosted_adassp, run_paid_dpsgd, tuning
 
 N, D = 200, 4
 
@@ -66,13 +69,13 @@ def test_scores_are_those_of_sklearn():
     z = np.random.default_rng(1).standard_normal(N).round(1)  # with ties
     y = (SIGNS > 0.0).astype(int)
     split = job.Split(None, None, z[:, None], SIGNS)
-    found = job.scores_of(split, "binary", {}, np.ones(1), 0.0)
+    found = job.scores_of(split, "binary", {}, (np.ones(1), 0.0))
     assert found["accuracy"] == pytest.approx(np.mean((z > 0) == y))
     assert found["log loss"] == pytest.approx(-log_loss(y, 1.0 / (1.0 + np.exp(-z))))
     assert found["AUC"] == pytest.approx(roc_auc_score(y, z))
-    assert job.scores_of(split, "binary", {}, np.full(1, np.nan), 0.0)["AUC"] == -np.inf
+    assert job.scores_of(split, "binary", {}, (np.full(1, np.nan), 0.0))["AUC"] == -np.inf
     numbers = job.Split(None, None, np.array([[3.0]]), np.array([0.5]))
-    assert job.scores_of(numbers, "regression", {"centre": 0.25}, np.ones(1), 0.0) == {"MSE": -0.25}  # cut at 1
+    assert job.scores_of(numbers, "regression", {"centre": 0.25}, (np.ones(1), 0.0)) == {"MSE": -0.25}  # cut at 1
 
 
 def score(setting, seed):
@@ -107,7 +110,27 @@ def test_a_target_takes_the_cheapest_setting():
 
 def test_cells_are_counted_by_paired_differences():
     base = np.array([0.80, 0.70, 0.90, 0.60, 0.85])
-    assert compare.verdict(base + 0.01, base) == "won"
-    assert compare.verdict(base - 0.01, base) == "lost"
-    assert compare.verdict(base + np.array([0.02, -0.02, 0.01, -0.01, 0.005]), base) == "tied"
-    assert compare.verdict(base, base) == "tied"
+    gaps = {"+": 0.01, "-": -0.01, "=": np.array([0.02, -0.02, 0.01, -0.01, 0.005])}
+    for mark, gap in gaps.items():
+        fits = {("ours", "a9a", 1.0, seed): {"accuracy": score} for seed, score in enumerate(base + gap)}
+        fits |= {("them", "a9a", 1.0, seed): {"accuracy": score} for seed, score in enumerate(base)}
+        (line,) = fair.compared(fits, "them", ["a9a", "bank"], [1.0], 5)
+        assert line[:4] == ("chosen", "a9a", 1.0, "accuracy")
+        assert line[6] == mark
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_a_search_that_pays_keeps_the_budget_and_trains_with_more_noise(epsilon):
+    paid, count = run_paid_dpsgd.noise_multipliers(epsilon, 1e-5)
+    step = PoissonSampledDpEvent(1 / run_paid_dpsgd.BATCHES, GaussianDpEvent(paid))
+    for event in (SelfComposedDpEvent(step, run_paid_dpsgd.STEPS), GaussianDpEvent(count)):
+        accountant = RdpAccountant(run_paid_dpsgd.ORDERS)
+        accountant.compose(RepeatAndSelectDpEvent(event, run_paid_dpsgd.TRIALS, np.inf))
+        assert 0.98 * epsilon < accountant.get_epsilon(1e-5) <= epsilon
+    assert paid > 1.5 * fast_dpsgd.noise_multiplier(epsilon, 1e-5, run_paid_dpsgd.BATCHES, run_paid_dpsgd.STEPS)
+
+
+def test_boosted_adassp_is_least_squares_where_there_is_no_noise():
+    rows = np.column_stack([X, np.ones(N)]).astype(float)
+    found = run_boosted_adassp.boosted(rows, 0.1 * SIGNS, 1e9, np.random.default_rng(0))
+    np.testing.assert_allclose(found, np.linalg.lstsq(rows, 0.1 * SIGNS, rcond=None)[0], atol=1e-6)
