@@ -22,7 +22,7 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from support.noise import Scaled
 
 __all__ = [
-    "DELTA", "QUICK_AND_SLOW", "SLOW", "Answers", "Audit", "Scores", "Shown", "along_difference", "note_releases",
+    "DELTA", "SLOW", "Answers", "Audit", "Scores", "Shown", "along_difference", "note_releases",
     "scale_choices",
 ]  # fmt: skip
 
@@ -101,7 +101,6 @@ class Audit:
     slow: tuple[float, ...] = ()
 
 
-QUICK_AND_SLOW: dict[str, Any] = {"factors": (1.0,), "slow": (0.7,)}
 # where `contracts/test_core.py` and the grey box notice the same faults without thousands of runs
 SLOW: dict[str, Any] = {"factors": (), "slow": (1.0, 0.7)}
 

@@ -16,7 +16,7 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from support.audits.audit import DELTA, QUICK_AND_SLOW, SLOW, Answers, Audit, Scores, scale_choices
+from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 from support.audits.transcript import Transcript
 from support.joint_clear import JointClear
 from support.noise import scale_gaussians
@@ -213,12 +213,12 @@ def shares_of(opening, factor, noise, runs):
 
 
 AUDITS = (
-    Audit("local models: labels", released_labels, least=0.85, **QUICK_AND_SLOW),
+    Audit("local models: labels", released_labels, least=0.85, **SLOW),
     *(
-        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000), **when)
-        for kind, when in (("logistic", SLOW), ("ridge", QUICK_AND_SLOW))
+        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000), **SLOW)
+        for kind in ("logistic", "ridge")
     ),
-    Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **QUICK_AND_SLOW),
+    Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **SLOW),
     Audit("vertical Frank-Wolfe: choices", directions, least=0.4),
     Audit("vertical Frank-Wolfe: scores", scores_of_choices, least=0.4),
     Audit("vertical Frank-Wolfe: columns", partial(shared_columns, None), least=0.4),

@@ -27,7 +27,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 from support.asking import answered, calibrating, table_of, trained
-from support.audits.audit import DELTA, QUICK_AND_SLOW, SLOW, Audit, Scores, along_difference, note_releases
+from support.audits.audit import DELTA, SLOW, Audit, Scores, along_difference, note_releases
 from support.audits.transcript import Transcript
 from support.labels import plan_on_labels
 from support.many_parts import cut, with_labels, with_lengths
@@ -200,14 +200,11 @@ AUDITS = (
         for one in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     ),
     *(
-        Audit(f"{name}, {one.value}", partial(run, one), **when)
+        Audit(f"{name}, {one.value}", partial(run, one), **SLOW)
         for name, run in (("scales of columns", scales_of_columns), ("released norm", released_norm))
-        for one, when in ((Adjacency.ZERO_OUT, SLOW), (Adjacency.REPLACE_ONE, QUICK_AND_SLOW))
+        for one in (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
     ),
-    *(
-        Audit(f"adassp, {one}", partial(second_moments, one), **when)
-        for one, when in (("zero-out", SLOW), ("replace-one", QUICK_AND_SLOW))
-    ),
+    *(Audit(f"adassp, {one}", partial(second_moments, one), **SLOW) for one in ("zero-out", "replace-one")),
     # with 100 weights no column of the public matrix of the sketch has two entries
     Audit("lambda_max", partial(eigenvalue, np.eye(3)[0]), **SLOW),
     Audit("lambda_max, sketched", partial(eigenvalue, np.eye(100)[0]), **SLOW),
@@ -216,7 +213,7 @@ AUDITS = (
         for one in ("add-remove", "replace-one")
     ),
     *(
-        Audit(f"training on released labels, {loss.name}", partial(training_on_released_labels, loss), **when)
-        for loss, when in ((Logistic(), SLOW), (Squared(), QUICK_AND_SLOW))
+        Audit(f"training on released labels, {loss.name}", partial(training_on_released_labels, loss), **SLOW)
+        for loss in (Logistic(), Squared())
     ),
 )  # fmt: skip
