@@ -61,7 +61,7 @@ def central() -> Iterator[tuple[str, Callable[..., Any], bool]]:
     def ridge(solver: str) -> Callable[..., Any]:
         return lambda **facts: sv.DPRidge(solver=solver, data_norm=1.0, **LABELS, **BUDGET, **facts)
 
-    for name in ("newton", "one-step", "scd", "sgd", "gd"):
+    for name in ("newton", "one-step", "scd", "sgd", "gd", "momentum"):
         yield f'`solver="{name}"`', logistic(name), False
     for kind in dp_scd.SOLVERS:
         yield f"`solver={kind.__name__}()`", logistic(kind()), False

@@ -1,7 +1,7 @@
 """What the defaults of logistic regression gain from rules, beside the same defaults without them.
 
     python -m benchmarks.central.rules [--seeds 4] [--only chosen|confirmed|digits,bank] [--epsilons 0.1,1] [--quick]
-                                      [--rule two|pace|steps]
+                                      [--rule two|pace|steps|momentum]
 
 ``steps`` is of decision 45: steps of several classes in place of passes, chosen on those of `CHOSEN` that have several,
 and on pendigits. ``pace`` is of decision 38: many short Newton steps in place of few long ones, chosen on the tables of
@@ -46,6 +46,7 @@ CONFIRMED = (
 )  # fmt: skip
 PLACES = {
     "pace": ((newton, "PATIENT", newton_schedule.QUICK),),
+    "momentum": ((_solvers, "_PLENTY", 0.0),),
     "steps": ((multinomial, "pays", lambda facts: False),),
     "two": ((newton_schedule, "_LEAST_PENALTY", 0.1), (_solvers, "_LITTLE", 0.0)),
 }  # where rules are, and what they were before

@@ -131,8 +131,9 @@ def test_a_release_without_an_event(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["scd, logistic", "multinomial-scd", "multinomial-scd with steps", "adassp", "Primal, ridge", "gd", "one-step"],
-)
+    ["scd, logistic", "multinomial-scd", "multinomial-scd with steps", "adassp", "Primal, ridge", "gd", "momentum",
+     "one-step"],
+)  # fmt: skip
 def test_noise_of_another_size(name, monkeypatch):
     std, case = GridGaussian.noise_std.fget, NAMED[name]
     # a table of many columns, so that much is released

@@ -100,7 +100,7 @@ def test_every_mechanism_of_parties(training, remembered_noise):
 @pytest.mark.parametrize(
     "name",
     ["scd, logistic", "multinomial-scd", "multinomial-scd with steps", "scd, ridge", "Primal, ridge", "adassp",
-     "refinement", "newton, logistic", "newton, hinge", "gd", "one-step"],
+     "refinement", "newton, logistic", "newton, hinge", "gd", "momentum", "one-step"],
 )  # fmt: skip
 def test_the_receipt_pays_for_what_ran(name):
     """The events of all mechanisms on the tape, composed, cost no more than the receipt says."""

@@ -59,6 +59,7 @@ LOSSES = {
     "constant": (),  # a noisy mean: tests/convergence/test_floor_of_ridge.py
     "one-step": (),  # its coefficients are unpenalised: tests/statistical/test_interval_coverage.py
     "gd": (),  # for few rows: tests/convergence/test_floor_of_classes.py
+    "momentum": (),  # its clips make another loss of it, and more rows are left to Newton steps
     "multinomial-scd": (),  # for more classes than these tables have: tests/unit/central/test_multinomial.py
 }
 SLOW = ("Minibatch", "sgd")  # their noise takes seconds to calibrate

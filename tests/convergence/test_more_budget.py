@@ -58,4 +58,4 @@ def test_more_budget_never_gives_a_worse_model(kind):
     allowed = 0.002 + 2.0 * rises.std(axis=0, ddof=1) / math.sqrt(SEEDS)
     worst = np.argmax(rises.mean(axis=0) - allowed)
     assert np.all(rises.mean(axis=0) <= allowed), (EPSILONS[worst : worst + 2], losses.mean(axis=0).round(4))
-    assert solvers == {"gd", "scd", "newton"}
+    assert solvers == {"gd", "momentum", "newton"}

@@ -136,6 +136,7 @@ CENTRAL = {
         classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"steps": True}
     ),
     "descent": functools.partial(classifier, L, solver="gd"),
+    "descent with momentum": functools.partial(classifier, L, solver="momentum"),
     "one step further": functools.partial(classifier, L, solver="one-step"),
     "all classes jointly, two of them": functools.partial(classifier, L, solver="multinomial-scd"),
     "one-vs-rest": functools.partial(classifier, L, classes=["a", "b", "c"], solver="scd"),

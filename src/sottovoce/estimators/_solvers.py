@@ -11,6 +11,7 @@ from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.descent import DescentPlan
+from sottovoce.central.solvers.momentum import MomentumPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.one_step import OneStepPlan
@@ -25,7 +26,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, SGDPlan, SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan, ConstantPlan,
-    DescentPlan, OneStepPlan,
+    DescentPlan, MomentumPlan, OneStepPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
@@ -33,6 +34,9 @@ _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is lef
 _HIDDEN: Final = 60.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
 _HIDDEN_EACH: Final = 20.0  # mu n over the root of the number of weights
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
+_PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, where
+_SEEN: Final = 1.0  # mu n / d is at least this, and
+_SHORT_BY_WISH: Final = 1e-3  # alpha at most this: a larger one is meant, and clips make another loss of it
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n of each of several hinges, below which they are left to Newton steps
 _ENOUGH: Final = 500.0  # mu n, and
@@ -143,6 +147,12 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
     if accelerated_solver(facts.loss, facts.n_models) == MultinomialPlan.solver:
         return MultinomialPlan.solver, (
             f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
+        )
+    short = facts.alpha <= _SHORT_BY_WISH and gaussian_mu(facts.epsilon, facts.delta) <= HARDLY_ANY_NOISE
+    if isinstance(facts.loss, Logistic) and short and _SEEN * facts.n_weights <= information < _PLENTY:
+        return "momentum", (
+            f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), below "
+            f"{_PLENTY:g}: many short steps leave less noise in the weights than passes or Newton steps"
         )
     enough = max(_ENOUGH, _ENOUGH_EACH * facts.n_weights)
     if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= enough:

@@ -67,6 +67,7 @@ class DPLogisticRegression(DPLinearClassifier):
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: one model of all classes (what
         ``"auto"`` takes for more than two), by noisy steps that reach as far as mu n allows, or by passes; ``"gd"``:
         noisy gradient descent from a noisy base rate (what it takes for two classes and very few rows);
+        ``"momentum"``: many short noisy steps with momentum (what it takes for two classes and some thousand rows);
         ``"one-step"``: two scoring steps with a noisy information matrix, for `confidence_intervals`."""
     )
     solver_options: Any = penalised.options_parameter('``n_passes`` and ``steps`` for ``"multinomial-scd"``')

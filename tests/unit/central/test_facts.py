@@ -44,7 +44,7 @@ def test_they_are_frozen():
         facts().epsilon = 2.0
 
 
-@pytest.mark.parametrize("solver", sorted(set(EVERY) - {"auto", "multinomial-scd", "gd", "one-step"}))
+@pytest.mark.parametrize("solver", sorted(set(EVERY) - {"auto", "multinomial-scd", "gd", "momentum", "one-step"}))
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_a_plan_shows_its_facts(solver, epsilon):
     given = facts(

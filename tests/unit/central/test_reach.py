@@ -1,4 +1,4 @@
-"""Steps of several classes: where they are taken and how far they go follow from public facts, and they arrive."""
+"""Steps with momentum: where they are taken and how far they go follow from public facts, and they arrive."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,9 @@ def plan_of(n=20_000, d=8, **given):
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "add-remove", "replace-one"])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 8.0])
-def test_they_spend_the_budget_and_no_more(adjacency, epsilon):
-    plan = plan_of(adjacency=adjacency, epsilon=epsilon)
+@pytest.mark.parametrize("given", [{}, {"classes": [0, 1], "solver": "momentum"}])
+def test_they_spend_the_budget_and_no_more(given, adjacency, epsilon):
+    plan = plan_of(adjacency=adjacency, epsilon=epsilon, **given)
     found = replay(plan.asks)
     mu = sum((count**0.5 / event.noise_multiplier) ** 2 for event, count in found.counts.items()) ** 0.5
     assert mu == pytest.approx(plan.split.whole, rel=1e-9)
@@ -39,6 +40,23 @@ def test_they_spend_the_budget_and_no_more(adjacency, epsilon):
 )  # fmt: skip
 def test_where_they_are_taken_follows_from_public_facts(given, walks):
     assert ("steps" in replay(plan_of(**given).asks).kept) is walks
+
+
+@pytest.mark.parametrize("given", [{"classes": [0, 1], "solver": "momentum"},
+                                   {"solver": "multinomial-scd", "solver_options": {"steps": True}}])  # fmt: skip
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("alpha", [1e-50, 1e-3, 1.0, 1e50])
+def test_they_end_for_every_penalty_and_budget(given, epsilon, alpha):
+    """Weights fall with the penalty, and no step runs away from it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (200, 3)), np.arange(200) % (2 if len(given.get("classes", ())) else 3)
+    model = sv.DPLogisticRegression(**{
+        "epsilon": epsilon, "delta": 1e-6, "data_norm": 1.0, "classes": [0, 1, 2], "alpha": alpha, "random_state": 0,
+        **given,
+    }).fit(X, y)  # fmt: skip
+    largest = np.abs(model.coef_).max()
+    assert np.isfinite(largest)
+    assert largest <= max(1e-3, 20.0 / alpha) if alpha >= 1.0 else largest < 1e6
 
 
 @pytest.mark.parametrize("options", [{"steps": 1}, {"steps": "yes"}, {"steps": True, "n_passes": 3}])

@@ -48,6 +48,7 @@ MODELS = {
         **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"steps": True}
     ),
     "gd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="gd"),
+    "momentum": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="momentum"),
     "one-step": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="one-step"),
     "sgd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd", solver_options={"batch_size": 1e9, "epochs": 20}),
     "batches": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd"),
@@ -76,7 +77,9 @@ MODELS |= {
 }
 TAKES |= dict.fromkeys(STEPS, BY_ROW)
 # the others need all rows in one process
-ON_CLUSTERS = ("scd", "newton", "classes", "steps of classes", "gd", "one-step", "refinement", "adassp", *STEPS)
+ON_CLUSTERS = (
+    "scd", "newton", "classes", "steps of classes", "gd", "momentum", "one-step", "refinement", "adassp", *STEPS
+)  # fmt: skip
 
 
 class OnParts(DaskTable):

@@ -26,7 +26,7 @@ Y = np.where(X @ [1.0, -0.5, 0.2] > 0.0, 1, -1)
 GROUPS = RNG.integers(0, 150, N).astype(float)
 GROUPS[::50] = np.nan
 PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 2.0, "classes": [-1, 1], "random_state": 0}
-ABLE = ("auto", "scd", "sgd", "multinomial-scd", "newton", "gd")  # of the logistic loss
+ABLE = ("auto", "scd", "sgd", "multinomial-scd", "newton", "gd", "momentum")  # of the logistic loss
 
 
 @pytest.fixture(autouse=True)
