@@ -66,8 +66,7 @@ class Part:
     @property
     def work(self) -> float:
         """Entries touched by one visit."""
-        raw: Any = self.raw
-        return float(raw.nnz if hasattr(raw, "nnz") else raw.size)
+        return float(self.raw.nnz if hasattr(self.raw, "nnz") else self.raw.size)
 
     @property
     def rows(self) -> Rows:

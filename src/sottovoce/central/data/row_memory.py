@@ -78,6 +78,9 @@ class InMemory(RowMemory):
         super().__init__(n_rows)
         self._columns: dict[str, Column] = {}
 
+    def whole(self, name: str) -> Column:
+        return self._columns[name]
+
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
         self._columns[name] = np.zeros(self.n_rows if width is None else (self.n_rows, width), dtype)
 

@@ -7,7 +7,6 @@ table that is in memory (or mapped into it), or a block of one that is not: `sot
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,7 @@ class Rows:
     divisor: Vector  # of shape (n,); what kernels divide a row's clip by: an upper bound on its norm, in (0, 1]
     constant: float  # entry of the intercept's column; 0 when there is none
 
-    @cached_property
+    @property
     def kernel(self) -> ScaledRows:
         """The same memory as the kernels take it."""
         raw: Any = self.raw
@@ -87,11 +86,6 @@ class Rows:
     @property
     def work(self) -> float:
         return float(self.raw.nnz if _is_sparse(self.raw) else self.raw.size)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.raw.dtype
-        return dtype
 
     def scaled_pieces(self) -> Iterator[Any]:
         """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.
@@ -187,7 +181,7 @@ def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
 
 
 def _is_sparse(raw: Matrix) -> bool:
-    return bool(sp.issparse(raw))
+    return not isinstance(raw, np.ndarray) and bool(sp.issparse(raw))
 
 
 def describe_not_finite(raw: Matrix, row: int, first_row: int, names: tuple[str, ...] | None) -> str:

@@ -197,11 +197,6 @@ def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[
 
         def dense(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
             width = X.shape[1]
-            if width < lanes:
-                for k in range(count):
-                    for c in range(width):
-                        total[c] += whole_ticks(factor[k] * X[rows[k], c])
-                return
             end = min(count + ROWS - 1, BLOCK)
             rows[count:end] = rows[count - 1]
             factor[count:end] = 0.0

@@ -51,14 +51,28 @@ class _Rows:
         self.align = kind.dtype.bitwidth // 8
         self.lanes = VECTOR_BYTES // self.align
         self.vector = ir.VectorType(self.entry, self.lanes)
+        self.zero = ir.Constant(self.vector, [0.0] * self.lanes)
         array = context.make_array(kind)(context, builder, matrix)
         self.width = cgutils.unpack_tuple(builder, array.shape)[1]
         self.starts = [builder.gep(array.data, [builder.mul(place, self.width)]) for place in places]
         self.whole = builder.udiv(self.width, _integer(self.lanes))
         self.rest = builder.urem(self.width, _integer(self.lanes))
 
-    def load(self, row: int, offset: Any) -> Any:
-        return _load(self.builder, self.starts[row], offset, self.vector, self.align)
+    def load(self, row: int, offset: Any, read: Any = None) -> Any:
+        """Return a vector of a row; the lanes that are not to be ``read`` are 0, and nothing there is touched."""
+        if read is None:
+            return _load(self.builder, self.starts[row], offset, self.vector, self.align)
+        place = _place(self.builder, self.starts[row], offset, self.vector)
+        kind = ir.FunctionType(self.vector, [place.type, _INT32, read.type, self.vector])
+        name = f"llvm.masked.load.v{self.lanes}f{8 * self.align}.p0"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, [place, ir.Constant(_INT32, self.align), read, self.zero])
+
+    def uncounted(self) -> Any:
+        """Return which lanes of the last, overlapping vector no vector before it has counted."""
+        lane = ir.Constant(ir.VectorType(_INT64, self.lanes), list(range(self.lanes)))
+        counted = _splat(self.builder, self.builder.sub(_integer(self.lanes), self.rest), self.lanes)
+        return self.builder.icmp_unsigned(">=", lane, counted)
 
     def each_vector(self, body: Any) -> None:
         """Generate ``body(offset, number, is_last)`` for the whole vectors and for the overlapping last one."""
@@ -96,15 +110,12 @@ def dot_four_rows(typingctx, X, i0, i1, i2, i3, w, out, k):  # type: ignore[no-u
         rows = _Rows(context, builder, signature.args[0], args[0], args[1:5])
         weights = context.make_array(signature.args[5])(context, builder, args[5])
         target = context.make_array(signature.args[6])(context, builder, args[6])
-        zero = ir.Constant(rows.vector, [0.0] * rows.lanes)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(ROWS)]
+        sums = [cgutils.alloca_once_value(builder, rows.zero) for _ in range(ROWS)]
 
         def body(offset, number, is_last):  # type: ignore[no-untyped-def]
             factor = _load(builder, weights.data, offset, rows.vector, rows.align)
             if is_last:  # lanes that the vector before has counted get the factor 0
-                lane = ir.Constant(ir.VectorType(_INT64, rows.lanes), list(range(rows.lanes)))
-                counted = _splat(builder, builder.sub(_integer(rows.lanes), rows.rest), rows.lanes)
-                factor = builder.select(builder.icmp_unsigned(">=", lane, counted), factor, zero)
+                factor = builder.select(rows.uncounted(), factor, rows.zero)
             for row in range(ROWS):
                 product = builder.fmul(rows.load(row, offset), factor, flags=_REORDER)
                 builder.store(builder.fadd(builder.load(sums[row]), product, flags=_REORDER), sums[row])
@@ -130,7 +141,7 @@ def dot_four_rows(typingctx, X, i0, i1, i2, i3, w, out, k):  # type: ignore[no-u
 def add_four_rows(typingctx, X, i0, i1, i2, i3, factor, k, buffer):  # type: ignore[no-untyped-def]
     """Add ``factor[k + r]`` times row i_r, cut to +-2^24 and to whole numbers, to the 32-bit ``buffer``, r = 0 to 3.
 
-    ``X`` is C-contiguous and at least one vector wide. The whole vectors of a row come first in the buffer; the last,
+    ``X`` is C-contiguous. The whole vectors of a row come first in the buffer; the last,
     overlapping vector has its own place after them (adding it where it belongs would wait for the stores before it).
     """
 
@@ -146,17 +157,19 @@ def add_four_rows(typingctx, X, i0, i1, i2, i3, factor, k, buffer):  # type: ign
 
         most, least = (ir.Constant(rows.vector, [sign * float(MOST_TICKS)] * rows.lanes) for sign in (1.0, -1.0))
 
-        def body(offset, number, is_last):  # type: ignore[no-untyped-def]
+        def body(offset, number, is_last, read=None):  # type: ignore[no-untyped-def]
             place = builder.mul(number, _integer(rows.lanes))
             total = _load(builder, target.data, place, ticks, 4)
             for row in range(ROWS):
-                term = builder.fptosi(
-                    _within(builder, builder.fmul(rows.load(row, offset), each[row]), least, most), ticks
-                )
-                total = builder.add(total, term)
+                term = builder.fmul(rows.load(row, offset, read), each[row])
+                total = builder.add(total, builder.fptosi(_within(builder, term, least, most), ticks))
             builder.store(total, _place(builder, target.data, place, ticks)).align = 4
 
-        rows.each_vector(body)
+        with builder.if_else(builder.icmp_unsigned("==", rows.whole, _integer(0))) as (narrow, wide):
+            with narrow:  # the last vector alone, which begins before the row: nothing there is read
+                body(builder.sub(rows.width, _integer(rows.lanes)), rows.whole, True, rows.uncounted())
+            with wide:
+                rows.each_vector(body)
         return context.get_dummy_value()
 
     return types.void(X, i0, i1, i2, i3, factor, k, buffer), generate

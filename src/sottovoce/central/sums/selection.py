@@ -98,7 +98,7 @@ class SparseScores(DenseScores):
     def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
         super().__init__(rows, y, loss, clip, ticks, team)
         n, d = rows.n_samples, rows.n_weights
-        self._terms = np.zeros(n, rows.dtype), np.zeros(n, np.int64)  # of each row, factor and constant
+        self._terms = np.zeros(n, rows.raw.dtype), np.zeros(n, np.int64)  # of each row, factor and constant
         self._sums = np.zeros(d, np.int64)
         self._touched, self._before, self._mark = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros(d, np.bool_)
         self._noted = 0  # columns that changed since the bounds of the groups were brought up to date

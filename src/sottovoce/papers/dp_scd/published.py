@@ -238,8 +238,8 @@ class Published(_ShuffledPlan):
         ratio, before = self.size / (self.alpha_scaled * self.n_samples), a[batch]
         total = np.zeros(self.n_weights, np.int64)
         # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        whole, most = rows.kernel._replace(divisor=np.ones(rows.n_samples)), np.finfo(rows.dtype).max
-        point = np.clip(w, -most, most).astype(rows.dtype)
+        whole, most = rows.kernel._replace(divisor=np.ones(rows.n_samples)), np.finfo(rows.raw.dtype).max
+        point = np.clip(w, -most, most).astype(rows.raw.dtype)
         kernels.batch_pass(
             whole, y, a, point, 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch), total
         )
