@@ -2,8 +2,7 @@
 
     python -m benchmarks.peers.compare                      what benchmarks/results/peers/ lacks, then the table
     python -m benchmarks.peers.compare --table              the table only
-    python -m benchmarks.peers.compare --speed              seconds of whole private trainings, in one run
-    python -m benchmarks.peers.compare --time-to-accuracy [--docs]  seconds of trainings that are as accurate
+    python -m benchmarks.peers.compare --time-to-accuracy [--docs]  seconds of whole trainings that are as accurate
 
 Options: --half chosen --only phishing,a9a --peers dpsgd,snapml --epsilons 0.1,1 --delta 1e-3 --budget 20 --quick
 
@@ -193,14 +192,15 @@ def tuned(names: list[str], epsilons: list[float], options: Run) -> Iterator[tup
     half=option("both", help="see benchmarks/sets.py", choices=("chosen", "confirmed", "both")), only=None, peers=None,
     epsilons=",".join(f"{epsilon:g}" for epsilon in EPSILONS), delta=1e-5, seeds=option(5, help="splits"),
     budget=option(type=float, help="seconds, roughly, of the search in a cell"),
-    table=False, speed=False, time_to_accuracy=False,
+    table=False, time_to_accuracy=False,
+    within=option(0.1, help="points of accuracy that --time-to-accuracy lets others miss"),
 )  # fmt: skip
 def main(options) -> None:
     if options.quick:
         options.seeds = min(options.seeds, 2)
     options.peers = options.peers.split(",") if options.peers else at_hand() if options.quick else tunable()
-    if options.speed or options.time_to_accuracy:
-        (timing.speed if options.speed else timing.time_to_accuracy)(options)
+    if options.time_to_accuracy:
+        timing.time_to_accuracy(options)
         return
     half = {"chosen": sets.CHOSEN_ON, "confirmed": sets.CONFIRMED_ON, "both": tuple(sets.SETS)}[options.half]
     names = [name for name in (options.only.split(",") if options.only else half) if name in half]

@@ -1,7 +1,7 @@
 """Opacus: DP-SGD with PyTorch; settings and noise multiplier come from the search with the fast implementation.
 
-The rows are one tensor, fetched a batch at a time: without that, loading would take most of the time. ``usual: true``
-loads them as its tutorials do, row by row from a TensorDataset, for the comparison of speed.
+The rows are one tensor, fetched a batch at a time: loaded row by row from a TensorDataset, as its tutorials do, loading
+would take most of the time.
 """
 
 import math
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from opacus import PrivacyEngine
 from opacus.accountants.utils import get_noise_multiplier
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.peers.job import AVERAGES, Models, average_starts, centred, load, run, with_constant
 from benchmarks.peers.tuning import Setting
@@ -89,10 +89,7 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models
         weight_decay=setting["l2"],
     )  # fmt: skip
     size = math.ceil(len(y) / setting["batches"])
-    if setting.get("usual"):
-        loader = DataLoader(TensorDataset(X, y), batch_size=size)
-    else:
-        loader = DataLoader(Table(X, y), batch_size=size, collate_fn=lambda batch: batch)
+    loader = DataLoader(Table(X, y), batch_size=size, collate_fn=lambda batch: batch)
     model, optimizer, loader = PrivacyEngine(accountant="rdp").make_private(
         module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=setting["sigma"],
         max_grad_norm=setting["clip"], poisson_sampling=True,
