@@ -1,7 +1,8 @@
 """A long training: how much processes grow with the number of rounds.
 
-Messages leave threads behind for some seconds (`COMMUNICATION` in `flare/hardening/closed.py`), so memory is level only after about a thousand rounds. From 1,500 to 4,000 rounds of 2,000 people each process grew by 7 kB a round;
-the library's own part of that is 0.6 kB (the checkpoint's list).
+Messages leave threads behind for some seconds (`COMMUNICATION` in `flare/hardening/closed.py`), so memory is level only
+after about a thousand rounds. From 1,500 to 4,000 rounds of 2,000 people each process grew by 7 kB a round; the
+library's own part of that is 0.6 kB (the checkpoint's list).
 """
 
 import time

@@ -163,17 +163,11 @@ class _Account:
     tally: Tally | None = None  # of what counts; made when it is asked for
     tallied: int = 0  # charges that were looked at for it
 
-    def of_run(self, run: str) -> list[ChargeRecord]:
-        """Return the charges of a run, the oldest first."""
-        return [self.charges[name] for name in self.runs.get(run, ())]
-
-    def standing(self, run: str, result: str) -> ChargeRecord | None:
-        """Return the charge of a run that is for a result; else one that is open, or else the last one, if any."""
-        known = self.of_run(run)
-        for record in known:
-            if record.note == result:
-                return record
-        return next((each for each in known if each.state == "reserved"), known[-1] if known else None)
+    def of_run(self, run: str, result: str = "") -> ChargeRecord | None:
+        """Return a run's charge for a result; else one that is open, else the last that counts, else the last."""
+        known = [self.charges[name] for name in self.runs.get(run, ())]
+        known.sort(key=lambda each: (each.note == result, each.state == "reserved", each.counts))
+        return known[-1] if known else None
 
     def releases(self) -> list[Release]:
         return [self.release(charge) for charge in self.charges.values() if charge.counts]

@@ -396,9 +396,8 @@ class Ledger:
         run : str
             ``plan["run"]`` of the reservation.
         """
-        named = [each for each in self._of_run(dataset, run) if each.counts]
-        found = next((each for each in named if each.state == "reserved"), named[-1] if named else None)
-        return None if found is None else (self._end_of(found), found)
+        found = self._now().account(dataset).of_run(run)
+        return None if found is None or not found.counts else (self._end_of(found), found)
 
     def close_for(self, dataset: str, run: str, result: str, *, part: str = "") -> tuple[Charge, ChargeRecord] | None:
         """Commit a charge of a run for one result, before that leaves: of copies of the run each has its own charge.
@@ -426,15 +425,14 @@ class Ledger:
             If it cannot be recorded.
         """
         if part:
-            whole = next((each for each in self._of_run(dataset, run) if each.state == "committed"), None)
-            if whole is None:
+            found = self.find(dataset, run)
+            if found is None or found[1].state != "committed":
                 return None
             run = f"{run} {part}"
-            if not self._of_run(dataset, run):
-                self._record_part(whole, run, part, result)
+            if self._now().account(dataset).of_run(run) is None:
+                self._record_part(found[1], run, part, result)
         while True:
-            with self._current() as book:
-                record = book.account(dataset).standing(run, result)
+            record = self._now().account(dataset).of_run(run, result)
             if record is None or record.state != "reserved":
                 return None if record is None else (self._end_of(record), record)
             try:
@@ -453,15 +451,11 @@ class Ledger:
         ended = {"dataset": known.name, "charge": body["charge"], "event": body["event"], "note": result}
 
         def check(book: Book) -> None:
-            if book.account(known.name).of_run(run):
+            if book.account(known.name).of_run(run) is not None:
                 raise _TakenError
 
         with suppress(_TakenError):
             self._append([("reserve", body), ("commit", ended)], check)
-
-    def _of_run(self, dataset: str, run: str) -> list[ChargeRecord]:
-        with self._current() as book:
-            return book.account(dataset).of_run(run)
 
     def _end_of(self, record: ChargeRecord) -> Charge:
         return Charge(record.charge, record.dataset, str(self._book.ledger), record.last, record.hash)

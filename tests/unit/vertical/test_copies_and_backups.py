@@ -42,8 +42,8 @@ class Tell(Request, code=250):
 TELLS = Protocol(Answer("tells", "tell", private=True), (Tell,))
 
 
-def frames(*messages):
-    return [Frame(NAME, place, message.encode()).encode() for place, message in enumerate(messages, start=1)]
+def frames(*messages, name=NAME):
+    return [Frame(name, place, message.encode()).encode() for place, message in enumerate(messages, start=1)]
 
 
 @pytest.fixture
@@ -80,12 +80,7 @@ def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for
 ):
     """Three copies, each inside the others at any point of a step; charges are cancelled by hand between; some die."""
     draw = np.random.default_rng([seed, len(kind)])
-    *before, asked = frames(*STEPS[kind])
-    parties = {}
-    for name in COPIES:
-        parties[name] = clinic(tmp_path / name, ledger)
-        for raw in before:
-            parties[name].handle(raw)
+    parties = {name: clinic(tmp_path / name, ledger) for name in COPIES}
     left, busy = {}, []
 
     def cancel():
@@ -114,24 +109,29 @@ def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for
                 if at == 1:
                     result = true(*given, **named)
                 free = [name for name in COPIES if name not in busy]
-                match draw.integers(6):
+                match draw.integers(7):
                     case 0:
                         cancel()
-                    case 1 if free:
+                    case 1 | 2 if free:
                         ask(str(draw.choice(free)))
-                    case 2 if draw.random() < 0.5:
+                    case 3 if draw.random() < 0.5:
                         raise Killed
             return result
 
         monkeypatch.setattr(owner, what, played)
 
-    for owner, what in ((LedgerBudget, "charge"), (LedgerBudget, "settle"), (Journal, "keep"), (Ledger, "commit")):
-        meanwhile(owner, what)
-    for _ in range(10):
-        if draw.random() < 0.2:
-            cancel()
-        ask(str(draw.choice(COPIES)))
-    monkeypatch.undo()
+    for session in range(4):
+        *before, asked = frames(*STEPS[kind], name=bytes([session] * 16))
+        for party in parties.values():
+            for raw in before:
+                party.handle(raw)
+        for owner, what in ((LedgerBudget, "charge"), (LedgerBudget, "settle"), (Journal, "keep"), (Ledger, "commit")):
+            meanwhile(owner, what)
+        for name in draw.permutation([*COPIES, *COPIES]):
+            if draw.random() < 0.1:
+                cancel()
+            ask(str(name))
+        monkeypatch.undo()
     assert len(left) <= sum(each.state == "committed" for each in charged(ledger))
     for party in parties.values():
         party._journal.close()

@@ -247,37 +247,6 @@ def test_what_left_is_never_another(tmp_path, ledger):
         assert np.std(decode(one).scores - decode(another).scores) > 100.0
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("point", POINTS)
-def test_two_copies_of_a_folder_pay_for_each_answer(tmp_path, ledger, monkeypatch, point, restarts):
-    """One answers while the other stands at any line, and may be killed there: no more answers leave than charges."""
-    owner, name, _ = POINTS[point]
-    one = clinic(tmp_path, ledger)
-    for raw in REQUESTS[:3]:
-        one.handle(raw)
-    one._journal.close()
-    shutil.copytree(tmp_path / "clinic", tmp_path / "copy" / "clinic")
-    one, other, left = clinic(tmp_path, ledger), clinic(tmp_path / "copy", ledger), set()
-    true = getattr(owner, name)
-
-    def meanwhile(self, *given, **named):
-        monkeypatch.setattr(owner, name, true)
-        results = [true(self, *given, **named)] if point.startswith("after") else []
-        left.add(one.handle(REQUESTS[3]))
-        if restarts:
-            raise Killed
-        return results[0] if results else true(self, *given, **named)
-
-    monkeypatch.setattr(owner, name, meanwhile)
-    with suppress(Killed):
-        left.add(other.handle(REQUESTS[3]))
-    other._journal.close()
-    again = clinic(tmp_path / "copy", ledger)
-    left |= {again.handle(REQUESTS[3]), one.handle(REQUESTS[3])}
-    answers = [raw for raw in left if not isinstance(decode(raw), Refused)]
-    assert 1 <= len(answers) <= len(charges(ledger))
-
-
 SIGNS = np.sign(TABLE[:, 0])
 TRAININGS = {
     "labels": TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.2),
