@@ -12,18 +12,13 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ClusterError, ParameterError
 from support.authority import Authority
 from support.dask_processes import dask_processes, tls_environment
+from support.schemas import schema_text
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "old"
-columns.age = { type = "numeric", bounds = [0, 100] }
-columns.old = { type = "categorical", categories = ["no", "yes"] }
-"""
+SCHEMA = schema_text("old", age=(0, 100), old=["no", "yes"])
 
 
 @pytest.fixture(scope="module")

@@ -22,36 +22,15 @@ from sottovoce import DPRidge, Guarantee
 from sottovoce.cli import _output, app
 from sottovoce.estimators.persistence import load_model, model_to_json
 from support.commands import passes, run
+from support.schemas import schema_text
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "income"
-
-[table]
-missing = ["?", ""]
-
-[columns.age]
-type = "numeric"
-bounds = [17, 90]
-
-[columns.work]
-type = "categorical"
-categories = ["private", "state"]
-
-[columns.id]
-type = "ignore"
-
-[columns.income]
-type = "categorical"
-categories = ["low", "high"]
-
-[columns.hours]
-type = "numeric"
-bounds = [0, 100]
-outside = "error"
-"""
-
+MISSING = '[table]\nmissing = ["?", ""]\n'
+SCHEMA = (
+    schema_text(
+        "income", MISSING, age=(17, 90), work=["private", "state"], id=None, income=["low", "high"], hours=(0, 100)
+    )
+    + 'outside = "error"\n'
+)
 N_ROWS = 300
 
 

@@ -19,27 +19,9 @@ from sottovoce.cli.predict import how_good
 from sottovoce.estimators.persistence import load_model, model_to_json
 from sottovoce.tables import NumericColumn, Schema
 from support.commands import passes, run
+from support.schemas import schema_text
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "income"
-
-[columns.age]
-type = "numeric"
-bounds = [10, 100]
-
-[columns.work]
-type = "categorical"
-categories = ["private", "state"]
-
-[columns.id]
-type = "ignore"
-
-[columns.income]
-type = "categorical"
-categories = ["low", "high"]
-"""
+SCHEMA = schema_text("income", age=(10, 100), work=["private", "state"], id=None, income=["low", "high"])
 N_ROWS = 200
 
 

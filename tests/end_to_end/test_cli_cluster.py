@@ -11,26 +11,11 @@ from sottovoce import Guarantee
 from sottovoce.cli import _cluster, app
 from sottovoce.estimators.persistence import load_model
 from sottovoce.ledger import Ledger
+from support.schemas import schema_text
 
 distributed = pytest.importorskip("distributed")
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "income"
-
-[columns.age]
-type = "numeric"
-bounds = [17, 90]
-
-[columns.work]
-type = "categorical"
-categories = ["private", "state"]
-
-[columns.income]
-type = "categorical"
-categories = ["low", "high"]
-"""
+SCHEMA = schema_text("income", age=(17, 90), work=["private", "state"], income=["low", "high"])
 N_ROWS = 3000
 
 

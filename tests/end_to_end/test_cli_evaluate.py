@@ -9,18 +9,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.report import verify_receipt
 from support.commands import passes, run
-
-SCHEMA = """format = "sottovoce-schema"
-version = 1
-confirmed = true
-target = "ill"
-{unit}[columns.age]
-type = "numeric"
-bounds = [18, 90]
-[columns.ill]
-type = "categorical"
-categories = ["no", "yes"]
-"""
+from support.schemas import schema_text
 
 
 def fails(message, *arguments):
@@ -40,7 +29,9 @@ def folder(tmp_path_factory):
             path / f"{name}.csv", index=False
         )
     for name, unit in (("rows", ""), ("persons", 'unit = "person"\nmax_rows_per_unit = 2\n')):
-        (path / f"{name}.toml").write_text(SCHEMA.format(unit=unit))
+        (path / f"{name}.toml").write_text(
+            schema_text("ill", "confirmed = true\n" + unit, age=(18, 90), ill=["no", "yes"])
+        )
         passes(
             "fit", path / "train.csv", "--model", "logistic", "--epsilon", 5, "--delta", "1e-6", "--schema",
             path / f"{name}.toml", "--out", path / f"{name}.json", "--quiet",

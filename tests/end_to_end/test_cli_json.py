@@ -8,10 +8,9 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 from sottovoce.ledger import Ledger
 from sottovoce.local import Protocol
+from support.schemas import schema_text
 
-HEAD = 'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "y"\n'
-NUMBERS = "".join(f'[columns.{name}]\ntype = "numeric"\nbounds = [0, 6]\n' for name in ("a", "b"))
-LABEL = '[columns.y]\ntype = "categorical"\ncategories = ["no", "yes"]\n'
+SCHEMA = schema_text("y", "confirmed = true\n", a=(0, 6), b=(0, 6), y=["no", "yes"])
 LEDGER = ("--ledger", "sqlite:///budget.db")
 BUDGET = ("--epsilon", 1, "--delta", 1e-4)
 
@@ -22,7 +21,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("SOTTOVOCE_LEDGER", raising=False)
     rows = [f"{k % 7},{k % 5},{'no' if k % 2 else 'yes'}" for k in range(200)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
-    (tmp_path / "s.toml").write_text(HEAD + NUMBERS + LABEL)
+    (tmp_path / "s.toml").write_text(SCHEMA)
     return tmp_path
 
 

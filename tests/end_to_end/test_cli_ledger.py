@@ -6,30 +6,10 @@ import numpy as np
 import pytest
 
 from support.commands import run
+from support.schemas import schema_text
 
-SCHEMA = """format = "sottovoce-schema"
-version = 1
-target = "sick"
-[columns.age]
-type = "numeric"
-bounds = [0, 100]
-[columns.sick]
-type = "categorical"
-categories = ["no", "yes"]
-"""
-ROWS = """format = "sottovoce-schema"
-version = 1
-target = "sign"
-[columns.a]
-type = "numeric"
-bounds = [-1, 1]
-[columns.b]
-type = "numeric"
-bounds = [-1, 1]
-[columns.sign]
-type = "categorical"
-categories = [-1, 1]
-"""
+SCHEMA = schema_text("sick", age=(0, 100), sick=["no", "yes"])
+ROWS = schema_text("sign", a=(-1, 1), b=(-1, 1), sign=[-1, 1])
 
 
 @pytest.fixture

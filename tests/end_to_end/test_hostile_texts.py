@@ -20,6 +20,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import verify_receipt
 from sottovoce.report.comparison import made_again
 from support.receipts import CENTRAL, OTHER, fitted, receipts, together
+from support.schemas import schema_text
 
 SAMPLES = Path(__file__).parents[1] / "data" / "formats" / "0.1.0"
 # each below the 60 characters that are shown of a text
@@ -114,7 +115,7 @@ TABLE = "age,sick\n30,no\n60,yes\n"
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_every_text_of_tables_and_schemas(screen, kind):
     text = HOSTILE[kind].encode("utf-8", "replace").decode()
-    schema = 'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "sick"\n[columns.age]\ntype = "numeric"\nbounds = [0, 100]\n[columns.sick]\ntype = "categorical"\ncategories = ["no", "yes"]\n'  # noqa: E501
+    schema = schema_text("sick", "confirmed = true\n", age=(0, 100), sick=["no", "yes"])
     Path("good.csv").write_text("age,sick\n" + "30,no\n60,yes\n" * 50)
     Path("good.toml").write_text(schema)
     fit = ("fit", "--model", "logistic", "--epsilon", 1, "--delta", 1e-5, "--force")

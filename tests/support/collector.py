@@ -17,24 +17,9 @@ import numpy as np
 
 from sottovoce.local import Protocol
 from sottovoce.local.wire import pack, seed_of
+from support.schemas import schema_text
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "ill"
-
-[columns.age]
-type = "numeric"
-bounds = [20, 80]
-
-[columns.work]
-type = "categorical"
-categories = ["desk", "field"]
-
-[columns.ill]
-type = "categorical"
-categories = ["no", "yes"]
-"""
+SCHEMA = schema_text("ill", age=(20, 80), work=["desk", "field"], ill=["no", "yes"])
 PROTOCOL = Protocol(epsilon=2.0, n_features=4)
 START_SECONDS = 60
 

@@ -20,18 +20,9 @@ from sottovoce.cli.app import app
 from sottovoce.cli.vertical import predict as vertical_predict
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.tables import ParquetTable
+from support.schemas import schema_text
 
-SCHEMA = """format = "sottovoce-schema"
-version = 1
-confirmed = true
-target = "sick"
-[columns.age]
-type = "numeric"
-bounds = [0, 100]
-[columns.sick]
-type = "categorical"
-categories = ["no", "yes"]
-"""
+SCHEMA = schema_text("sick", "confirmed = true\n", age=(0, 100), sick=["no", "yes"])
 FIT = "fit people.csv --schema s.toml --model logistic --epsilon 1 --delta 1e-5 --quiet --force --out"
 
 

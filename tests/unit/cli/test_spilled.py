@@ -14,32 +14,13 @@ from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.cli import _holdout, _rows, app
 from sottovoce.exceptions import StorageError
 from sottovoce.tables import reading
+from support.schemas import schema_text
 
 N = 700
 CITIES = [f"city {number}" for number in range(40)]
-SCHEMA = f"""
-format = "sottovoce-schema"
-version = 1
-confirmed = true
-target = "TARGET"
-[columns.age]
-type = "numeric"
-bounds = [17, 90]
-[columns.city]
-type = "categorical"
-categories = {json.dumps(CITIES)}
-[columns.income]
-type = "numeric"
-bounds = [0, 100]
-[columns.kind]
-type = "categorical"
-categories = ["a", "b", "c"]
-[columns.rich]
-type = "categorical"
-categories = ["no", "yes"]
-[columns.who]
-type = "ignore"
-"""
+COLUMNS = {
+    "age": (17, 90), "city": CITIES, "income": (0, 100), "kind": ["a", "b", "c"], "rich": ["no", "yes"], "who": None
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +36,7 @@ def folder(tmp_path_factory):
     frame.to_csv(place / "t.csv", index=False)
     frame.to_parquet(place / "t.parquet", row_group_size=300)
     for target, left_out in (("rich", ()), ("kind", ()), ("income", ("city",)), ("age", ())):
-        text = SCHEMA.replace("TARGET", target)
-        for name in left_out:
-            text = re.sub(rf'(\[columns.{name}\]\n)type = "categorical"\ncategories = .*', r'\1type = "ignore"', text)
+        text = schema_text(target, "confirmed = true\n", **(COLUMNS | dict.fromkeys(left_out)))
         (place / f"{target}.toml").write_text(text)
     return place
 

@@ -12,6 +12,7 @@ from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
 from sottovoce.local.planning.planning import plan_collection
 from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
 from sottovoce.privacy.shuffling import shuffled_epsilon
+from support.schemas import schema_text
 
 SMALL = {"epsilon": 4.0, "K": 16, "m": 3, "b": 1.0}
 
@@ -96,10 +97,7 @@ def test_the_command(tmp_path):
     assert "1; 16, 3, 1" in said
     assert "read the line of weak labels" in said
     assert "lose them in noise" in said
-    (tmp_path / "schema.toml").write_text(
-        'format = "sottovoce-schema"\nversion = 1\ntarget = "ill"\n[columns.age]\ntype = "numeric"\nbounds = [0, 9]\n'
-        '[columns.ill]\ntype = "categorical"\ncategories = ["no", "yes"]\n'
-    )
+    (tmp_path / "schema.toml").write_text(schema_text("ill", age=(0, 9), ill=["no", "yes"]))
     assert "2 features" in invoke("--schema", tmp_path / "schema.toml", "--missing", "--n", 5000, "--epsilon", 8)
 
     for arguments, why in [

@@ -21,6 +21,7 @@ from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
 from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, made_up, receipts, ridge, table, together
+from support.schemas import schema_text
 
 RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against parameters"
 
@@ -386,23 +387,7 @@ def test_a_local_model_is_tied(tmp_path):
 
 # --- the schema -------------------------------------------------------------------------------------------------------
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "y"
-
-[columns.a]
-type = "numeric"
-bounds = [0, 1]
-
-[columns.b]
-type = "categorical"
-categories = ["no", "yes", "other"]
-
-[columns.y]
-type = "numeric"
-bounds = [-1, 2]
-"""
+SCHEMA = schema_text("y", a=(0, 1), b=["no", "yes", "other"], y=(-1, 2))
 
 
 @pytest.fixture
