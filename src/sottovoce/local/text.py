@@ -21,7 +21,7 @@ _MOST_CHARACTERS: Final = 20_000_000
 
 def text_of(entries: Mapping[str, Any]) -> str:
     """Return the canonical JSON text of a protocol with these entries."""
-    return canonical_text(_HEAD | entries)
+    return canonical_text({**_HEAD, **entries})
 
 
 def id_of(text: str) -> bytes:

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
 from sottovoce.losses.base import dual_step
@@ -69,7 +70,7 @@ def within_reach(rows: Rows) -> Rows:
     if not far.size:
         return rows
     scale = rows.scale.copy()
-    if sp.issparse(raw):
+    if is_sparse(raw):
         factor = np.ones(rows.n_samples)
         factor[far] = scale[far]
         raw = sp.csr_array((raw.data * np.repeat(factor, np.diff(raw.indptr)), raw.indices, raw.indptr), raw.shape)
