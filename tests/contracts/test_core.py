@@ -25,7 +25,7 @@ from sottovoce.central.sums.histograms import LargestLength
 from sottovoce.central.sums.whole_gram import Gram
 from sottovoce.exceptions import AccountingError, ParameterError, SottovoceWarning
 from sottovoce.privacy.accounting import accountant_for, flatten
-from sottovoce.privacy.events import PoissonSampledEvent
+from sottovoce.privacy.events import PoissonSampledEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.grey_box import CASES, Case, compared, pair_of, public_of
@@ -211,6 +211,36 @@ def test_a_size_that_was_not_kept_is_noticed_at_the_end(shape):
     assert replay(lambda: asks(True), run.kept).counts == run.counts and run.kept["counted"] > 1.0
     with pytest.raises(AccountingError, match="did not keep what its releases follow from"):
         drive(lambda: asks(False), begun(ROWS, np.ones(40)), Streams(0))
+
+
+def test_each_thing_is_said_once_and_what_is_released_once_is_no_repetition():
+    def asks(n):
+        for _ in range(n):
+            yield replace(NOISY, words=("a count", ""))
+            yield replace(NOISY, words=("a count", "a length"))
+
+    def ran(asks):
+        return drive(asks, begun(ROWS, np.ones(40)), Streams(0))
+
+    assert ran(lambda: asks(3)).words == replay(lambda: asks(3)).words == ["a count", "a length"]
+    assert ran(lambda: (one for one in [NOISY])).event == NOISY.event
+    assert ran(lambda: asks(3)).event == RepeatedEvent(NOISY.event, 6)
+
+
+def test_what_is_kept_for_each_model_is_as_many_values_as_models():
+    def asks():
+        for place in range(3):
+            (noisy,) = yield NOISY
+            yield Keep("size", float(noisy), lambda name, value: value, 2.0, place)
+
+    run = drive(asks, begun(ROWS, np.ones(40)), Streams(0))
+    assert len(set(run.kept["size"])) == 3
+    assert replay(asks, run.kept).kept == run.kept
+    for forged, words in ((run.kept["size"] + [1.0], "size must have 3 values, one for each model"),
+                          (run.kept["size"][:2], "there must be a list of size"), (1.0, "there must be a list of size"),
+                          (None, "there must be a list of size")):  # fmt: skip
+        with pytest.raises(ParameterError, match=words):
+            replay(asks, {"size": forged})
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7])
