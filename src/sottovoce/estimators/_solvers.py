@@ -172,7 +172,7 @@ def _smooths(facts: TrainingFacts, options: Mapping[str, object] | None) -> bool
 
 
 def _smoothed(facts: TrainingFacts) -> Loss:
-    """Return what is minimised in place of the hinge; measured by benchmarks/central/hinge.py."""
+    """Return what is minimised in place of the hinge (docs/decisions/0024-the-hinge-by-newton-steps.md)."""
     if not facts.is_private:
         return facts.loss
     known = gaussian_mu(facts.epsilon, facts.delta) * facts.n_units / math.sqrt(facts.n_models)

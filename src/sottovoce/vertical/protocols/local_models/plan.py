@@ -222,7 +222,7 @@ def public_weight(plan: ReleasedLabelsPlan, *, n_others: int, is_classification:
     parties are likely to say the same. Predictions of numbers that are added up can be arbitrarily far off where all
     say the same, so for them p = 1 and c = 1: together the others count once at most. For classes p = 0.3 and c = 0.7,
     the smallest whose mean log loss is within 1 % of the best one's: what columns say twice is not public, so that less
-    is safer. The constants were chosen by `benchmarks.vertical.weights`. Nothing in it depends on a row or a label.
+    is safer. Decision 21 has how the constants were chosen. Nothing in it depends on a row or a label.
 
     Parameters
     ----------
