@@ -19,6 +19,7 @@ from sottovoce.papers import dp_scd
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import verify_receipt
 from sottovoce.report.comparison import made_again
+from support.pairs import by_pairs
 from support.receipts import CENTRAL, OTHER, fitted, receipts, together
 from support.schemas import schema_text
 
@@ -87,8 +88,7 @@ JSON = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("name", JSON)
+@pytest.mark.parametrize(("name", "kind"), by_pairs(list(JSON), list(HOSTILE)))
 def test_every_text_of_a_file_of_json(screen, name, kind):
     data = json.loads((SAMPLES / name).read_text(encoding="utf-8"))
     path = Path("file.json")
