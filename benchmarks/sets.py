@@ -19,8 +19,6 @@ from benchmarks.common import data_folder
 from benchmarks.driver import ROOT
 from sottovoce.tables import Encoder, Schema, read_table
 
-__all__ = ["CHOSEN_ON", "CONFIRMED_ON", "SETS", "Split", "is_regression", "split"]
-
 # Written down before a rule was tried: rules are chosen on the first half, and confirmed once on the second.
 CHOSEN_ON = (
     "a9a", "phishing", "reuters", "w8a", "mushrooms", "german", "digits", "cal_housing", "blogfeedback",

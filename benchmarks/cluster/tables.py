@@ -17,11 +17,6 @@ import pyarrow.parquet as pq
 
 import sottovoce as sv
 
-__all__ = [
-    "SHORT", "Timed", "Wire", "counted", "cpu_of", "fitted", "hashed", "local_cluster", "made_up", "timed_pass",
-    "write_parquet",
-]  # fmt: skip
-
 SHORT = 2  # passes of the shorter of two fits
 
 

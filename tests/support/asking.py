@@ -19,8 +19,6 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Purpose, Streams
 from support.many_parts import begun
 
-__all__ = ["answered", "calibrating", "table_of", "trained"]
-
 
 class _Chosen(Streams):
     """Streams of which the one for noise is given."""

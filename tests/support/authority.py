@@ -8,8 +8,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Authority"]
-
 _DAY = datetime.timedelta(days=1)
 
 

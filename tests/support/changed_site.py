@@ -9,8 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["main"]
-
 _START = """
 import sys
 if any(word.startswith("nvflare.private.fed.app.") for word in sys.orig_argv):

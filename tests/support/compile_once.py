@@ -6,8 +6,6 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["compile_once"]
-
 
 def compile_once() -> None:
     """Let a worker that needs a kernel wait while another one compiles it; to be called before any kernel is made."""

@@ -8,8 +8,6 @@ from scipy.optimize import minimize
 import sottovoce as sv
 from support.solvers import solved
 
-__all__ = ["SMOOTHED", "TABLES", "excess"]
-
 N, D = 3000, 6
 SCALING = 0.2
 LOCATION = "label location, from the middle of the bounds (noisy)"

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum, is_number
 from sottovoce.central.data.part import Part
 
-__all__ = ["Begin", "CountRows", "FirstRows", "Move", "Pause", "Refuse"]
-
 
 class Rows(Operation[int]):
     """Answers with a number of rows."""

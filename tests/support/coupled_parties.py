@@ -32,8 +32,6 @@ from sottovoce.vertical.protocols.secure.worker import JointWorker
 from sottovoce.vertical.wire import Message, Refused
 from support.party import Line, decode, instead
 
-__all__ = ["Common", "Pair", "Session", "Told", "coupled_noise"]
-
 _SLACK: Final = 1.0 + 1e-9
 _SKIPPED: Final = ("_thread", "threading", "_queue", "queue", "concurrent", "numpy.random", "support.")
 _STATE: Final = "support.noisy_rounds"  # of a training that is there for tests alone

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["dask_processes", "tls_environment"]
-
 
 def tls_environment(folder: Path) -> dict[str, str]:
     """Return the settings of Dask's for an identity that `support.authority` made, for all three roles."""

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 
 from distributed import Client, LocalCluster
 
-__all__ = ["dask_workers"]
-
 
 @contextmanager
 def dask_workers(n_workers: int = 2, *, processes: bool = False, **options: object) -> Iterator[Client]:

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-__all__ = ["VARIABLE", "data_folder", "why_without"]
-
 VARIABLE = "SOTTOVOCE_DATA"
 
 

@@ -11,8 +11,6 @@ from sottovoce.local import Protocol, Randomizer
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
 from support.solvers import by_name
 
-__all__ = ["FITS", "REPORTS", "N", "Y", "X"]
-
 N = 120
 _rng = np.random.default_rng(0)
 X = _rng.uniform(-0.5, 0.5, (N, 3))

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from sottovoce.cluster.digest import digest_of
 from sottovoce.cluster.sources import LoadedRows, Source
 
-__all__ = ["FatalSource", "HungrySource", "InlineSource"]
-
 
 class InlineSource(Source):
     """Rows in memory, of the driver first and then of the worker."""

@@ -37,8 +37,6 @@ import sottovoce
 from sottovoce.vertical.flare.processes import _end_with_parent
 from support.ports import free_ports
 
-__all__ = ["Columns", "Federation", "Helps", "free_port", "running_federation", "schema_text", "until", "write_table"]
-
 SECONDS = 90  # that anything may take before a test fails
 
 

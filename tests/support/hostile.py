@@ -15,8 +15,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ATTACKS", "LIES"]
-
 
 def _in_run() -> bool:
     return any(word.endswith(("worker_process", "runner_process")) for word in sys.orig_argv)

@@ -9,8 +9,6 @@ from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.process import EngineProcess
 from support.ports import free_ports
 
-__all__ = ["both", "engines_of", "environment", "free_addresses", "processes_of"]
-
 
 def both(engines, work, timeout=60.0):
     """Run ``work(engine)`` for all at once and return the results; the first failure is raised when all have ended."""

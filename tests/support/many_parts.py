@@ -13,8 +13,6 @@ from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InM
 from sottovoce.central.data.targets import BeginModel, Given
 from sottovoce.central.parallel import Team
 
-__all__ = ["ManyParts", "begun", "cut", "with_labels", "with_lengths", "with_targets"]
-
 
 class ManyParts(Holder):
     """Consecutive parts of a table, each with a memory of its own, as they are on a cluster."""

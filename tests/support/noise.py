@@ -12,8 +12,6 @@ from sottovoce.papers.ldp import report as bernstein
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["NoiseOpenedError", "Scaled", "exact_releases", "forbid_noise", "scale_gaussians", "switch_off_gaussians"]
-
 
 class NoiseOpenedError(BaseException):
     """A stream of noise was opened; no handler of errors in the code under test takes it for one of its own."""

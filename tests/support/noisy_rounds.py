@@ -28,8 +28,6 @@ from sottovoce.vertical.protocol import (
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["ROUNDS", "RoundsScores", "RoundsStart", "RoundsStep", "RoundsWorker"]
-
 
 class RoundsScores(Message, code=246):
     """One noisy number a record (none on the last update), and the event."""

@@ -23,8 +23,6 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 from support.forked import in_child
 
-__all__ = ["follow"]
-
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 _SECRET = re.compile(r"(?![\d]+\b)[0-9A-Za-z+/_-]{16,}=*")  # digests, tokens, reports; not the digits of a number

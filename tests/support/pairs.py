@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["by_pairs", "by_turns"]
-
 
 def by_pairs(*axes: Sequence[Any]) -> list[Any]:
     """Return all cases of ``axes``, of which those whose places add up to an odd number are slow.

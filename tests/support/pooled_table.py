@@ -15,8 +15,6 @@ from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
 from tests.support.faulty_sources import InlineSource
 
-__all__ = ["PooledTable"]
-
 
 class PooledTable(RemoteTable):
     """Rows and labels in partitions that end at some rows, and at the last one.

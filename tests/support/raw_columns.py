@@ -14,8 +14,6 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["SHAPES", "RawTable", "Scores", "ranged", "scores_of", "table"]
-
 Shape = Callable[[np.random.Generator, int], Any]
 
 

@@ -4,8 +4,6 @@ import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
-__all__ = ["entries"]
-
 
 def entries(path: Path) -> list[SimpleNamespace]:
     """Return the lines of a register, in order."""

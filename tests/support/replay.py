@@ -48,8 +48,6 @@ from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.parties import InProcessParties, handled
 
-__all__ = ["Draw", "GreyBox", "Release", "Replay", "Sample", "Tape", "grey_box", "recording", "replaying"]
-
 Vector = NDArray[Any]
 Additive = GridGaussian | DiscreteLaplace
 

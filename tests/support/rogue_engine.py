@@ -12,8 +12,6 @@ from sottovoce.vertical.engines.guarded import Guarded, self_check
 from sottovoce.vertical.engines.programs import Add, Mask
 from sottovoce.vertical.engines.spu import SpuEngine
 
-__all__ = ["main"]
-
 
 def main():
     rank, what, *addresses = sys.argv[1:]

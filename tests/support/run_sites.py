@@ -13,8 +13,6 @@ from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, new_run_name
 from support.site import authority
 
-__all__ = ["NAMES", "N", "Sites"]
-
 N = 60
 NAMES = ("insurer", "north", "bank")
 

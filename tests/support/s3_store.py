@@ -10,8 +10,6 @@ from pyarrow import fs
 
 from support.ports import free_ports
 
-__all__ = ["SECRET", "options_for", "put", "s3_store"]
-
 SECRET = "wJalrXUtnFEMI-not-a-real-key"
 
 

@@ -4,8 +4,6 @@ import datetime
 
 from sottovoce.vertical.engines.site import TlsFiles
 
-__all__ = ["session_certificates"]
-
 
 def session_certificates(folder, n_parties):
     """Return the TLS files of each party: its own certificate and key, and the certificates of all others."""

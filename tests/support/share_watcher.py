@@ -10,8 +10,6 @@ import numpy as np
 
 from sottovoce.vertical.engines.spu import SpuEngine
 
-__all__ = ["NUMBERS", "main"]
-
 NUMBERS = np.arange(1000, dtype=np.int64)
 
 

@@ -15,8 +15,6 @@ from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd
 from sottovoce.vertical.flare.kit import Kit
 from support.authority import Authority
 
-__all__ = ["SCHEMA", "Coordinator", "authority", "make_ledger", "make_site", "people"]
-
 FEDERATION = """\
 name = "trial"
 [coordinator]

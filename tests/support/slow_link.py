@@ -8,8 +8,6 @@ import argparse
 import asyncio
 import threading
 
-__all__ = ["SlowLink"]
-
 _PIECE = 1 << 16
 
 

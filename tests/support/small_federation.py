@@ -10,8 +10,6 @@ from threadpoolctl import threadpool_limits
 
 from support.federation import Columns, Federation, Helps
 
-__all__ = ["RADIUS", "RUN", "check_model", "ROUNDS", "in_process", "joint_sites", "make_ledgers", "sites"]
-
 ROUNDS = 80
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
 FIRST_PORT = 21400  # of joint computations: ten for each site

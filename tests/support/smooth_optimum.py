@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["smooth_optimum"]
-
 
 def smooth_optimum(X, y, loss, l2, intercept=True):
     """Damped Newton steps (Levenberg, Marquardt) on the joined table: an independent solver of smooth problems."""

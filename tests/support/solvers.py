@@ -5,8 +5,6 @@ from typing import Any
 from sottovoce.estimators._solvers import SOLVERS
 from sottovoce.papers import dp_scd
 
-__all__ = ["EVERY", "OBJECTS", "by_name", "solved"]
-
 OBJECTS = {kind.__name__: kind for kind in dp_scd.SOLVERS}
 EVERY = (*SOLVERS, *OBJECTS)
 

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["until"]
-
 
 def until(happens: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Wait until ``happens`` returns something true, and return that."""

@@ -2,8 +2,6 @@
 
 from support.audits import choices, comparison, evaluation, fits, parties, releases
 
-__all__ = ["AUDITS"]
-
 AUDITS = tuple(
     audit
     for room in (releases, choices, fits, comparison, parties, evaluation)

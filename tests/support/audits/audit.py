@@ -21,11 +21,6 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from support.noise import Scaled
 
-__all__ = [
-    "DELTA", "SLOW", "Answers", "Audit", "Scores", "Shown", "along_difference", "note_releases",
-    "scale_choices",
-]  # fmt: skip
-
 DELTA = 0.05  # an audit has more power at a large delta
 
 

@@ -20,8 +20,6 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 
-__all__ = ["AUDITS", "is_best", "slope", "worse_than"]
-
 STEPS = 12
 
 

@@ -21,8 +21,6 @@ from support.asking import trained
 from support.audits.audit import SLOW, Audit, Scores, note_releases
 from support.audits.fits import PUBLIC, scores_of_fits
 
-__all__ = ["AUDITS"]
-
 LOSSES = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}
 KINDS = {"logistic": sv.DPLogisticRegression, "hinge": sv.DPLinearSVC}
 ALPHA, EPSILON, RUNS = 0.01, 4.0, 1200

@@ -13,8 +13,6 @@ from sottovoce.randomness import Purpose, Streams
 from support.audits.audit import DELTA, Audit, Scores
 from support.noise import Scaled
 
-__all__ = ["AUDITS"]
-
 RUNS = 12_000
 # labels and scores of three rows, and what the last one is replaced by: both on ends of the axes, so in one cell
 TASKS = {

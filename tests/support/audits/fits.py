@@ -30,8 +30,6 @@ from support.asking import trained
 from support.audits.audit import DELTA, SLOW, Audit, Scores, note_releases
 from support.audits.row_norm import bound_and_score, shortened
 
-__all__ = ["AUDITS", "PUBLIC", "scores_of_fits"]
-
 TEAM = Team(1, None)
 FAR = 40.0  # a margin at which a slope is that of the corner
 PUBLIC = {"epsilon": 1.0, "delta": DELTA, "data_norm": 1.0, "fit_intercept": False}

@@ -21,8 +21,6 @@ from support.audits.transcript import Transcript
 from support.joint_clear import JointClear
 from support.noise import scale_gaussians
 
-__all__ = ["AUDITS"]
-
 
 def noise_of(seed):
     return Streams(seed).generator(Purpose.NOISE)

@@ -33,8 +33,6 @@ from support.labels import plan_on_labels
 from support.many_parts import cut, with_labels, with_lengths
 from support.noise import Scaled
 
-__all__ = ["AUDITS"]
-
 TEAM = Team(1, None)
 ONE = np.array([1.0, 0.0])
 
