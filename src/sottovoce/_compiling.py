@@ -29,8 +29,6 @@ import numba
 
 from sottovoce._lazy import without_collector
 
-__all__ = ["FOLDER", "INSIDE", "JIT", "njit", "plain_times"]
-
 _SETTINGS: Final[Any] = numba.config
 _PACKAGE: Final = Path(__file__).parent
 _UNUSED: Final = 30 * 24 * 3600.0  # seconds until the folder of other sources is removed

@@ -10,12 +10,13 @@ was woken for a tenth of a millisecond turns idly for many more, and our own wai
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - what is loaded later is not found by the first who looks for libraries
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -29,7 +30,7 @@ S = TypeVar("S", bound=np.generic)
 _SMALL = 1_000_000
 _A_ROW = 16.0
 
-_ASKED = Lock()
+_ASKED, _blas = Lock(), cache(ThreadpoolController)
 
 
 class Team:
@@ -50,11 +51,9 @@ class Team:
     def run(self, task: Callable[[int, int, int], None], ranges: list[tuple[int, int]]) -> None:
         """Call ``task(part, lo, hi)`` for each range, the first in this thread; an error in any is raised here."""
         (lo, hi), *others = ranges
-        if self._pool is None or not others:
-            task(0, lo, hi)
-            return
-        with one_blas_thread():
-            futures = [self._pool.submit(task, part, *rows) for part, rows in enumerate(others, 1)]
+        with one_blas_thread() if others else nullcontext():
+            pool: Any = self._pool
+            futures = [pool.submit(task, part, *rows) for part, rows in enumerate(others, 1)]
             task(0, lo, hi)
             for future in futures:
                 future.result()
@@ -81,13 +80,6 @@ def one_blas_thread() -> Iterator[None]:
             yield
     finally:
         _ASKED.release()
-
-
-@cache
-def _blas() -> Any:
-    import scipy.linalg  # noqa: F401 - a library that came later would be missed
-
-    return ThreadpoolController()
 
 
 @contextmanager

@@ -167,7 +167,7 @@ def add_four_rows(typingctx, X, i0, i1, i2, i3, factor, k, buffer):  # type: ign
 
         with builder.if_else(builder.icmp_unsigned("==", rows.whole, _integer(0))) as (narrow, wide):
             with narrow:  # the last vector alone, which begins before the row: nothing there is read
-                body(builder.sub(rows.width, _integer(rows.lanes)), rows.whole, True, rows.uncounted())
+                body(builder.sub(rows.width, _integer(rows.lanes)), rows.whole, True, rows.uncounted())  # type: ignore[no-untyped-call]
             with wide:
                 rows.each_vector(body)
         return context.get_dummy_value()

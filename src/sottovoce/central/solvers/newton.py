@@ -51,8 +51,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["GRAM_SHARE", "NewtonPlan"]
-
 _AFTER_PASSES: Final = "the weights after every pass, the first of which releases a share of X'y"
 GRAM_SHARE: Final = 0.08  # of mu^2
 

@@ -36,8 +36,6 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["SufficientStatisticsPlan"]
-
 _WORDS: Final = "X'X, X'y and y'y of the scaled rows and clipped labels, noisy"
 
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
