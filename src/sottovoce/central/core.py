@@ -264,14 +264,10 @@ def _walk(asked: Asked[R], driven: Driven[Any], answer: Callable[[Any], Any], do
             case Shuffle():
                 found = answer(step)
             case _:
-                raise _no_step(step)
-
-
-def _no_step(step: object) -> TypeError:
-    return TypeError(
-        f"a solver yields Release, Steps, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves the rows in a "
-        "Release."
-    )
+                raise TypeError(
+                    f"a solver yields Release, Steps, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves "
+                    "the rows in a Release."
+                )
 
 
 def _refuse_more(kept: Mapping[str, Any], seen: Mapping[str, Any]) -> None:

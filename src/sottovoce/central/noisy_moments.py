@@ -41,8 +41,6 @@ from scipy.linalg import eigh
 from sottovoce._numerics import Vector
 from sottovoce.central.plan import Unpenalised
 
-__all__ = ["NoisyMoments", "radius_of_noise"]
-
 
 @dataclass(frozen=True)
 class NoisyMoments:

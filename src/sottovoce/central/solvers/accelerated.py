@@ -56,8 +56,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Neighbours
 
-__all__ = ["AcceleratedPass", "AcceleratedPlan", "damping_for", "passes_by_rule", "person_sum", "wanted_passes"]
-
 _MIN_PASSES: Final = 20
 # power of k for the clip of persons: rows that are alike go further (benchmarks/central/persons.py)
 _TOGETHER: Final = 0.25
