@@ -55,24 +55,52 @@ def accuracy() -> None:
 
 
 def speed() -> None:
-    """Draw the seconds of whole private trainings as multiples of ours."""
-    cells = [row for row in rows("comparison", "seconds_of_a_whole_private_training") if "this library" not in row[""]]
-    cells = [row for row in cells if "not private" not in row[""]]
-    figure, axes = plt.subplots(1, 2, figsize=(12, 3.2), layout="constrained", sharey=True)
-    for axis, column in zip(axes, [name for name in cells[0] if name], strict=True):
-        names = [row[""].split(" (")[0].split(", rows")[0] for row in cells]
-        bars = axis.barh(names, [float(row[column]) for row in cells])
-        axis.bar_label(bars, [row[column] for row in cells], padding=3)
+    """Draw the processor seconds of whole private trainings as multiples of ours."""
+    cells = rows("comparison", "peers_time")
+    tables = list(dict.fromkeys(row["table"] for row in cells))
+    figure, axes = plt.subplots(1, len(tables), figsize=(12, 3.6), layout="constrained", sharey=True)
+    for axis, table in zip(axes, tables, strict=True):
+        others = [row for row in cells if row["table"] == table and row["library"] != "sottovoce"]
+        for row in others:
+            share, colour = float(row["times ours"]), BLUE if row["as accurate"] == "yes" else GREY
+            axis.plot([1.0, share], [row["library"]] * 2, "-", color=colour, linewidth=4, alpha=0.5)
+            axis.plot(share, row["library"], "o", color=colour)
+            beside = {"textcoords": "offset points", "xytext": (0, 5), "fontsize": 8, "ha": "center"}
+            axis.annotate(f"{row['times ours']} ({row['accuracy, %']} %)", (share, row["library"]), **beside)
         axis.axvline(1.0, color="black", linewidth=0.8)
-        axis.set(xscale="log", xlabel='times our "scd" (1: as fast)', title=column)
-        axis.set_xlim(right=400)
+        ours = next(row for row in cells if row["table"] == table and row["library"] == "sottovoce")
+        axis.set(xscale="log", xlabel="times our seconds", title=f"{table}\nours: {ours['accuracy, %']} %")
+        axis.set_xlim(0.03, 40)
+        axis.margins(y=0.12)
     axes[0].invert_yaxis()
     keep(figure, "measured_speed")
 
 
 def growth() -> None:
-    """Draw memory against the size of a file, and the time of a fit against the number of workers."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    """Draw the time of a fit against what grows, memory against the size of a file, and a cluster's calculated time."""
+    figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
+    slopes = {(row["grows"], row["solver"]): row["exponent"] for row in rows("large_tables", "exponents")}
+    words = {
+        "n": "rows, 20 columns",
+        "d": "columns, 20,000 rows",
+        "classes": "classes, 20,000 x 20",
+        "epsilon": "epsilon, 100,000 x 20",
+    }
+    for axis, (name, label) in zip(axes.flat, words.items(), strict=False):
+        cells = [row for row in rows("large_tables", "growth") if row["grows"] == name]
+        for solver, mark, colour in (("auto", "o-", BLUE), ("newton", "s:", RED), ("scd", "^:", GREEN)):
+            line = [row for row in cells if (row["default"] if solver == "auto" else row["solver"] == solver)]
+            if (name, solver) not in slopes:
+                continue
+            text = f"{'default' if solver == 'auto' else solver}: exponent {slopes[name, solver]}"
+            x, y = [number(row["to"]) for row in line], [number(row["CPU ms"]) / 1e3 for row in line]
+            axis.loglog(x, y, mark, color=colour, label=text)
+        ticks = [number(row["to"]) for row in cells if row["default"]]
+        axis.set_xticks(ticks, [f"{tick:g}" if tick < 1e5 else f"{tick / 1e6:.2g}M" for tick in ticks], fontsize=8)
+        axis.minorticks_off()
+        axis.set(xlabel=label, ylabel="seconds of one processor", ylim=(0.004, 40))
+        axis.legend(frameon=False, fontsize=8)
+    left, right = axes[1, 1:]
     for command, mark in (("fit", "o"), ("predict", "s"), ("schema", "^")):
         for old, colour in ((True, RED), (False, BLUE)):
             wanted = f"`{command}`" + ", before" * old
@@ -88,7 +116,7 @@ def growth() -> None:
         seconds = [number(row[column]) * (60 if row[column].endswith("min") else 1) for row in cells]
         right.loglog(workers, seconds, "o--", color=colour, label=column.replace("`", ""))
     right.set(xlabel="workers of 16 threads", ylabel="seconds a fit")
-    right.set_title("calculated: 10,000,000,000 rows x 100 columns")
+    right.set_title("calculated: 10,000 million rows x 100", fontsize=11)
     right.legend(frameon=False, fontsize=8)
     keep(figure, "measured_growth")
 
