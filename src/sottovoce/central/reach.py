@@ -79,20 +79,20 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     yield Tell("steps", n_steps)
     yield Tell("noise multiplier of a step", sums.mechanism.noise_multiplier)
     yield BeginModel(0)
+    one = facts.n_models == 1
 
-    def falls_along(weights: Vector, done: tuple[int, int]) -> Asked[Vector]:
-        if facts.n_models == 1:
-            ask = ClippedSlopes(facts.loss, weights, clip, sums.ticks_per_unit)
-            return -(yield Release(AFTER_STEPS, ask, sums.mechanism, done))
-        noisy = yield Release(AFTER_STEPS, JointSlopes(weights, clip, sums.ticks_per_unit), sums.mechanism, done)
-        return noisy - noisy.mean(axis=0)  # the exact sums over classes are 0: that is noise
+    def ask(weights: Vector) -> ClippedSlopes | JointSlopes:
+        ticks = sums.ticks_per_unit
+        return ClippedSlopes(facts.loss, weights, clip, ticks) if one else JointSlopes(weights, clip, ticks)
 
     def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
         weights, along = state
-        falls = (yield from falls_along(weights, done)) / n_samples
+        noisy = yield Release(AFTER_STEPS, ask(weights), sums.mechanism, done)
+        # gradients rise; and the exact sums over classes are 0: what theirs are is noise
+        falls = (-noisy if one else noisy - noisy.mean(axis=0)) / n_samples
         # where rows pull less than they would, so must the penalty
         along = _MOMENTUM * along + (1.0 - _MOMENTUM) * (falls - clip * facts.alpha_scaled * weights)
         return weights + rate * along, along
 
-    zeros = np.zeros(1) if facts.n_models == 1 else np.zeros((facts.n_models, 1))
+    zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
     return (yield from averaged(step, (zeros, zeros), n_steps, _AVERAGED))
