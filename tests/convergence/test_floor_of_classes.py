@@ -1,7 +1,8 @@
 """With few rows a classifier is never worse than a constant by more than its noise, whatever table and budget.
 
-Over widths, sizes, signals, shares of the rarer class and budgets where mu n is below 60. Means over fits with fixed
-seeds, beside the exact base rate of the training part. What the base rate's own noise costs is measured with it.
+Over widths, sizes, signals, shares of the rarer class and budgets where mu n is below 60, and some hundred. Means over
+fits with fixed seeds, beside the exact base rate of the training part. What the base rate's own noise costs is measured
+with it.
 """
 
 import numpy as np
@@ -27,23 +28,39 @@ def loss(y, z):
     return float(np.logaddexp(0.0, -y * z).mean())
 
 
-@pytest.mark.parametrize(
-    ("size", "signal", "odds", "epsilon"),
-    by_pairs([(200, 3), (700, 20), (700, 300)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.02, 0.1, 0.3]),
-)
-def test_hardly_worse_than_a_constant(size, signal, odds, epsilon):
+def beside_a_constant(solver, size, signal, odds, epsilon):
+    """Return log loss and accuracy beyond those of a noisy base rate and of the larger class, and that rate's noise."""
     (n, d), delta, found = size, 1e-6, []
     noise = 1.0 / (gaussian_mu(epsilon, delta) * n * 0.05**0.5)
     for seed in range(SEEDS):
         X, y = made_up(n, d, signal, odds, seed)
         model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, data_norm=2.0, classes=[-1, 1], random_state=seed)
         z, held = model.fit(X[:n], y[:n]).decision_function(X[n:]), y[n:]
-        assert model.guarantee_.parameters["solver"] == "gd"
+        assert model.guarantee_.parameters["solver"] == solver
         rate = log_odds(y[:n].mean() + noise * np.random.default_rng(seed).standard_normal(), noise)
         right = np.mean((z > 0) == (held > 0)) - max(np.mean(held > 0), np.mean(held < 0))
         found.append((loss(held, z) - loss(held, np.full(TESTED, rate)), right))
     beyond, points = np.mean(found, axis=0)
     print(f"{beyond:.3f} of log loss, {100 * points:.1f} points")
+    return beyond, points, noise
+
+
+@pytest.mark.parametrize(
+    ("size", "signal", "odds", "epsilon"),
+    by_pairs([(700, 3), (700, 20), (2000, 120)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]),
+)
+def test_nor_with_more_of_them(size, signal, odds, epsilon):
+    beyond, points, _ = beside_a_constant("momentum", size, signal, odds, epsilon)
+    assert beyond < 0.08
+    assert points > -0.03
+
+
+@pytest.mark.parametrize(
+    ("size", "signal", "odds", "epsilon"),
+    by_pairs([(200, 3), (700, 20), (700, 300)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.02, 0.1, 0.3]),
+)
+def test_hardly_worse_than_a_constant(size, signal, odds, epsilon):
+    beyond, points, noise = beside_a_constant("gd", size, signal, odds, epsilon)
     assert beyond < 0.06  # beyond a noisy base rate: what the noise of the slopes adds
     if noise < 0.5:
         assert points > -0.12
