@@ -31,7 +31,7 @@ def test_python_prints_what_it_says(capsys):
 
 def test_commands_run_one_after_the_other(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    n = 3_000
+    n = 6_000
     people = pd.DataFrame({"age": rng.integers(17, 91, n), "sex": rng.choice(["F", "M"], n)})
     people["hours"] = rng.integers(1, 99, n)
     people["income"] = np.where(people["age"] + people["hours"] + rng.normal(0, 10, n) > 100, ">50K", "<=50K")
