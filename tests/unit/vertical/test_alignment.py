@@ -49,7 +49,6 @@ def test_counts():
 def test_exact_sends_nothing():
     report = common_rows({"a": [1], "b": [1]}).report
     assert report.bytes_sent == {}
-    assert report.total_bytes == 0
 
 
 def test_repeated_identifiers():

@@ -88,11 +88,6 @@ class AlignmentReport:
     bytes_sent: dict[tuple[str, str], int]
     asked: tuple[AskedParty, ...] = ()
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all messages between all parties."""
-        return sum(self.bytes_sent.values())
-
     def summary(self) -> str:
         """Return the numbers as lines of text."""
         names = {each.name for each in self.parties} | {name for pair in self.bytes_sent for name in pair}
