@@ -192,6 +192,7 @@ class Ledger:
         seeded: bool = False,
         plan: Mapping[str, object] | None = None,
         unit: str = ROW_UNIT,
+        admits: Callable[[list[ChargeRecord]], object] | None = None,
     ) -> Charge:
         """Charge what a run will cost at most, before it looks at the data.
 
@@ -210,6 +211,8 @@ class Ledger:
             Public facts of the run, for the record; they must not depend on the data.
         unit : str
             Whom the event protects, in the words of its receipt.
+        admits : callable or None
+            Asked under the writer's lock, with all charges of the data set so far; it raises to refuse this one.
 
         Returns
         -------
@@ -238,6 +241,8 @@ class Ledger:
         def check(book: Book) -> None:
             book.check_unit(dataset, unit)
             book.check_fits(dataset, event, made_for, delta, seeded=seeded)
+            if admits is not None:
+                admits(list(book.account(dataset).charges.values()))
 
         with self._current() as book:  # accounting can take a second: once before the writer's lock is held
             check(book)

@@ -658,6 +658,24 @@ def test_a_coordinator_has_a_cap(ledger):
         LedgerBudget(ledger, "people", name="clinic", cap=1.0)
 
 
+def test_a_cap_holds_for_requests_at_once(ledger, monkeypatch):
+    """Of two objects: each finds room, and one of them is charged."""
+    one, other = (LedgerBudget(ledger.url, "people", name="clinic", coordinator="insurer", cap=0.5) for _ in range(2))
+    event, true, refusals = GaussianEvent(10.0), LedgerBudget.shortage, []
+
+    def meanwhile(self, *given):
+        monkeypatch.setattr(LedgerBudget, "shortage", true)
+        shortage = self.shortage(*given)
+        refusals.append(other.charge(event))
+        return shortage
+
+    monkeypatch.setattr(LedgerBudget, "shortage", meanwhile)
+    refusals.append(one.charge(event))
+    assert refusals[0] == ""
+    assert "its owner allows coordinator 'insurer' epsilon=0.5" in refusals[1]
+    assert len(ledger.history("people")) == 1
+
+
 def test_a_release_is_charged_once_until_it_has_left(ledger):
     """From then on the same name is another release: a journal that forgot it spares nobody a charge."""
     for budget in (LedgerBudget(ledger, "people", name="clinic"), PartyBudget((1.0, 1e-6))):

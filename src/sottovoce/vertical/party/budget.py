@@ -9,12 +9,13 @@ import logging
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
 from sottovoce._validation import MAX_EPSILON, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
+from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for, flatten
@@ -256,20 +257,28 @@ class LedgerBudget(Account):
             return f"its budget is {self.limit}, and this would release something without noise"
         with self._usable():
             rule = self._book.datasets()[self.dataset].filter
-            charges = [charge for charge in self._book.history(self.dataset) if charge.counts]
-        cost = rule.spent([*(Release(each.event, each.delta) for each in charges), Release(event, self._delta)])
+            charges = self._book.history(self.dataset)
+        cost = rule.spent([*_releases(charges), Release(event, self._delta)])
         if not rule.covers(cost):
             return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
+        try:
+            self._check_cap(charges, event)
+        except BudgetError as error:
+            return str(error)
+        return ""
+
+    def _check_cap(self, charges: list[ChargeRecord], event: Event) -> None:
+        """Raise `BudgetError` where this coordinator may not be told so much beside what it was charged for."""
         if self._cap is None:
-            return ""
-        own = [Release(each.event, each.delta) for each in charges if each.plan.get("coordinator") == self.coordinator]
+            return
+        own = _releases(each for each in charges if each.plan.get("coordinator") == self.coordinator)
         cost = self._cap.spent([*own, Release(event, self._delta)])
-        if self._cap.covers(cost):
-            return ""
-        return (
-            f"its owner allows coordinator {self.coordinator!r} epsilon={self._cap.epsilon!r} at delta={self.delta!r} "
-            f"in all, and this would bring what it was told to epsilon={cost:.6g}"
-        )
+        if not self._cap.covers(cost):
+            raise BudgetError(
+                f"its owner allows coordinator {self.coordinator!r} epsilon={self._cap.epsilon!r} at "
+                f"delta={self.delta!r} in all, and this would bring what it was told to epsilon={cost:.6g}",
+                budget=(self._cap.epsilon, self.delta), spent=self._cap.spent(own), asked=cost,
+            )  # fmt: skip
 
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
         """Charge ``event`` on disk, or return why not; of two requests at once, anywhere, one is first."""
@@ -286,7 +295,7 @@ class LedgerBudget(Account):
             with self._usable():
                 charge = self._book.reserve(
                     self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
-                    plan=self._record(place),
+                    plan=self._record(place), admits=lambda charges: self._check_cap(charges, event),
                 )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
@@ -338,3 +347,7 @@ class LedgerBudget(Account):
         if self._process != os.getpid():  # another thread of the parent may have been in the middle of it
             self._ledger, self._process = copy.copy(self._ledger), os.getpid()
         return self._ledger
+
+
+def _releases(charges: Iterable[ChargeRecord]) -> list[Release]:
+    return [Release(each.event, each.delta) for each in charges if each.counts]
