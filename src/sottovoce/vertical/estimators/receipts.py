@@ -16,8 +16,6 @@ from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.general.messages import Description
 
-__all__ = ["receipt_again"]
-
 # what a vertical training tells of itself without any rule behind it
 _TOLD: Final = (
     "rounds of the label holder's own training, without messages to others",
