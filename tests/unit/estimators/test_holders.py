@@ -24,6 +24,7 @@ from sottovoce.papers.dp_scd import SOLVERS, Minibatch
 from sottovoce.report import verify_receipt
 from sottovoce.tables import parquet
 from support.faulty_sources import InlineSource
+from support.pairs import by_pairs
 from support.parts_pool import PartsPool
 
 N, D = 900, 5
@@ -75,7 +76,6 @@ MODELS |= {
     name: sv.DPPipeline([*steps, ("model", sv.DPRidge(label_bounds=(0, 1)) if name == "numbers" else MODEL)], **PUBLIC)
     for name, steps in STEPS.items()
 }
-TAKES |= dict.fromkeys(STEPS, BY_ROW)
 # the others need all rows in one process
 ON_CLUSTERS = (
     "scd", "newton", "classes", "steps of classes", "gd", "momentum", "one-step", "refinement", "adassp", *STEPS
@@ -136,7 +136,8 @@ def fitted(model):
     return inner.coef_, inner.intercept_
 
 
-CASES = [(name, beside) for name in MODELS for beside in TAKES.get(name, ("", "persons"))]
+CASES = [(name, beside) for name in MODELS if name not in STEPS for beside in TAKES.get(name, ("", "persons"))]
+CASES += by_pairs(list(STEPS), list(BY_ROW))
 
 
 @pytest.mark.parametrize(("name", "beside"), CASES)
