@@ -62,7 +62,8 @@ LOSSES = {
     "momentum": (),  # its clips make another loss of it, and more rows are left to Newton steps
     "multinomial-scd": (),  # for more classes than these tables have: tests/unit/central/test_multinomial.py
 }
-SLOW = ("Minibatch", "sgd")  # their noise takes seconds to calibrate
+# noise that takes seconds to calibrate; bounds so wide that other tests notice sooner (test_comparison_optimum.py, papers)
+SLOW = ("Minibatch", "sgd", "Primal", "Sequential", "Published")
 CASES = [
     pytest.param(
         solver, loss, table, id=f"{solver}, {loss}, {table}", marks=[pytest.mark.slow] if solver in SLOW else []
