@@ -147,8 +147,8 @@ def test_refusals(changed, d, message):
         (1_000, 8, {}, "momentum"),  # few rows
         (1_000, 8, {"alpha": 0.01}, "scd"),  # a penalty that is meant
         (1_000, 300, {}, "scd"),  # few rows, many columns
-        (100, 8, {"epsilon": 300.0}, "momentum"),
-        (30, 8, {"epsilon": 1e4}, "scd"),  # hardly any noise
+        (30, 8, {"epsilon": 300.0}, "momentum"),
+        (10, 8, {"epsilon": 800.0}, "scd"),  # hardly any noise
         (20_000, 1500, {}, "scd"),  # as many columns as the budget tells apart
         (10**8, 3000, {"delta": 1e-9}, "scd"),  # a matrix that costs more than the passes
         (20_000, 8, {"classes": [0, 1, 2]}, "multinomial-scd"),
