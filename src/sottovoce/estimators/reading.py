@@ -1,7 +1,7 @@
 """Tables as fits take them: public sizes first, values when the fit has paid for them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -254,7 +254,7 @@ def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> 
     if isinstance(X, RemoteTable):
         if labelled:
             check_columns(estimator, X, reset=True)
-        with X.opened(question_of(estimator)) as holder:
+        with X.opened(question_of(estimator)) as holder, _products(X):
             yield holder
         return
     if labelled and isinstance(X, StreamedTable) and y is None:
@@ -263,12 +263,17 @@ def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> 
         check_columns(estimator, X, reset=True)
     elif labelled:
         X, y = read_rows(estimator, X, y)
-    with team() as threads, one_blas_thread() if X.shape[1] < _WIDE else nullcontext():
+    with team() as threads, _products(X):
         part = Part(X, threads, X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None, labels=y)
         try:
             yield LocalHolder(part)
         finally:
             part.memory.close()
+
+
+def _products(X: Any) -> AbstractContextManager[None]:
+    """Return what a fit multiplies in: sums of one thread and of several differ, and tables anywhere give one model."""
+    return one_blas_thread() if X.shape[1] < _WIDE else nullcontext()
 
 
 def holding_labels(y: NDArray[Any]) -> LocalHolder:

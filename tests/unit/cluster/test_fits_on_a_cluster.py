@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from distributed import Client
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 import sottovoce as sv
 from sottovoce.cluster import DaskTable
@@ -106,6 +107,15 @@ def test_the_same_model_on_workers_of_dask(client):
         assert table.partitions.n_workers == 2
         same(first, clone(model).fit(table))
     same(first, clone(model).fit(X, y))
+
+
+@pytest.mark.parametrize("name", ["logistic regression, Newton's", "ridge, refinement"])
+def test_the_same_model_where_products_have_several_threads(name):
+    """Of so many columns a product of two threads is added up otherwise than one of a single thread."""
+    model, y = FITS[name]
+    rows = np.tile(X, 42)[:, :250] * _RNG.uniform(0.1, 0.2, (N, 250))
+    with threadpool_limits(2, "blas"), TableOfParts(PartsPool(1), sources(y, [], rows)) as table:
+        same(clone(model).fit(table), clone(model).fit(rows, y))
 
 
 @pytest.mark.parametrize("name", ["svc", "ridge, refinement"])
