@@ -13,6 +13,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce._whole_fit import fitted_alone
+from sottovoce.central.parallel import _LIMIT
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -243,7 +244,7 @@ def test_a_fit_of_another_thread_does_not_block_its_object_in_a_child():
     inside, go_on = threading.Event(), threading.Event()
 
     def hold():
-        with fitted_alone(model, message="busy"):
+        with fitted_alone(model, message="busy"), _LIMIT.lock:  # and asks for products on one thread
             inside.set()
             go_on.wait(60)
 

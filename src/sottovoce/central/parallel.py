@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from threading import Lock
-from typing import Any, TypeVar
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.linalg  # noqa: F401 - what is loaded later is not found by the first who looks for libraries
@@ -30,7 +30,23 @@ S = TypeVar("S", bound=np.generic)
 _SMALL = 1_000_000
 _A_ROW = 16.0
 
-_ASKED, _blas = Lock(), cache(ThreadpoolController)
+_blas = cache(lambda: ThreadpoolController().select(user_api="blas"))
+
+
+class _Limit:
+    """Who asks for products of one thread, and what the numbers were before the first who does."""
+
+    def __init__(self) -> None:
+        self.n_asking, self.before = 0, cast(Any, None)
+        self.renew()
+
+    def renew(self) -> None:
+        self.lock = RLock()  # a collector may close a generator at any point
+
+
+_LIMIT = _Limit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LIMIT.renew)  # another thread may have held it
 
 
 class Team:
@@ -71,15 +87,26 @@ class Team:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Have numpy and scipy multiply on one thread, all over the process; of fits at once, the first one decides."""
-    if not _ASKED.acquire(blocking=False):  # whoever sets the number must also set it back
-        yield
-        return
+    """Have numpy and scipy multiply on one thread, all over the process, until the last who asks for it has done."""
+    with _LIMIT.lock:
+        if not _LIMIT.n_asking:
+            _LIMIT.before = _blas().limit(limits=1)
+            _let_go()
+        _LIMIT.n_asking += 1
     try:
-        with _blas().limit(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
-        _ASKED.release()
+        with _LIMIT.lock:
+            _LIMIT.n_asking -= 1
+            if not _LIMIT.n_asking:
+                _LIMIT.before.restore_original_limits()
+                _let_go()
+
+
+def _let_go() -> None:
+    """Let any thread set the numbers next, not only this one, which has set them."""
+    with _blas().limit(limits=None):
+        pass
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Seeds, threads, storage and row order: what may and what may not change a result."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,10 +10,11 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sottovoce as sv
-from sottovoce.central.parallel import team
+from sottovoce.central.parallel import one_blas_thread, team
 from sottovoce.central.sums.samples import poisson_sample
 from sottovoce.central.sums.whole_gram import _PIECE, _Adder
 from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from support.solvers import solved
 
 rng = np.random.default_rng(0)
@@ -152,3 +155,19 @@ def test_products_take_one_thread_while_ours_work_and_as_many_as_before_afterwar
         fit(table, np.resize([-1, 1], len(table)), solver="newton")
         assert all(found == {1} for found in seen) and seen
         assert threads() == {2}
+
+
+def test_a_fit_beside_which_another_one_ends_is_as_alone(monkeypatch):
+    """Of so many columns two threads of a product add up otherwise than one."""
+    table, release = np.tile(X, 3)[:, :250] * rng.uniform(0.3, 0.6, (len(X), 250)), GridGaussian.release
+    with threadpool_limits(2, "blas"), ExitStack() as other:
+        alone = fit(table, solver="newton").coef_
+        other.enter_context(one_blas_thread())
+
+        def ended(*given):
+            other.close()
+            return release(*given)
+
+        monkeypatch.setattr(GridGaussian, "release", ended)
+        np.testing.assert_array_equal(fit(table, solver="newton").coef_, alone)
+        assert {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"} == {2}
