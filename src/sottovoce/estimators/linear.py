@@ -39,6 +39,7 @@ from sottovoce.estimators.reading import (
     numbers,
     own_groups,
     products,
+    refuse_by_type,
     refuse_copy_of_map,
 )  # fmt: skip
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
@@ -204,6 +205,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return self._fit(X, y, groups=groups)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        refuse_by_type(X)
         self.check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")

@@ -54,6 +54,7 @@ from sottovoce.estimators.reading import (
     labels_of,
     public_size,
     refuse_beside,
+    refuse_same_names,
 )  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
@@ -305,6 +306,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
         self._example = _example_of(X)
         refuse_beside(X, **rows)
+        refuse_same_names(X)
         if isinstance(X, OutsideTable):
             check_public_sizes(X, y)
         elif y is None:
@@ -466,6 +468,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             check_columns(self, X, reset=reset)
             return X
         if _is_frame(X):
+            refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)

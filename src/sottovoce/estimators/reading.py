@@ -130,6 +130,7 @@ def read_features(estimator: Any, X: Any) -> Any:
 
 def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
+    refuse_by_type(X)
     try:
         return validate_data(estimator, X, **checks)
     except (TypeError, ValueError) as error:
@@ -137,11 +138,25 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
         raise
 
 
+def refuse_by_type(X: Any) -> None:
+    """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
+    refuse_same_names(X)
+    if any(map(_is_read_as_number, [getattr(X, "dtype", None), *(kind for _, kind in _typed_columns(X))])):
+        refuse_texts(X)
+
+
+def refuse_same_names(X: Any) -> None:
+    """Refuse a data frame with two columns of one name."""
+    names = [name for name, _ in _typed_columns(X)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"X has {names.count(twice)} columns named {twice!r}. Give each column a name of its own.")
+
+
 def refuse_texts(X: Any, cause: Exception | None = None) -> None:
     """Refuse a table with columns whose type is no number; their values are not looked at."""
-    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())  # of a data frame, from pandas or polars
-    suspects = [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
-    if getattr(X, "dtype", np.dtype(float)).kind in "SUMm":
+    suspects = [f"{name!r} ({kind})" for name, kind in _typed_columns(X) if not _is_number(kind)]
+    if getattr(getattr(X, "dtype", None), "kind", "") in tuple("SUMmc"):
         suspects = [f"all ({X.dtype})"]
     if suspects:
         raise DataError(
@@ -151,11 +166,22 @@ def refuse_texts(X: Any, cause: Exception | None = None) -> None:
         ) from cause
 
 
+def _typed_columns(X: Any) -> list[tuple[Any, Any]]:
+    """Return name and type of each column of a data frame, from pandas or polars; none of anything else."""
+    names = getattr(X, "columns", None)
+    return [] if names is None or not hasattr(X, "dtypes") else list(zip(names, X.dtypes, strict=True))
+
+
+def _is_read_as_number(kind: Any) -> bool:
+    is_time = getattr(kind, "is_temporal", None)  # polars
+    return bool(is_time()) if is_time is not None else getattr(kind, "kind", "") in tuple("Mmc")
+
+
 def _is_number(kind: Any) -> bool:
     if hasattr(kind, "is_numeric"):  # polars
         return bool(kind.is_numeric()) or str(kind) == "Boolean"
     pandas = loaded("pandas")
-    return pandas is None or bool(pandas.api.types.is_numeric_dtype(kind))
+    return getattr(kind, "kind", "") != "c" and (pandas is None or bool(pandas.api.types.is_numeric_dtype(kind)))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:

@@ -24,7 +24,14 @@ from sottovoce.central.data.streamed import SteppedTable, StreamedTable
 from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator
 from sottovoce.estimators.plain import cut_columns
-from sottovoce.estimators.reading import check_columns, holding, numbers, read_features, refuse_copy_of_map
+from sottovoce.estimators.reading import (
+    check_columns,
+    holding,
+    numbers,
+    read_features,
+    refuse_by_type,
+    refuse_copy_of_map,
+)
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import checked_max_rows
@@ -124,6 +131,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
 
     def _check_sizes(self, X: Any, y: Any) -> None:
         refuse_copy_of_map(X, row_by_row=True)
+        refuse_by_type(X)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:

@@ -28,7 +28,7 @@ from sottovoce.estimators.base import public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline
-from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, refuse_texts
+from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, refuse_by_type, refuse_texts
 from sottovoce.estimators.search_plan import margins_of
 from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
@@ -397,6 +397,7 @@ def _cells(X: Any) -> Any:
         X = np.array(X, dtype=object)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         return numbers_of(X)
+    refuse_by_type(X)
     if hasattr(X, "iloc"):  # a data frame of pandas
         X = X.copy(deep=False)
         for name, kind in X.dtypes.items():

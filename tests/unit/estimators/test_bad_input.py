@@ -238,3 +238,41 @@ def test_columns_that_hold_no_numbers_are_named(read):
     days = pd.DataFrame({"age": [1.0, 2.0], "day": pd.to_datetime(["2020-01-01"] * 2)})
     with pytest.raises(DataError, match=r"columns whose type is no number: 'day' \(datetime64"):
         model.fit(days, [0, 1])
+
+
+DAYS = np.array(["2020-01-01", "2020-02-03"] * 30, "datetime64[D]")
+LONG = DAYS - DAYS[0]
+NO_NUMBERS = {
+    "days": DAYS[:, None], "durations": LONG[:, None], "complex": X + 0j, "sparse complex": sp.csr_array(X + 0j),
+    "pandas days": pd.DataFrame({"a": DAYS, "b": DAYS}), "pandas durations": pd.DataFrame({"a": LONG}),
+    "pandas complex": pd.DataFrame({"a": X[:, 0] + 0j}), "polars days": pl.DataFrame({"a": DAYS, "b": X[:, 0]}),
+    "polars durations": pl.DataFrame({"a": LONG.astype("timedelta64[ms]")}),
+}  # fmt: skip
+PIPELINE = sv.DPPipeline(
+    [("scale", sv.DPScaler()), ("model", sv.DPLogisticRegression(classes=["no", "yes"]))], epsilon=1.0, delta=1e-5
+)
+TRAINED = ridge(epsilon=math.inf)
+USES = {
+    "fit": lambda given: classifier().fit(given, Y),
+    "scale": lambda given: sv.DPScaler(epsilon=1.0, delta=1e-5, with_centering=False).fit(given),
+    "predict": lambda given: TRAINED.fit(X[:, : given.shape[1]], NUMBERS).predict(given),
+    "evaluate": lambda given: sv.evaluate(TRAINED.fit(X[:, : given.shape[1]], NUMBERS), given, NUMBERS, epsilon=1.0),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("given", NO_NUMBERS.values(), ids=NO_NUMBERS)
+def test_times_and_complex_numbers_are_no_numbers(given, use):
+    with pytest.raises(DataError, match=r"^X has columns whose type is no number: .*\. sottovoce.SchemaEncoder makes"):
+        use(given)
+
+
+@pytest.mark.parametrize("use", [*USES.values(), lambda given: PIPELINE.fit(given, Y)], ids=[*USES, "pipeline"])
+def test_two_columns_of_one_name_are_named(use):
+    with pytest.raises(DataError, match=r"^X has 2 columns named 'a'\. Give each column a name of its own"):
+        use(pd.DataFrame(X, columns=["a", "b", "a"]))
+
+
+def test_one_column_is_said_to_be_no_table():
+    with pytest.raises(ValueError, match="Expected a 2-dimensional container"):
+        classifier().fit(pd.Series(X[:, 0]), Y)
