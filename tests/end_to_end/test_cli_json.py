@@ -80,7 +80,7 @@ def test_a_collection(folder):
     reports = told("local", "randomize", "p.json", "t.csv", "--label", "y", "--out", "r.reports")
     assert reports == {"reports": 200, "epsilon": 4.0, "file": "r.reports"}
     model = told("local", "fit", "p.json", "r.reports", "--out", "m.json")
-    assert model["guarantee"] == read(folder / "m.receipt.json")
+    assert model["guarantee"] == read(folder / "m.receipt.json") == told("show", "m.json")
     assert (model["reports"], model["refused"], model["is_lost_in_noise"]) == (200, 0, False)
     table = (folder / "t.csv").read_text().splitlines()
     (folder / "one.csv").write_text("\n".join(table[:2]))

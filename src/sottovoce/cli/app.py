@@ -92,6 +92,7 @@ def as_options(text: str, known: Collection[str] = ()) -> str:
     first = _REFUSED.match(text)
     if first is not None and (name := f"--{first[1].replace('_', '-')}") in known:
         text = name + text[first.end() :]
+    text = text.replace("groups=...", "--unit COLUMN").replace("max_rows_per_group=...", "--max-rows-per-unit K")
     return _ARGUMENT.sub(_as_option, text.replace("max_rows_per_group", "--max-rows-per-unit"))
 
 

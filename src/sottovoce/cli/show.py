@@ -46,7 +46,9 @@ def show(
     estimator, schema = load_model(path) if _is_model(path) else (None, None)
     if coefficients:
         if estimator is None:
-            raise ParameterError(f"--coefficients: {path} is a receipt, which has none. Give the model's own file.")
+            raise ParameterError(
+                f"--coefficients: {path} lists none. Give the file of a model that `sottovoce fit` wrote."
+            )
         if as_json:
             print_json(coefficients_as_json(estimator, schema))
         else:
@@ -67,9 +69,12 @@ def show(
 
 
 def _is_model(path: Path) -> bool:
-    """Tell a model, and what is not of ours, which `load_model` reports in full, from all else that holds a receipt."""
+    """Tell a model, and what is not of ours, which `load_model` reports in full, from all else that holds a receipt.
+
+    A model of reports is all else: its weights are those of moments, and it is written to be read by devices too.
+    """
     try:
-        return open_receipt(path).kind == "model"
+        return (open_receipt(path).model or {}).get("format") == "sottovoce-model"
     except ModelFormatError:
         return True
 

@@ -162,6 +162,8 @@ def _check_format(content: object) -> None:
         found = content.get("format") if isinstance(content, Mapping) else None
         if found == "sottovoce-receipt":
             raise ModelFormatError("this is the receipt of a model, not the model itself. Give the model's own file.")
+        if found == "sottovoce-local-model":
+            raise ModelFormatError("this is a model of private reports: `sottovoce local predict` applies it.")
         raise ModelFormatError(f"this is not a model file: its format is {found!r} instead of {_FORMAT!r}.")
     version = content.get("version")
     if version != _VERSION or isinstance(version, bool):

@@ -178,11 +178,23 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
             return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
     if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and numbers.are_a_range:
         return _Proposal(IgnoredColumn(name), "row numbers?")
+    if code := _missing_code(numbers):
+        note = (
+            f'{note}{"; " * bool(note)}{code}: a code of missing values? Then write missing = ["", "{code}"] in [table]'
+        )
     bounds = round_outward(low, high)
     if not look.is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
         skewed = f"very skewed; {note}" if note else "very skewed"
         return _Proposal(NumericColumn(name, bounds=bounds, scale="log", **written), skewed)  # type: ignore[arg-type]
     return _Proposal(NumericColumn(name, bounds=bounds, **written), note)  # type: ignore[arg-type]
+
+
+def _missing_code(numbers: Numbers) -> str:
+    """Return the lowest or highest number where it is all nines, and far from the others: "-999"."""
+    low, high, median = int(numbers.low), int(numbers.high), numbers.median
+    if numbers.whole and low < 0 <= median and set(str(-low)) == {"9"}:
+        return str(low)
+    return str(high) if numbers.whole and high > max(99, 5 * abs(median)) and set(str(high)) == {"9"} else ""
 
 
 def round_outward(low: float, high: float) -> tuple[float, float]:

@@ -74,6 +74,7 @@ def test_what_was_given_is_refused_by_the_name_of_its_option():
         ('give delimiter="...".', "give --delimiter."),
         ('format="csv" or format="parquet"', "--format csv or --format parquet"),
         ('use duplicates="drop"', "use --duplicates drop"),
+        ("Fit with groups=... and max_rows_per_group=...", "Fit with --unit COLUMN and --max-rows-per-unit K"),
         ("same_unit=True, another_run=True", "--same-unit, --another-run"),
         ('write type = "ignore", adjacency="zero-out"', 'write type = "ignore", adjacency="zero-out"'),
     ],

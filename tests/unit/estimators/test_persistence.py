@@ -143,6 +143,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
     [
         (lambda c: c.update(format="x"), r"not a model file: its format is 'x' instead of 'sottovoce-model'"),
         (lambda c: c.update(format="sottovoce-receipt"), r"this is the receipt of a model, not the model itself"),
+        (lambda c: c.update(format="sottovoce-local-model"), r"private reports: `sottovoce local predict` applies it"),
         (lambda c: c.update(version=2), r"has version 2, this version of sottovoce reads 1: update sottovoce"),
         (lambda c: c.update(version=True), r"has version True"),
         (lambda c: c.update(estimator="os.system"), r"is a 'os\.system'; this version of sottovoce knows DPRidge"),

@@ -133,6 +133,16 @@ def test_a_rule_for_missing_values_is_proposed_and_says_nothing_until_somebody_t
     assert Schema.from_toml(path)["x"] == NumericColumn("x", bounds=(0, 1), missing="indicator")
 
 
+@pytest.mark.parametrize("code", ["-9", "-999", "999", "99999"])
+def test_a_number_of_nines_far_from_all_others_may_be_a_code(tmp_path: Path, code: str) -> None:
+    ages = np.arange(60) % 47 + 18
+    asked = f'{code}: a code of missing values? Then write missing = ["", "{code}"] in [table]'
+    data = pd.DataFrame({"x": [*ages, int(code)], "z": [*ages, 99]})
+    text, _ = draft(data, tmp_path)
+    assert text.count("a code of") == text.count(asked) == 1
+    assert "a code of" not in draft(data, tmp_path, layout=Layout(missing=("", code)))[0]
+
+
 def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:
     data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), np.inf], "z": np.arange(31) % 7 / 2})
     assert draft(data, tmp_path)[1]["x"] == NumericColumn("x", bounds=(0, 1))
