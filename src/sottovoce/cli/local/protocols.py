@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,9 @@ def plan(
             cli.refuse_options("cannot be given together with --schema, which says it", {"--d": d})
             rest = protocol_arguments(confirmed_schema(schema, target), missing)
             chosen = [Protocol.create(epsilon=value, n_expected=n, **rest) for value in epsilons]
-            plans = [plan_collection(n, protocol=each, delta=delta) for each in chosen]
+            # as without a schema: each number of people has a protocol made for it
+            found = [plan_collection(n, each.n_columns, each.epsilon, delta=delta) for each in chosen]
+            plans = [replace(plan, protocol=each) for plan, each in zip(found, chosen, strict=True)]
     if as_json:
         content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
         print_json(content)
