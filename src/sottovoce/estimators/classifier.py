@@ -250,6 +250,11 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 def _refuse_no_classes(labels: NDArray[Any]) -> None:
     """Have scikit-learn say that labels are no classes, where their type allows that they are none."""
     kind = labels.dtype.kind
+    if kind == "f" and (missing := np.flatnonzero(np.isnan(labels))).size:
+        raise DataError(
+            f"Input y contains NaN: row {missing[0]} ({missing.size} row(s) in all). Drop these rows, or give them a "
+            "class of their own, before fit."
+        )
     if kind not in "biuUO" and not (kind == "f" and np.all((np.trunc(labels) == labels) & (np.abs(labels) < 2.0**53))):
         check_classification_targets(labels)
 

@@ -19,6 +19,7 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_cut, clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import r_squared, where_the_rows_are
+from sottovoce.exceptions import DataError
 
 
 @estimator
@@ -98,7 +99,10 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         """
         if isinstance(X, RemoteTable):
             return r_squared(self, X, y, sample_weight)
-        return float(super().score(X, labels_of(X, y), sample_weight))
+        y = labels_of(X, y)
+        if getattr(getattr(y, "dtype", None), "kind", "") in tuple("mMc"):
+            raise DataError(f"y must hold numbers; got the type {y.dtype}. Give what the model was trained to predict.")
+        return float(super().score(X, y, sample_weight))
 
     @behind_its_cut
     def to_sklearn(self, *, clip_predictions: bool = True) -> Any:

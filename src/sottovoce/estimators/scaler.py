@@ -111,7 +111,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
     def _bounds(self, n_features: int) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
         if self.bounds is None:
             return None
-        wanted = "bounds must be two numbers low < high within +-1e100, or two lists: all lows, all highs, one number a column"
+        wanted = (
+            "bounds must be two numbers low < high within +-1e100, or lists of lows and of highs, one number a column"
+        )
         try:
             low, high = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in self.bounds)
             for one in (low, high):

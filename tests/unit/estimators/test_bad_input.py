@@ -273,6 +273,17 @@ def test_two_columns_of_one_name_are_named(use):
         use(pd.DataFrame(X, columns=["a", "b", "a"]))
 
 
+@pytest.mark.parametrize("labels", [DAYS, LONG, X[:, 0] + 0j, pd.Series(DAYS)])
+def test_a_score_is_of_numbers(labels):
+    with pytest.raises(DataError, match="y must hold numbers; got the type"):
+        TRAINED.fit(X, NUMBERS).score(X, labels)
+
+
+def test_missing_classes_are_told_with_a_remedy():
+    with pytest.raises(DataError, match=r"y contains NaN: row 0 \(2 row\(s\) in all\)\. Drop these rows"):
+        classifier(classes=[0, 1]).fit(X, np.r_[np.nan, np.nan, np.ones(58)])
+
+
 def test_one_column_is_said_to_be_no_table():
     with pytest.raises(ValueError, match="Expected a 2-dimensional container"):
         classifier().fit(pd.Series(X[:, 0]), Y)

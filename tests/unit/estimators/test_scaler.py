@@ -30,7 +30,7 @@ def scaler(**changed):
         ({"delta": 0.5}, "delta=0.5 is 1 / sqrt"),
         ({"adjacency": "add-remove"}, "n_public is missing"),
         ({"with_centering": "yes"}, "with_centering must be"),
-        ({"bounds": ([18, 90], [0, 9], [0, 1])}, "or two lists: all lows, all highs, one number a column"),
+        ({"bounds": ([18, 90], [0, 9], [0, 1])}, "or lists of lows and of highs, one number a column"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two numbers low < high"),
         ({"bounds": (0.0, float("nan"))}, "bounds must be two numbers low < high"),
         ({"bounds": ([0.0, 1.0], [1.0, 2.0])}, "one number a column .3.; got"),
