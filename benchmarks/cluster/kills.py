@@ -148,7 +148,8 @@ def on_workers(seed: int, faults: Faults, log: Path | None = None) -> tuple[str,
         return model_of(PooledTable(pool, *table(seed), ENDS, kept, seen), None, seed), counted[0]
     finally:
         pool.close()
-        kept.close()
+        if kept is not None:
+            kept.close()
 
 
 def with_drivers(seed: int, rates: Rates, folder: Path, tally: Path, rng: np.random.Generator) -> dict[str, Any]:

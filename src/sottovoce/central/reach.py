@@ -24,6 +24,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release, Tell
+from sottovoce.central.data.operation import RowSum
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, State, averaged
@@ -81,7 +82,7 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     yield BeginModel(0)
     one = facts.n_models == 1
 
-    def ask(weights: Vector) -> ClippedSlopes | JointSlopes:
+    def ask(weights: Vector) -> RowSum:
         ticks = sums.ticks_per_unit
         return ClippedSlopes(facts.loss, weights, clip, ticks) if one else JointSlopes(weights, clip, ticks)
 
