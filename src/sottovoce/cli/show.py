@@ -47,7 +47,7 @@ def show(
     if coefficients:
         if estimator is None:
             raise ParameterError(
-                f"--coefficients: {path} lists none. Give the file of a model that `sottovoce fit` wrote."
+                f"--coefficients: {path} is a receipt, or a model of reports, and lists none. Give a model of `fit`."
             )
         if as_json:
             print_json(coefficients_as_json(estimator, schema))

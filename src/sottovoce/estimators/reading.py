@@ -155,14 +155,16 @@ def refuse_same_names(X: Any) -> None:
 
 def refuse_texts(X: Any, cause: Exception | None = None) -> None:
     """Refuse a table with columns whose type is no number; their values are not looked at."""
-    suspects = [f"{name!r} ({kind})" for name, kind in _typed_columns(X) if not _is_number(kind)]
+    suspects = [(repr(name), kind) for name, kind in _typed_columns(X) if not _is_number(kind)]
     if getattr(getattr(X, "dtype", None), "kind", "") in tuple("SUMmc"):
-        suspects = [f"all ({X.dtype})"]
+        suspects = [("all", X.dtype)]
     if suspects:
+        is_complex = any(getattr(kind, "kind", "") == "c" for _, kind in suspects)
         raise DataError(
-            f"X has columns whose type is no number: {', '.join(suspects)}. sottovoce.SchemaEncoder makes numbers of "
+            "X has columns whose type is no number: "
+            f"{', '.join(f'{name} ({kind})' for name, kind in suspects)}. sottovoce.SchemaEncoder makes numbers of "
             "texts and dates by public rules (categories and bounds that you give, not counted ones); or leave the "
-            "columns out."
+            f"columns out.{' Complex data not supported.' * is_complex}"
         ) from cause
 
 

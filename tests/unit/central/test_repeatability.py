@@ -159,7 +159,8 @@ def test_products_take_one_thread_while_ours_work_and_as_many_as_before_afterwar
 
 def test_a_fit_beside_which_another_one_ends_is_as_alone(monkeypatch):
     """Of so many columns two threads of a product add up otherwise than one."""
-    table, release = np.tile(X, 3)[:, :250] * rng.uniform(0.3, 0.6, (len(X), 250)), GridGaussian.release
+    factors, release = np.random.default_rng(1).uniform(0.3, 0.6, (len(X), 250)), GridGaussian.release
+    table = np.tile(X, 3)[:, :250] * factors
     with threadpool_limits(2, "blas"), ExitStack() as other:
         alone = fit(table, solver="newton").coef_
         other.enter_context(one_blas_thread())

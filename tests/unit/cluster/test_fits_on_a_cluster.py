@@ -113,7 +113,7 @@ def test_the_same_model_on_workers_of_dask(client):
 def test_the_same_model_where_products_have_several_threads(name):
     """Of so many columns a product of two threads is added up otherwise than one of a single thread."""
     model, y = FITS[name]
-    rows = np.tile(X, 42)[:, :250] * _RNG.uniform(0.1, 0.2, (N, 250))
+    rows = np.tile(X, 42)[:, :250] * np.random.default_rng(0).uniform(0.1, 0.2, (N, 250))
     with threadpool_limits(2, "blas"), TableOfParts(PartsPool(1), sources(y, [], rows)) as table:
         same(clone(model).fit(table), clone(model).fit(rows, y))
 
