@@ -189,15 +189,21 @@ def _concluded(plan: AgreedPlan, values: Vector) -> Conclusion:
 def _wait(
     parties: Parties, plan: AgreedPlan, patience: float, asked: Mapping[str, Message]
 ) -> dict[str, messages.Opened]:
-    """Ask computing parties until each is ready; in so many seconds all of them do a step more."""
-    reached, deadline = 0, time.monotonic() + patience
+    """Ask computing parties until each is ready; in so many seconds all of them do a step more.
+
+    Where nothing moves all are asked: the party that is waited for may wait for one that hangs.
+    """
+    reached, deadline, moves = 0, time.monotonic() + patience, True
     replies: dict[str, messages.Opened] = {}
     due = list(asked)
     while due:
-        replies |= parties.exchange({name: asked[name] for name in due}, messages.Opened)
+        also = [] if moves else [name for name in plan.ranks if name not in asked]
+        requests = {name: asked.get(name, messages.Poll()) for name in (*due, *also)}
+        replies |= parties.exchange(requests, messages.Opened)
         due = [name for name in asked if not replies[name].ready]
-        done = min(plan.n_steps, *(reply.n_steps for reply in replies.values()))
-        if done > reached:
+        done = min(plan.n_steps, *(replies[name].n_steps for name in asked))
+        moves = done > reached
+        if moves:
             reached, deadline = done, time.monotonic() + patience
             _tell(parties, f"pass {done} of {plan.n_steps}")
         elif due and time.monotonic() > deadline:
