@@ -190,11 +190,11 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
 
 
 def _missing_code(numbers: Numbers) -> str:
-    """Return the lowest or highest number where it is all nines, and far from the others: "-999"."""
-    low, high, median = int(numbers.low), int(numbers.high), numbers.median
-    if numbers.whole and low < 0 <= median and set(str(-low)) == {"9"}:
+    """Return the lowest or highest number where it is all nines, and no other is like it: "-999"."""
+    low, high = int(numbers.low), int(numbers.high)
+    if numbers.whole and low < 0 and set(str(-low)) == {"9"} and not numbers.has_others_below_0:
         return str(low)
-    return str(high) if numbers.whole and high > max(99, 5 * abs(median)) and set(str(high)) == {"9"} else ""
+    return str(high) if numbers.whole and high > max(99, 5 * abs(numbers.median)) and set(str(high)) == {"9"} else ""
 
 
 def round_outward(low: float, high: float) -> tuple[float, float]:

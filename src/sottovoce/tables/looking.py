@@ -235,6 +235,11 @@ class Numbers:
         return sum(map(_mixed, ranges)) % _WORD == self.mixed
 
     @property
+    def has_others_below_0(self) -> bool:
+        """Whether numbers beside the lowest are negative, of those that the median is of."""
+        return bool(np.any((self._sample > self.low) & (self._sample < 0.0)))
+
+    @property
     def median(self) -> float:
         """The median of every row, of every second one, and so on: of at most 8,192."""
         return float(np.median(self._sample))

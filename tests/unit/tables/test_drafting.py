@@ -143,6 +143,13 @@ def test_a_number_of_nines_far_from_all_others_may_be_a_code(tmp_path: Path, cod
     assert "a code of" not in draft(data, tmp_path, layout=Layout(missing=("", code)))[0]
 
 
+@pytest.mark.parametrize("low", [-9, -99])
+def test_a_number_of_nines_among_others_is_no_code(tmp_path: Path, low: int) -> None:
+    """Such as degrees of frost."""
+    degrees = np.arange(400) % (40 - low) + low
+    assert "a code of" not in draft(pd.DataFrame({"x": degrees}), tmp_path)[0]
+
+
 def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:
     data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), np.inf], "z": np.arange(31) % 7 / 2})
     assert draft(data, tmp_path)[1]["x"] == NumericColumn("x", bounds=(0, 1))
