@@ -110,7 +110,7 @@ def without(rules: str) -> Iterator[None]:
     for places in (PLACES[rules], now):
         for module, name, value in places:
             setattr(module, name, value)
-        plan._event_of.cache_clear()
+        plan._shared.cache_clear()
         if places is not now:
             yield
 

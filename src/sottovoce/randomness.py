@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum
+from enum import IntEnum
 from typing import Final, NoReturn
 
 import numpy as np
@@ -46,7 +46,7 @@ def uncounted_fits() -> Iterator[None]:
         UNCOUNTED.reset(token)
 
 
-class Purpose(Enum):
+class Purpose(IntEnum):
     """What a stream is for; the value is part of the derived key, so it must never change."""
 
     NOISE = 1

@@ -7,7 +7,6 @@ import math
 import re
 import warnings
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from sottovoce.central.core import Driven, Keep, Release, Steps, Tell, Unprotect
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import _shared
 from sottovoce.central.solvers import accelerated
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.histograms import LargestLength
@@ -101,6 +101,19 @@ def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjace
     if not case.name.startswith("Published"):  # which costs more than it claims, and says so
         assert receipt.epsilon == model.epsilon
         assert 0.995 * model.epsilon < planned <= model.epsilon * (1.0 + 1e-9)  # and nothing is left
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_fit_on_a_plan_that_another_fit_has_used_is_the_same(name):
+    def told():
+        model, _, tape = recorded(NAMED[name], NAMED[name].adjacencies[-1])
+        noisy = b"".join(np.asarray(one.released).tobytes() for one in tape.releases)
+        return noisy, model.coef_.tobytes(), model.guarantee_.to_json()
+
+    _shared.cache_clear()
+    cold, hits = told(), _shared.cache_info().hits
+    assert told() == cold
+    assert _shared.cache_info().hits > hits
 
 
 @pytest.mark.parametrize(("name", "epsilon"), by_pairs(
@@ -189,9 +202,9 @@ def test_a_change_tells_nothing_and_neither_does_what_is_told(step, monkeypatch)
 SHAPES = {
     "number of steps": lambda x: [NOISY] * int(abs(x)),
     "no step at all": lambda x: [NOISY] if x > 1.0 else [],
-    "noise multiplier": lambda x: [replace(NOISY, mechanism=GridGaussian(1.0, 1.0 + abs(x), 2.0**-9))],
-    "noise of some steps": lambda x: [replace(NOISY, mechanism=GridGaussian(1.0, 2.0 + (x > 1.0), 2.0**-9))] * 3,
-    "no noise": lambda x: [replace(NOISY, mechanism=Unprotected() if x > 1.0 else NOISY.mechanism)],
+    "noise multiplier": lambda x: [NOISY._replace(mechanism=GridGaussian(1.0, 1.0 + abs(x), 2.0**-9))],
+    "noise of some steps": lambda x: [NOISY._replace(mechanism=GridGaussian(1.0, 2.0 + (x > 1.0), 2.0**-9))] * 3,
+    "no noise": lambda x: [NOISY._replace(mechanism=Unprotected() if x > 1.0 else NOISY.mechanism)],
     "number of steps alike": lambda x: [Steps(range(3 + int(abs(x))), lambda number: (one for one in [NOISY]))],
     "what is told": lambda x: [Tell("size", x)],
 }
@@ -216,8 +229,8 @@ def test_a_size_that_was_not_kept_is_noticed_at_the_end(shape):
 def test_each_thing_is_said_once_and_what_is_released_once_is_no_repetition():
     def asks(n):
         for _ in range(n):
-            yield replace(NOISY, words=("a count", ""))
-            yield replace(NOISY, words=("a count", "a length"))
+            yield NOISY._replace(words=("a count", ""))
+            yield NOISY._replace(words=("a count", "a length"))
 
     def ran(asks):
         return drive(asks, begun(ROWS, np.ones(40)), Streams(0))

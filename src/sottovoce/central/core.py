@@ -18,7 +18,7 @@ other events than its run.
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -56,8 +56,7 @@ class Unprotected:
         return exact, self.event
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(NamedTuple):
     """One noisy answer about the rows."""
 
     # What is released, as a receipt says it, in one or more sentences; of releases with the same words it says so once.

@@ -130,8 +130,8 @@ class Curvature:
 
     def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
         values, self._vectors = eigh(matrix)
-        self._values = np.maximum(values, least)
-        self._penalty = penalty
+        self._across, self._values = self._vectors.T, np.maximum(values, least)
+        self._roots, self._penalty = np.sqrt(self._values), penalty
 
     @property
     def n_weights(self) -> int:
@@ -146,12 +146,12 @@ class Curvature:
 
     def solve(self, vector: Vector, factor: float) -> Vector:
         """Return (factor D + penalty I)^-1 times the vector."""
-        scaled: Vector = (self._vectors.T @ vector) / (factor * self._values + self._penalty)
+        scaled: Vector = (self._across @ vector) / (factor * self._values + self._penalty)
         return np.asarray(self._vectors @ scaled)
 
     def length(self, weights: Vector) -> float:
         """Return sqrt(w'Dw): the root of the sum of the squared margins, as far as the matrix tells."""
-        return math.sqrt((margins := np.sqrt(self._values) * (self._vectors.T @ weights)) @ margins)
+        return math.sqrt((margins := self._roots * (self._across @ weights)) @ margins)
 
     def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
         """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
@@ -159,7 +159,7 @@ class Curvature:
         NaN-free and total: no step at all explains everything.
         """
         length = math.sqrt(step @ step)
-        size = float(self._values @ (self._vectors.T @ step) ** 2)
+        size = float(self._values @ np.square(self._across @ step))
         if not size > 0.0:
             return math.inf
         return (float(step @ gained) - self._penalized(step, length) + noise_std * length) / size

@@ -283,10 +283,7 @@ class Plan(_Shown, FrozenPlan):
     @cached_property
     def event(self) -> Event:
         """What the run will cost at most; the run's own event is checked against it."""
-        try:
-            return _event_of(type(self), type(self.loss), self.facts, **self.options())
-        except TypeError:  # a solver object with an option that has no hash
-            return replay(self.asks).event
+        return replay(self.asks).event
 
     @cached_property
     def releases(self) -> tuple[str, ...]:
@@ -385,7 +382,14 @@ class Plan(_Shown, FrozenPlan):
             )
 
 
+def plan_of(kind: type[Plan], facts: TrainingFacts, **options: Any) -> Plan:
+    """Return the plan of public facts and options, and of nothing else: fits share it where these are the same."""
+    try:  # what is equal may be written otherwise: 1 and 1.0, or 0.0 and -0.0; losses without parameters are equal
+        return _shared(repr((facts, options)), kind, type(facts.loss), facts, **options)
+    except TypeError:  # an option that has no hash
+        return kind(facts=facts, **options)
+
+
 @lru_cache(maxsize=256, typed=True)
-def _event_of(kind: type[Plan], loss: type, facts: TrainingFacts, /, **options: Any) -> Event:
-    """Return the event of a plan, which fits with the same public facts share; losses without parameters are equal."""
-    return replay(kind(facts=facts, **options).asks).event
+def _shared(written: str, kind: type[Plan], loss: type, facts: TrainingFacts, /, **options: Any) -> Plan:
+    return kind(facts=facts, **options)

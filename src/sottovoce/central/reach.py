@@ -24,7 +24,6 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release, Tell
-from sottovoce.central.data.operation import RowSum
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, State, averaged
@@ -75,24 +74,22 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     """
     n_steps = steps_for(facts, mu)
     sums = clipped_sum(facts.neighbours, _PULL / n_steps, math.sqrt(n_steps) / mu)
-    reach, n_samples, clip = reach_for(facts, mu), facts.n_samples, sums.clip
+    reach, n_samples, clip = reach_for(facts, mu), float(facts.n_samples), sums.clip
+    ticks, pull = sums.ticks_per_unit, clip * facts.alpha_scaled
     rate = reach / (_PULL * max(1.0, reach * facts.alpha_scaled / n_steps))  # any penalty leaves them stable
     yield Tell("steps", n_steps)
     yield Tell("noise multiplier of a step", sums.mechanism.noise_multiplier)
     yield BeginModel(0)
     one = facts.n_models == 1
 
-    def ask(weights: Vector) -> RowSum:
-        ticks = sums.ticks_per_unit
-        return ClippedSlopes(facts.loss, weights, clip, ticks) if one else JointSlopes(weights, clip, ticks)
-
     def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
         weights, along = state
-        noisy = yield Release(AFTER_STEPS, ask(weights), sums.mechanism, done)
+        ask = ClippedSlopes(facts.loss, weights, clip, ticks) if one else JointSlopes(weights, clip, ticks)
+        noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
         # gradients rise; and the exact sums over classes are 0: what theirs are is noise
-        falls = (-noisy if one else noisy - noisy.mean(axis=0)) / n_samples
+        falls = noisy / -n_samples if one else (noisy - noisy.mean(axis=0)) / n_samples
         # where rows pull less than they would, so must the penalty
-        along = _MOMENTUM * along + (1.0 - _MOMENTUM) * (falls - clip * facts.alpha_scaled * weights)
+        along = _MOMENTUM * along + (1.0 - _MOMENTUM) * (falls - pull * weights)
         return weights + rate * along, along
 
     zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))

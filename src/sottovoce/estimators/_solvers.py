@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sottovoce._plain_data import OBJECT
 from sottovoce._validation import choice
-from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts
+from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts, plan_of
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.descent import DescentPlan
@@ -84,7 +84,7 @@ def make_plan(
         facts = dataclasses.replace(facts, loss=Multinomial(facts.n_models))
     own = _options(solver, kind, options)
     if facts.is_private:
-        return kind(facts=facts, choice=why, **own)
+        return plan_of(kind, facts, choice=why, **own)
     if kind is SGDPlan:
         return PlainSGDPlan(facts=facts, **own)
     exact = NonPrivateMultinomialPlan if kind.joint else NonPrivatePlan

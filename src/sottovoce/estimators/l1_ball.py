@@ -11,7 +11,7 @@ from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.data.lengths import BoundEntries
 from sottovoce.central.data.operation import Change
-from sottovoce.central.plan import Plan, TrainingFacts
+from sottovoce.central.plan import Plan, TrainingFacts, plan_of
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -78,12 +78,10 @@ class Ball(Bound):
                 "constraint='simplex' fixes the sum of the coefficients, in which an intercept has no part: give "
                 "fit_intercept=False."
             )
-        scaled = radius * bound / model._label_unit()
+        given = {"radius": radius * bound / model._label_unit(), "constraint": model.constraint}
         if facts.is_private:
-            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=model.n_steps, constraint=model.constraint)
-        return ProjectedGradientPlan(
-            facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=model.constraint
-        )
+            return plan_of(FrankWolfePlan, facts, n_steps_given=model.n_steps, **given)
+        return ProjectedGradientPlan(facts=facts, tol=tol, max_iter=max_iter, **given)
 
     def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
         kind = {} if model.constraint == L1Ball.name else {"constraint": model.constraint}

@@ -66,7 +66,7 @@ class LocalHolder(Holder):
         return self.part.constant
 
     def ask(self, operation: Operation[T]) -> T:
-        return operation.merged([operation.on(self.part)])
+        return operation.on(self.part)
 
     def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:
         self.part.coins, self.part.progress = streams, progress

@@ -9,6 +9,8 @@ and on however many machines.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -106,10 +108,7 @@ class Operation(ABC, Generic[T]):
 
     def merged(self, answers: Sequence[T]) -> T:
         """Return the answer about all rows from those of the parts, in their order: the sum of whole numbers."""
-        total: Any = answers[0]
-        for answer in answers[1:]:
-            total = total + answer
-        return cast("T", total)
+        return reduce(add, answers)
 
     def asked_of(self, holder: "Holder") -> T:
         """Return the exact answer of all rows; what needs several visits asks several times."""

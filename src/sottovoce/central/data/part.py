@@ -14,7 +14,7 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
 
-_MOST: Final = {4: float(np.finfo(np.float32).max), 8: float(np.finfo(np.float64).max)}  # by the bytes of a number
+_RANGES: Final = {size: [np.array(sign * float(np.finfo(f"f{size}").max)) for sign in (-1, 1)] for size in (4, 8)}
 _AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the table is not read
 
 
@@ -71,7 +71,7 @@ class Part:
     @property
     def rows(self) -> Rows:
         """All rows at once; not for a table on disk."""
-        return self._block(self.raw, slice(0, self.n_samples))
+        return Rows(self.raw, self.memory.whole(SCALE), self.memory.whole(DIVISOR), self.constant)
 
     def blocks(self) -> Generator[tuple[slice, Rows]]:
         """Yield consecutive blocks of all rows, in memory, with their places."""
@@ -80,7 +80,7 @@ class Part:
             return
         with closing(self.raw.blocks(self.team.n_threads, self.team.ahead)) as blocks:
             for place, raw in blocks:
-                yield place, self._block(raw, place)
+                yield place, Rows(raw, self.memory.get(SCALE, place), self.memory.get(DIVISOR, place), self.constant)
 
     def columns(
         self, reads: Sequence[str] = (), writes: Sequence[str] = ()
@@ -113,10 +113,10 @@ class Part:
 
     def weights(self, w: NDArray[Any]) -> NDArray[Any]:
         """Return released weights in the precision of the matrix, cut to what it can hold; one entry stands for all."""
-        most = _MOST[self.dtype.itemsize]
-        cut: NDArray[Any] = np.minimum(np.maximum(w, -most), most).astype(self.dtype)
-        shape = (*cut.shape[:-1], self.n_weights)
-        return cut if cut.shape == shape else np.broadcast_to(cut, shape).copy()
+        least, most = _RANGES[self.dtype.itemsize]  # arrays, as numpy would make them of numbers at each use
+        cut: NDArray[Any] = np.minimum(np.maximum(w, least), most).astype(self.dtype)
+        n_weights = self.n_weights
+        return cut if cut.shape[-1] == n_weights else np.broadcast_to(cut, (*cut.shape[:-1], n_weights)).copy()
 
     def sweep(self, task: Callable[..., None], reads: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
         """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.
@@ -145,16 +145,13 @@ class Part:
         writes: Sequence[str] = (),
     ) -> Ticks:
         """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are."""
-        sums = np.zeros((self.n_parts, *shape), np.int64)
-        if len(sums) == 1 and self._is_at_hand:  # the same, and a small table takes less than the way there
-            add(self.rows.kernel, [self.memory.whole(name) for name in (*reads, *writes)], 0, self.n_samples, sums[0])
-        else:
-            self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, sums[part]), reads, writes)
-        total: Ticks = sums[0] if len(sums) == 1 else sums.sum(axis=0)
-        return total
-
-    def _block(self, raw: Any, place: slice) -> Rows:
-        return Rows(raw, self.memory.get(SCALE, place), self.memory.get(DIVISOR, place), self.constant)
+        if self.n_parts == 1 and self._is_at_hand:  # the same, and a small table takes less than the way there
+            total: Ticks = np.zeros(shape, np.int64)
+            add(self.rows.kernel, [self.memory.whole(name) for name in (*reads, *writes)], 0, self.n_samples, total)
+            return total
+        parts = np.zeros((self.n_parts, *shape), np.int64)
+        self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, parts[part]), reads, writes)
+        return np.asarray(parts.sum(axis=0))
 
 
 def _bound(task: Callable[..., None], block: Rows, views: Sequence[NDArray[Any]]) -> Callable[[int, int, int], None]:

@@ -7,7 +7,7 @@ table that is in memory (or mapped into it), or a block of one that is not: `sot
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,8 +56,7 @@ _NORM_FLOOR = 1e-140
 _ROUNDED = 2e-8
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """A table of rows x_i, scaled to norm at most 1, with the column of the intercept appended.
 
     Row i is (scale_i * raw_i, constant): its norm is at most 1 because ``make_rows`` clips.

@@ -9,7 +9,7 @@ Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -245,7 +245,7 @@ class CurvatureGram(ReleasedGram):
             scale[lo:hi] *= root
             # the constant is no column of the matrix, so it is shortened as a further one
             border = root * block.constant if block.constant > 0.0 else None
-            sums.add(replace(block, scale=scale, constant=0.0), lo, hi, border)
+            sums.add(block._replace(scale=scale, constant=0.0), lo, hi, border)
 
         part.sweep(task)
         return sums.total()

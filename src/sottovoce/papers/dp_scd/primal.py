@@ -12,7 +12,7 @@ Gaussian mechanisms, and s = sqrt(b E K) / mu. The model is the average of the l
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -220,6 +220,6 @@ def _blocks_of(rows: Rows, size: int) -> list[Rows]:
         length = np.empty(rows.n_samples)
         block = Rows(raw, rows.scale, length, constant)  # its divisor is not known yet
         passes.norms(block.kernel.X, 0, rows.n_samples, length)
-        block = replace(block, divisor=norm_bounds(rows.scale, length, constant))
+        block = block._replace(divisor=norm_bounds(rows.scale, length, constant))
         blocks.append(block)
     return blocks

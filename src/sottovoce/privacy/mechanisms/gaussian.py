@@ -33,7 +33,8 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
 
-_LARGEST = 2**61  # ticks: with the noise, at most 40 x 2^44, the sum fits in 63 bits
+# arrays, as numpy would make them of numbers at each use; ticks: with the noise, at most 40 x 2^44, they fit in 63 bits
+_LEAST, _MOST, _HALF = np.array(-(2**61)), np.array(2**61), np.array(0.5)
 _FINEST = 2.0**-44  # of the standard deviation: below it the steps of double precision would show in the noise
 
 
@@ -79,6 +80,10 @@ class GridGaussian:
         return self.noise_multiplier * self.l2_sensitivity
 
     @cached_property
+    def _scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.array(self.noise_std / self.tick), np.array(self.tick)
+
+    @cached_property
     def event(self) -> GaussianEvent:
         return GaussianEvent(self.noise_multiplier)
 
@@ -89,8 +94,9 @@ class GridGaussian:
         if ticks.dtype != np.int64:
             raise ParameterError(f"ticks must be an int64 array; got {ticks.dtype}.")
         # half up: ties do happen in double precision, and half to even would show the parity of the value
-        drawn = np.floor(self.noise_std / self.tick * noise.standard_normal(ticks.shape) + 0.5).astype(np.int64)
-        return (np.minimum(np.maximum(ticks, -_LARGEST), _LARGEST) + drawn).astype(np.float64) * self.tick, self.event
+        spread, tick = self._scales
+        drawn = np.floor(spread * noise.standard_normal(ticks.shape) + _HALF).astype(np.int64)
+        return (np.minimum(np.maximum(ticks, _LEAST), _MOST) + drawn) * tick, self.event
 
 
 def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
@@ -118,7 +124,7 @@ def to_ticks(value: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
     """
     with np.errstate(over="ignore"):
         scaled = np.asarray(value, dtype=np.float64) / tick
-    return np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -_LARGEST, _LARGEST)).astype(np.int64)
+    return np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), _LEAST, _MOST)).astype(np.int64)
 
 
 def rounding_norm(size: int, tick: float) -> float:
