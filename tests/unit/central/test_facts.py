@@ -1,18 +1,21 @@
 """The public facts of a run: checked once, shown by every plan; and the unit in which solvers see rows."""
 
 import math
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import MISSING, FrozenInstanceError, fields
 
 import numpy as np
 import pytest
 
-from sottovoce.central.core import replay
 from sottovoce.central.data.rows import RowUnit, make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import TrainingFacts
+from sottovoce.central.plan import TrainingFacts, plan_of
+from sottovoce.central.solvers.accelerated import AcceleratedPlan
+from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
+from sottovoce.central.solvers.newton import NewtonPlan
+from sottovoce.central.solvers.sgd import SGDPlan
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.losses import Huber, Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from support.solvers import EVERY, by_name
 
@@ -59,14 +62,41 @@ def test_a_plan_shows_its_facts(solver, epsilon):
     assert plan.alpha_scaled == 1e-3 / (1.0 + 0.2**2)
 
 
-@pytest.mark.parametrize("solver", ["scd", "sgd"])
-def test_an_event_is_remembered_for_its_own_loss_alone(solver):
-    events = set()
-    for loss in (Logistic(), Hinge(), SmoothedHinge(1.0)):
-        plan = make_plan(by_name(solver), facts(loss=loss), tol=1e-3, max_iter=10)
-        assert plan.event == replay(plan.asks).event
-        events.add(plan.event)
-    assert Logistic() == Hinge() and len(events) > 1
+# another value of each fact and option; or one that is equal, and yet not the same: a receipt shows it as written
+OTHER_FACTS = {
+    "loss": [Squared(), Huber(1.0), Huber(2.0), type("Logistic", (Logistic,), {})()], "n_samples": [1001],
+    "n_features": [6], "n_models": [1], "alpha": [2e-3], "constant": [0.0, -0.0, 1.0, 1], "epsilon": [2.0, 2, 1],
+    "delta": [1e-7], "adjacency": [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE], "label_bound": [2.0, 2],
+    "weight_bound": [2.0, 2], "max_rows_per_group": [1, 2], "releases_norm": [True],
+}  # fmt: skip
+OTHER_OPTIONS = {
+    AcceleratedPlan: {"n_passes": [5, 6], "calibration_share": [0.0, -0.0, 0.1], "proved": [True]},
+    NewtonPlan: {"n_passes": [5, 6], "calibration_share": [0.0, -0.0, 0.1]},
+    SGDPlan: {"learning_rate": [1.0, 1], "clipping_norm": [0.5], "batch_size": [20.0, 20], "epochs": [2.0, 2]},
+    FrankWolfePlan: {"radius": [2.0, 2], "n_steps_given": [5], "constraint": ["simplex"]},
+}
+
+
+def test_what_differs_in_one_fact_shares_no_plan():
+    assert OTHER_FACTS.keys() == {field.name for field in fields(TrainingFacts)}
+    given = [facts(), *(facts(**{name: value}) for name, values in OTHER_FACTS.items() for value in values)]
+    plans = [plan_of(AcceleratedPlan, each, calibration_share=0.0) for each in given]
+    assert [repr(plan.facts) for plan in plans] == [repr(each) for each in given]
+    assert len({id(plan) for plan in (*plans, plan_of(NewtonPlan, facts()))}) == len(plans) + 1
+
+
+@pytest.mark.parametrize("kind", OTHER_OPTIONS)
+def test_what_differs_in_one_option_shares_no_plan(kind):
+    given = {field.name: 1.0 for field in fields(kind) if field.default is MISSING}
+    changed = [{}, *({name: value} for name, values in OTHER_OPTIONS[kind].items() for value in values)]
+    assert OTHER_OPTIONS[kind].keys() == {field.name for field in fields(kind)} - {"facts", "choice"}
+    plans = [plan_of(kind, facts(), **given | change, choice=why) for change in changed for why in ("a", "b")]
+    assert len({id(plan) for plan in plans}) == len(plans)
+    assert plan_of(kind, facts(), **given, choice="a") is plans[0]
+    for change, plan in zip(changed, plans[::2], strict=True):
+        assert repr(plan.options() | change) == repr(plan.options())
+    first, second = (plan_of(kind, facts(), **given, choice=["no hash"]) for _ in range(2))
+    assert first is not second
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.5])

@@ -86,25 +86,6 @@ def test_float32_is_close_to_float64():
     np.testing.assert_allclose(single, double, rtol=1e-2, atol=1e-3 * np.abs(double).max())
 
 
-def test_fit_leaves_its_inputs_and_parameters_alone():
-    before, labels = X.copy(), Y.copy()
-    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[-1, 1])
-    parameters = dict(model.get_params())
-    model.fit(X, Y)
-    assert model.get_params() == parameters
-    np.testing.assert_array_equal(X, before)
-    np.testing.assert_array_equal(Y, labels)
-
-
-def test_read_only_arrays_are_fine():
-    frozen, labels = X.copy(), Y.copy()
-    frozen.flags.writeable = False
-    labels.flags.writeable = False
-    np.testing.assert_array_equal(
-        fit(frozen, labels, solver_options={"n_passes": 20}).coef_, fit(solver_options={"n_passes": 20}).coef_
-    )
-
-
 def test_poisson_samples_have_the_right_law():
     """Each row is in with the rate's probability, on its own: counts, pairs and the ends of the table."""
     n, rate, runs = 40, 0.07, 20_000
