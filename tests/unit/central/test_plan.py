@@ -95,13 +95,6 @@ def test_no_noise_says_so():
     assert receipt.not_covered == ("everything: no noise was added",)
 
 
-def test_a_seed_is_marked():
-    assert "NOT PRIVATE against anyone who knows" in logistic().fit(X, SIGN).guarantee_.statement()
-    receipt = logistic(random_state=None).fit(X, SIGN).guarantee_
-    assert receipt.is_private
-    assert "NOT PRIVATE" not in receipt.statement()
-
-
 PAPER = {"batch_size": 20, "clipping_norm": 0.05, "epochs": 5}
 
 
