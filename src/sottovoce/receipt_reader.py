@@ -25,8 +25,7 @@ from typing import Any, Final, NamedTuple
 
 __all__ = ["costs", "epsilon_of", "findings", "fingerprint", "load", "main", "statement"]
 
-DEEPEST, LARGE = 64, sys.float_info.max  # levels of an event; numbers
-MOST_LOSSES = 1_024  # values of the privacy loss that are listed
+DEEPEST, LARGE, MOST_LOSSES = 64, sys.float_info.max, 1_024  # levels of an event; numbers; values of the loss listed
 
 
 class Between(NamedTuple):
@@ -45,7 +44,8 @@ ENTRIES: Final[dict[str, Any]] = {
 TIES: Final[dict[str, Any]] = {  # from version 2 on
     "day": (re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"), None), "model": (DIGEST, None),
     "schema": ({"sha256": DIGEST, "text": str}, None), "checksum": DIGEST,
-    "ledger": ("no ledger was charged", dict.fromkeys(("ledger", "dataset", "charge", "entry"), str)),
+    "ledger": (re.compile("no ledger was charged(; fit [1-9][0-9]{0,8} of this table in one run)?"),
+               dict.fromkeys(("ledger", "dataset", "charge", "entry"), str)),
     "signature": (dict.fromkeys(("algorithm", "public_key", "value"), str), None),
 }  # fmt: skip
 GAUSSIAN = {"kind": "gaussian", "noise_multiplier": (Between(math.ulp(0.0), LARGE), "inf")}

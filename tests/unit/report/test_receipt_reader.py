@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,17 @@ def places(data, path=()):
         yield (*path, name)
         if isinstance(value, (dict, list)) and name not in ("parameters", "statement"):
             yield from places(value, (*path, name))
+
+
+@pytest.mark.parametrize(("fits", "ok"), [(None, True), (2, True), (999_999_999, True), ("0", False), ("2x", False)])
+def test_a_receipt_may_say_which_fit_of_its_table_it_is_about(tmp_path, fits, ok):
+    receipt = fitted("seeded").guarantee_
+    data = replace(receipt, fits=fits if ok else 2).to_dict()
+    data["ledger"] = data["ledger"] if ok else data["ledger"].replace("fit 2", f"fit {fits}")
+    (tmp_path / "receipt.json").write_text(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+    assert receipt_reader.findings(data)[0][1] is ok is VALIDATOR.is_valid(data)
+    if ok:
+        assert agree(tmp_path / "receipt.json", verify_receipt(tmp_path / "receipt.json"))["checksum"]
 
 
 @pytest.mark.parametrize("name", ["DPLinearSVC sgd", "search", "vertical lasso global", "seeded"])

@@ -39,6 +39,16 @@ def test_kinds_of_trainings_may_be_mixed():
     assert budget.charge(NothingReleased()) == ""
 
 
+@pytest.mark.parametrize("event", [GaussianEvent(10.0), RepeatedEvent(GaussianEvent(30.0), 4), BoundedRangeEvent(0.02)])
+def test_a_budget_of_a_delta_alone_is_used_up_like_any_other(event):
+    budget, count = PartyBudget((0.0, 0.1)), 0
+    while count < 100 and not budget.charge(event):
+        count += 1
+    assert 0 < count < 100
+    assert accountant_for(budget.spent).delta(budget.spent, 0.0) <= 0.1
+    assert count * accountant_for(event).delta(event, 0.0) <= 0.1
+
+
 def test_a_budget_of_nothing_allows_nothing_released():
     budget = PartyBudget((0.0, 0.0))
     assert budget.charge(NothingReleased()) == ""

@@ -154,8 +154,9 @@ class PartyBudget(Account):
 
         By a privacy filter: the next training may be chosen by the results of those before it.
         """
-        if self.epsilon == 0.0:
-            return accountant_for(event).epsilon(event, self.delta)
+        if self.epsilon == 0.0:  # no filter has it; what each one moves probabilities by adds up, however it is chosen
+            moved = math.fsum(accountant_for(each).delta(each, 0.0) for each in (*self._events, event))
+            return 0.0 if moved <= self.delta * (1.0 + 1e-9) else math.inf
         releases = [Release(each, _BASIC_SHARE * self.delta) for each in (*self._events, event)]
         return PrivacyFilter(epsilon=min(self.epsilon, MAX_EPSILON), delta=self.delta).spent(releases)
 
