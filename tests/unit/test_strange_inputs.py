@@ -77,9 +77,7 @@ def test_a_finite_model(kind, name):
     table = GOOD[name]
     n = table.shape[0] if hasattr(table, "shape") else len(table)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "(invalid value|overflow) encountered", RuntimeWarning
-        )  # of sums of huge numbers
+        warnings.simplefilter("error", RuntimeWarning)  # of sums of huge numbers: whether there are some is private
         model = MODELS[kind]().fit(table, Y[:n])
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_.epsilon == 1.0
@@ -103,10 +101,19 @@ def test_hidden_labels_are_missing():
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_largest_numbers_there_are_end_in_a_model(kind):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(invalid value|overflow) encountered", RuntimeWarning)
+        warnings.simplefilter("error", RuntimeWarning)
         for seed in range(3):
             model = MODELS[kind]().set_params(random_state=seed).fit(np.full((60, 3), MAX), Y)
             assert np.isfinite(model.coef_).all()
+
+
+def test_the_largest_numbers_there_are_pass_a_scaler_without_a_word():
+    model = sv.DPLogisticRegression(data_norm=1.7, classes=[0, 1])
+    huge = np.tile([MAX, -MAX], (60, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        fitted = sv.DPPipeline([("scale", sv.DPScaler()), ("model", model)], **BUDGET).fit(huge, Y)
+        assert np.isfinite(fitted.decision_function(huge)).all()
 
 
 @pytest.mark.parametrize("rows", [X[:0], X, X * 1e-310, np.full((2, 3), MAX), X.astype(np.float16), X[::-1]])

@@ -132,7 +132,8 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
     refuse_by_type(X)
     try:
-        return validate_data(estimator, X, **checks)
+        with np.errstate(over="ignore", invalid="ignore"):  # of their sum, by which it looks for NaN
+            return validate_data(estimator, X, **checks)
     except (TypeError, ValueError) as error:
         refuse_texts(X, error)
         raise
