@@ -21,7 +21,7 @@ from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
-from sottovoce._validation import number, privacy_budget
+from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
@@ -528,7 +528,10 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     facts, model = parameters["pipeline"], model_again(parameters)
     scaler = None if "scaler" not in facts else DPScaler(**stated_arguments({"arguments": facts["scaler"]}))
     model_plan = model.plan_for(parameters["n_samples"], parameters["n_features"], parameters["models"])
-    scaled = None
+    others, scaled = checked_steps(facts["steps that learn nothing"]), None
+    n_features = whole_number("n_features", facts["n_features"], at_least=1)
+    if not others and {n_features, facts.get("columns scaled", n_features)} != {parameters["n_features"]}:
+        raise ParameterError("no step makes other columns, and their numbers differ.")
     if scaler is not None:
         if (scaler.delta, scaler.adjacency) != (model.delta, model.adjacency):
             raise ParameterError("scaler and model do not have the same delta and adjacency.")
@@ -536,12 +539,12 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     whole = model_plan if scaled is None else scaled
     plan = PipelinePlan(
         epsilon=whole.epsilon, delta=whole.delta, model=model_plan, scaler=scaled, model_epsilon=model_plan.epsilon,
-        n_features=facts["n_features"],
+        n_features=n_features,
     )  # fmt: skip
     part = model_receipt_again(model, model_plan, receipt, parameters)
     return pipeline_receipt(
         plan, part, plan.event_of(part.event), circumstances_again(receipt, parameters), scaler=scaler,
-        others=checked_steps(facts["steps that learn nothing"]),
+        others=others,
     )  # fmt: skip
 
 

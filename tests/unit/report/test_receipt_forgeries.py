@@ -254,6 +254,13 @@ def test_forged_receipts_fail(tmp_path, name, forge):
         pytest.skip("a receipt of this kind has no such entry")
 
 
+@pytest.mark.parametrize(("entry", "value"), [("n_features", 5), ("n_features", 0), ("columns scaled", 5)])
+def test_without_other_steps_all_of_a_pipeline_sees_as_many_columns(tmp_path, entry, value):
+    data = json.loads(fitted("pipeline").guarantee_.to_json())
+    data["parameters"]["pipeline"][entry] = value
+    assert RUN in failed(verified(tmp_path, together(data)))
+
+
 @pytest.mark.parametrize("name", ["scaler", "pipeline", "pipeline ridge add-remove"])
 def test_where_scaled_entries_are_cut_is_a_fact_of_the_plan(tmp_path, name):
     for place in ("facts", "arguments"):
