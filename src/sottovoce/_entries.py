@@ -99,10 +99,12 @@ def listed(classes: Iterable[Any]) -> NDArray[Any]:
     """Return classes in their order, as an array.
 
     Raises TypeError or ValueError if one type cannot hold them as they are: texts among numbers, or whole numbers that
-    a double rounds.
+    a double rounds; or if they read back from a receipt as another type, as whole numbers from 2^63 on.
     """
     given = list(classes)
     made = np.asarray(given)
+    if made.dtype.kind == "u" and made.max(initial=0) >= 2**63:
+        raise ValueError("classes beyond whole numbers of 64 bits with a sign")
     if made.ndim != 1 or any(a != b for a, b in zip(made.tolist(), given, strict=True)):
         raise ValueError("classes of several types")
     return made

@@ -1,11 +1,14 @@
 """A fit is planned once, from public facts, before a value of the data is read."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
+from sottovoce.privacy.accounting import accountant_for
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1.0, 1.0, (60, 3))
@@ -74,3 +77,29 @@ def test_parameters_are_checked_without_a_table(planned, noise_is_forbidden):
     with pytest.raises(ParameterError, match="tol must be"):
         sv.DPRidge(**model.get_params() | {"tol": -1.0}).fit("no table", None)
     assert seen == [(1, 1, 1)]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction])
+@pytest.mark.parametrize(
+    ("solver", "option", "value"),
+    [
+        *((solver, "calibration_share", share) for solver in ("scd", "newton") for share in (0.01, 0.1, 0.3)),
+        ("sgd", "clipping_norm", 0.1), ("sgd", "learning_rate", 0.3), ("sgd", "epochs", 7.3),
+    ],
+)  # fmt: skip
+def test_an_option_is_planned_with_in_double_precision_whatever_its_type_is(kind, solver, option, value):
+    given = kind(value)
+    whole = {"batch_size": kind(60_000.0)} if solver == "sgd" else {}
+    plan, same = (
+        sv.DPLogisticRegression(**PUBLIC, data_norm=2.0, **CLASSES, solver=solver, solver_options=options).plan(60, 3)
+        for options in ({option: given, **whole}, {option: float(given), **whole})
+    )
+    assert plan.summary() == same.summary()
+    assert plan.event == same.event
+    assert accountant_for(plan.event).epsilon(plan.event, PUBLIC["delta"]) <= PUBLIC["epsilon"] * (1.0 + 1e-9)
+
+
+def test_classes_that_a_receipt_cannot_read_back_are_refused():
+    model = sv.DPLogisticRegression(**PUBLIC, data_norm=2.0, classes=np.array([0, 2**63], np.uint64))
+    with pytest.raises(ParameterError, match="classes must be"):
+        model.plan(60, 3)
