@@ -282,9 +282,10 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         adjacency, n_samples = public_rows(self.adjacency, n_samples, self.n_public, private=private)
         if private:
             refuse_large_delta(delta, n_samples, self.accept_delta)
+        most = None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group)
         return {
             "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "n_samples": n_samples,
-            "n_features": n_features, "max_rows_per_group": self.max_rows_per_group,
+            "n_features": n_features, "max_rows_per_group": most,
         }  # fmt: skip
 
     def check_groups(self: Any, X: Any, groups: Any) -> None:

@@ -34,7 +34,6 @@ from sottovoce.estimators.reading import (
 )
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.adjacency import checked_max_rows
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Purpose, Streams
 
@@ -101,8 +100,6 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
     def plan_for(self, n_samples: int, n_features: int, n_models: int = 1, *, share: float = 1.0) -> ColumnScalesPlan:
         """Return the frozen plan for public facts; every parameter is checked. ``share`` is that of a pipeline."""
         given = self.public_facts(n_samples, n_features)
-        if self.max_rows_per_group is not None:
-            checked_max_rows(self.max_rows_per_group)
         return ColumnScalesPlan(
             share=share, centred=truth("with_centering", self.with_centering), bounds=self._bounds(n_features),
             cut=number("cut", self.cut, at_least=1e-3, infinite=True), **given,

@@ -81,7 +81,7 @@ class EvaluationPlan:
         number("delta", self.delta, at_least=0.0, below=1.0, remedy="0 is pure differential privacy.")
         whole_number("n_samples", self.n_samples, at_least=1, at_most=_MOST_ROWS)
         if self.max_rows_per_group is not None:
-            checked_max_rows(self.max_rows_per_group)
+            object.__setattr__(self, "max_rows_per_group", checked_max_rows(self.max_rows_per_group))
         if self.delta > 0.0:
             refuse_large_delta(self.delta, self.n_samples, self.accept_delta)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from sottovoce.evaluation.evaluating import evaluation_plan
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for
@@ -103,3 +104,17 @@ def test_classes_that_a_receipt_cannot_read_back_are_refused():
     model = sv.DPLogisticRegression(**PUBLIC, data_norm=2.0, classes=np.array([0, 2**63], np.uint64))
     with pytest.raises(ParameterError, match="classes must be"):
         model.plan(60, 3)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int32, np.int64])
+def test_rows_of_a_person_are_counted_without_end_whatever_the_type_of_their_number_is(kind):
+    def shown(most):
+        persons = {**PUBLIC, "max_rows_per_group": most}
+        models = sv.DPRidge(**persons, data_norm=2.0, label_bounds=(-1.0, 1.0)), sv.DPScaler(**persons)
+        fitted = sv.DPLogisticRegression(**PUBLIC, data_norm=2.0, **CLASSES).fit(X, Y)
+        plans = [
+            evaluation_plan(fitted, 60, epsilon=1.0, delta=delta, max_rows_per_group=most) for delta in (0.0, 1e-6)
+        ]
+        return repr([*(model.plan(60, 3).summary() for model in models), *(plan.mechanisms for plan in plans)])
+
+    assert shown(kind(100)) == shown(100)
