@@ -8,6 +8,7 @@ import difflib
 import math
 from collections.abc import Collection, Iterable
 from numbers import Integral, Real
+from typing import Any
 
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -85,6 +86,16 @@ def whole_number(
     if (at_least is not None and out < at_least) or (at_most is not None and out > at_most):
         raise ParameterError(f"{name} must be {wanted}; got {value!r}.{tail}")
     return out
+
+
+def in_full(value: object) -> Any:
+    """Return a number as Python's own: in the precision of another one shares of a budget may add up to more than 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    try:
+        return int(value) if isinstance(value, Integral) else float(value)
+    except OverflowError:  # it is refused in words where it is checked
+        return value
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -3,11 +3,10 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
 from typing import Any, Final
 
 from sottovoce._plain_data import OBJECT
-from sottovoce._validation import choice
+from sottovoce._validation import choice, in_full
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts, plan_of
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
@@ -229,14 +228,4 @@ def _options(solver: object, kind: type[Plan], options: Mapping[str, object] | N
                 f"solver_options has no entry {name!r} for solver={solver!r}; it takes "
                 f"{', '.join(map(repr, known)) or 'none: leave solver_options None'}."
             )
-    return {name: _in_full(value) for name, value in options.items()}
-
-
-def _in_full(value: object) -> object:
-    """Return a number as Python's own: in the precision of another one shares of a budget may add up to more than 1."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    try:
-        return int(value) if isinstance(value, Integral) else float(value)
-    except OverflowError:  # it is refused in words where it is checked
-        return value
+    return {name: in_full(value) for name, value in options.items()}

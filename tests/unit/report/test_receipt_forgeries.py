@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sottovoce as sv
+from sottovoce import vertical
 from sottovoce._plain_data import digest
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import ModelFormatError, ParameterError, PrivacyWarning
@@ -20,7 +21,7 @@ from sottovoce.papers import dp_scd
 from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
-from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, made_up, receipts, ridge, table, together
+from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, joint, made_up, receipts, ridge, table, together
 from support.schemas import schema_text
 
 RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against parameters"
@@ -66,6 +67,13 @@ def test_the_name_of_a_table_stands_in_quotation_marks_and_changes_nothing_else(
     assert failed(verified(tmp_path, together(data))) == {WORDS}
     data["parameters"][TABLE] = 3
     assert failed(verified(tmp_path, together(data))) == {WORDS}
+
+
+@pytest.mark.parametrize(("aggregation", "options"), [("local", None), ("global", {"sharing_share": np.float16(0.3)})])
+def test_options_over_parties_are_planned_with_in_double_precision(tmp_path, aggregation, options):
+    given = {"label_share": np.float16(0.3), "n_steps": np.int8(5)}
+    model = joint(vertical.VerticalLasso, aggregation=aggregation, sharing_options=options, **given)
+    assert verified(tmp_path, model.guarantee_.to_json()).passed
 
 
 def test_a_table_needs_a_name_and_a_receipt_that_can_hold_it():

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from sottovoce._validation import in_full
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.plan import VerticalPlan
 from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
@@ -42,4 +43,4 @@ def known_options(name: str, given: object, known: Collection[str], *, place: st
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise ParameterError(f"{name} has no entry {unknown[0]!r}{place}; there are {', '.join(known) or 'none'}.")
-    return options
+    return {entry: in_full(value) for entry, value in options.items()}

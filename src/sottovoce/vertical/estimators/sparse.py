@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import choice, magnitude
+from sottovoce._validation import choice, in_full, magnitude
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -130,10 +130,10 @@ class _BallEstimator(VerticalEstimator):
             # without noise there is nothing to hide: the joint problem is that of "global"
             aggregation = "global" if is_secure else self.aggregation
             return ExactBallPlan(**facts, aggregation=aggregation, max_iter=self.max_iter, tol=self.tol)
-        facts |= {"n_steps_given": self.n_steps, "residual_bound": self._residual_bound()}
+        facts |= {"n_steps_given": in_full(self.n_steps), "residual_bound": self._residual_bound()}
         if is_secure:
             return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
-        facts["label_share"] = self.label_share
+        facts["label_share"] = in_full(self.label_share)
         form = plan_class(self.mechanism)
         if form is not None:
             return form(**facts, **self._published())
