@@ -7,6 +7,7 @@ let it through).
 import difflib
 import math
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -90,12 +91,10 @@ def whole_number(
 
 def in_full(value: object) -> Any:
     """Return a number as Python's own: in the precision of another one shares of a budget may add up to more than 1."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    try:
-        return int(value) if isinstance(value, Integral) else float(value)
-    except OverflowError:  # it is refused in words where it is checked
-        return value
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # it is refused in words where it is checked
+            return int(value) if isinstance(value, Integral) else float(value)
+    return value
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
