@@ -91,7 +91,7 @@ def whole_number(
 
 def in_full(value: object) -> Any:
     """Return a number as Python's own: in the precision of another one shares of a budget may add up to more than 1."""
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         with suppress(OverflowError):  # it is refused in words where it is checked
             return int(value) if isinstance(value, Integral) else float(value)
     return value
