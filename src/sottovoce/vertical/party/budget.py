@@ -19,7 +19,7 @@ from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for, flatten
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.locks import OwnLock
@@ -199,7 +199,8 @@ class LedgerBudget(Account):
     LedgerError
         If the ledger or the data set is not there.
     ParameterError
-        If the data set was made for other neighbours, or a parameter is of the wrong kind.
+        If the data set was made for other neighbours or for persons of several rows, or a parameter is of the wrong
+        kind.
 
     Attributes
     ----------
@@ -225,6 +226,11 @@ class LedgerBudget(Account):
             raise ParameterError(
                 f"dataset {dataset!r} counts {known[dataset].adjacency.value!r} neighbours; what a party releases is "
                 "charged for 'replace-one': create a data set with adjacency='replace-one'."
+            )
+        if known[dataset].unit != ROW_UNIT:  # each charge would be refused, the first one after labels have left
+            raise ParameterError(
+                f"dataset {dataset!r} has a budget for {known[dataset].unit!r}; what a party releases is charged for a "
+                "row, one a person: create a data set with unit='row'."
             )
         self.epsilon, self.delta = known[dataset].epsilon, known[dataset].delta
         self.takes_seeds = known[dataset].allow_nonprivate
