@@ -185,7 +185,7 @@ def test_wrong_accounts(ledger):
     with pytest.raises(ParameterError, match=r"counts 'zero-out' neighbours; .* charged for 'replace-one'"):
         Party(X, ledger=ledger, dataset="rows", **options)
     ledger.create("persons", epsilon=1.0, delta=1e-6, adjacency="replace-one", unit="person")
-    with pytest.raises(ParameterError, match=r"has a budget for 'one person: .* with unit='row'"):
+    with pytest.raises(ParameterError, match=r"its unit is 'one person: .* unit='row'"):
         Party(X, ledger=ledger, dataset="persons", **options)
     with pytest.raises(LedgerError, match="dataset 'nobody' is not in this ledger"):
         Party(X, ledger=ledger, dataset="nobody", **options)

@@ -222,18 +222,15 @@ class LedgerBudget(Account):
                 f"dataset {dataset!r} is not in this ledger; make it first: sottovoce ledger create, or "
                 "Ledger.create(..., adjacency='replace-one')."
             )
-        if known[dataset].adjacency is not Adjacency.REPLACE_ONE:
+        made = known[dataset]
+        if made.adjacency is not Adjacency.REPLACE_ONE or made.unit != ROW_UNIT:  # else noticed after labels have left
             raise ParameterError(
-                f"dataset {dataset!r} counts {known[dataset].adjacency.value!r} neighbours; what a party releases is "
-                "charged for 'replace-one': create a data set with adjacency='replace-one'."
+                f"dataset {dataset!r} counts {made.adjacency.value!r} neighbours; its unit is {made.unit!r}. What a "
+                "party releases is charged for 'replace-one' and a row: create a data set with "
+                "adjacency='replace-one', unit='row'."
             )
-        if known[dataset].unit != ROW_UNIT:  # each charge would be refused, the first one after labels have left
-            raise ParameterError(
-                f"dataset {dataset!r} has a budget for {known[dataset].unit!r}; what a party releases is charged for a "
-                "row, one a person: create a data set with unit='row'."
-            )
-        self.epsilon, self.delta = known[dataset].epsilon, known[dataset].delta
-        self.takes_seeds = known[dataset].allow_nonprivate
+        self.epsilon, self.delta = made.epsilon, made.delta
+        self.takes_seeds = made.allow_nonprivate
         self.head = self._ledger.head()
         if cap is not None and coordinator is None:
             raise ParameterError(f"cap={cap!r} is for one coordinator: give its name, coordinator=...")
@@ -241,7 +238,7 @@ class LedgerBudget(Account):
         self._cap: PrivacyFilter | None = None
         if cap is not None:
             cap = number("cap", cap, above=0.0, at_most=self.epsilon, remedy="The budget is no larger.")
-            self._cap = PrivacyFilter(cap, self.delta, known[dataset].composition)
+            self._cap = PrivacyFilter(cap, self.delta, made.composition)
 
     @property
     def spent(self) -> Event:
