@@ -472,3 +472,13 @@ def test_a_party_does_not_work_for_ever():
     reply = ask(party, TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model"))
     assert isinstance(reply, Refused)
     assert "n_steps is at most 1,000,000" in reply.reason
+
+
+@AGGREGATIONS
+@pytest.mark.parametrize("public", [False, True])
+def test_an_error_after_labels_have_left_says_so(aggregation, public):
+    others = [Party(TABLES[name], name=name, data_bound=2.0, answers={"secure"}) for name in NAMES[1:]]
+    model = lasso(aggregation=aggregation, labels_public=public, random_state=None)
+    with pytest.raises(PartyError, match="refused") as caught:
+        model.fit([Party(TABLES["bank"], name="bank", data_bound=2.0), *others], Y)
+    assert ("The labels had been released by then: epsilon = 2.5 of" in str(caught.value)) is not public

@@ -7,7 +7,8 @@ event that is accounted.
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -343,6 +344,19 @@ class LabelsOncePlan(VerticalPlan):
             return response.release(signs, streams.generator(Purpose.NOISE))[0]
 
         return parties.run.released(draw)
+
+    @contextmanager
+    def after_labels(self) -> Iterator[None]:
+        """Have the error of a party say that the labels had been released by then, where they are secret."""
+        try:
+            yield
+        except PartyError as error:
+            if self.response is None:
+                raise
+            raise PartyError(
+                f"{error} The labels had been released by then: epsilon = {self.response.event.epsilon:g} of every "
+                "person's label is spent, and a new fit releases them again."
+            ) from error
 
     @property
     def label_release(self) -> tuple[str, ...]:

@@ -88,13 +88,15 @@ class LocalBallPlan(PrivateBallPlan):
             )
             for name in self.facts.names
         }
-        replies = parties.exchange(requests, Chosen)
+        with self.after_labels():
+            replies = parties.exchange(requests, Chosen)
+            weights = {name: self._weights(name, reply) for name, reply in replies.items()}
         return VerticalSolution(
             scorer=self.scorer,
             event=self.event,
             party_events=self.with_labels(dict.fromkeys(self.facts.names, planned)),
             n_rounds=1,
-            weights={name: self._weights(name, reply) for name, reply in replies.items()},
+            weights=weights,
         )
 
     def _weights(self, name: str, reply: Chosen) -> tuple[Vector, float]:
@@ -228,10 +230,12 @@ class JointBallPlan(PrivateBallPlan):
         names = self.facts.names
         planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
         check_affordable(parties, planned)
-        parties.exchange(self._starts(self.soft_labels(parties, y, streams)), Done)
-        taken, columns = self._rounds(parties)
-        weights = {name: self._weights(name, taken) for name in names}
-        parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
+        starts = self._starts(self.soft_labels(parties, y, streams))
+        with self.after_labels():
+            parties.exchange(starts, Done)
+            taken, columns = self._rounds(parties)
+            weights = {name: self._weights(name, taken) for name in names}
+            parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
         return VerticalSolution(
             scorer=self.scorer,
             event=self.event,

@@ -28,7 +28,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Streams
@@ -130,17 +130,10 @@ class LocalModelsPlan(LabelsOncePlan):
             )
             for name, plan in self.party_plans.items()
         }
-        try:
+        with self.after_labels():
             for name, reply in parties.exchange(requests, Trained).items():
                 check_spent(name, reply.event, planned[name])
             parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
-        except PartyError as error:
-            if self.response is None:
-                raise
-            raise PartyError(
-                f"{error} The labels had been released by then: epsilon = {self.response.event.epsilon:g} of every "
-                "person's label is spent, and a new fit releases them again."
-            ) from error
         terms = {name: Term(weight * half_range, self._prior(y)) for name, weight in self.weights.items()}
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),
