@@ -76,18 +76,11 @@ class LocalBallPlan(PrivateBallPlan):
         labels = self.soft_labels(parties, y, streams)
         requests = {
             name: TrainOnBall(
-                self.loss.name,
-                labels[name],
-                self.shares[name] * self.vertex(name),
-                self.slope_bound(name),
-                self.n_steps,
-                self.selection_range,
-                self.intercept_at(name),
-                self.label_unit,
-                model,
+                self.loss.name, labels[name], self.shares[name] * self.vertex(name), self.slope_bound(name),
+                self.n_steps, self.selection_range, self.intercept_at(name), self.label_unit, model,
             )
             for name in self.facts.names
-        }
+        }  # fmt: skip
         with self.after_labels():
             replies = parties.exchange(requests, Chosen)
             weights = {name: self._weights(name, reply) for name, reply in replies.items()}
