@@ -5,7 +5,8 @@ names, and one text makes texts of all labels. That changes what is read of ever
 which no sensitivity covers. Here the type of the container decides, or nothing but the entry itself.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AnySet
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +19,7 @@ from sottovoce._optional import loaded
 from sottovoce.exceptions import DataError
 
 
-def entries(given: Any) -> NDArray[Any]:
+def entries(given: Any, name: str = "y") -> NDArray[Any]:
     """Return one value a row as an array of its own type, or of objects, among which None is missing.
 
     An array of numpy without a mask keeps its type. All that can hold several kinds of entries, or miss some, becomes
@@ -44,6 +45,8 @@ def entries(given: Any) -> NDArray[Any]:
         given = given.to_pylist()
     elif hasattr(given, "to_list"):  # polars
         given = given.to_list()
+    if isinstance(given, (Mapping, AnySet)):
+        raise DataError(f"{name} must be a list, a column or an array, one entry a row; got {type(given).__name__}.")
     if isinstance(given, Collection) and not (hasattr(given, "__array__") or isinstance(given, (str, bytes))):
         given = np.fromiter(given, object, len(given))
     array: NDArray[Any] = np.asarray(given)

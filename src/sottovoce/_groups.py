@@ -22,7 +22,7 @@ def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
         refusal would answer a question about it.
     """
     shape = getattr(groups, "shape", (0,))
-    names = entries(groups) if len(shape) == 1 else np.empty(shape)
+    names = entries(groups, "groups") if len(shape) == 1 else np.empty(shape)
     if names.shape != (n_samples,):
         raise ParameterError(f"groups must hold one person for each of {n_samples} rows; got the shape {names.shape}.")
     if names.dtype.kind == "f":

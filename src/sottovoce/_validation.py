@@ -6,7 +6,8 @@ let it through).
 
 import difflib
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AnySet
 from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
@@ -127,14 +128,22 @@ def filled_text(name: str, value: object, *, or_none: bool = False) -> str:
     return value
 
 
+def in_order(name: str, value: object, wanted: str = "a list") -> tuple[Any, ...]:
+    """Return what is in a list, or refuse what has no order, is gone once it was looked at, or is one text."""
+    unordered = isinstance(value, (str, bytes, Mapping, AnySet)) or getattr(value, "ndim", 1) != 1
+    if unordered or not isinstance(value, Collection):
+        raise ParameterError(f"{name} must be {wanted}; got {value!r}.")
+    return tuple(value)
+
+
 def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]:
     """Return ``value`` as a pair (low, high) with low < high, of a size and a width that `magnitude` takes."""
     tail = f" {remedy}" if remedy else ""
     if value is None:
         raise ParameterError(f"{name} is missing: give a pair (low, high).{tail}")
     try:
-        first, second = tuple(value)  # type: ignore[arg-type, var-annotated]
-    except (TypeError, ValueError):
+        first, second = in_order(name, value)
+    except ValueError:
         raise ParameterError(f"{name} must be a pair (low, high); got {value!r}.{tail}") from None
     low = number(f"{name}[0]", first, at_least=-LARGEST, at_most=LARGEST, remedy=remedy)
     high = number(f"{name}[1]", second, at_least=-LARGEST, at_most=LARGEST, remedy=remedy)

@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import in_order
 from sottovoce.cluster.dask_pool import check_client
 from sottovoce.cluster.digest import digest_of
 from sottovoce.cluster.partitions import Prepare
@@ -78,7 +79,7 @@ def frame_sources(
             "dask.dataframe.from_pandas(frame, npartitions=8)."
         )
     names = tuple(str(name) for name in frame.columns)
-    chosen = tuple(features) if features is not None else tuple(name for name in names if name != target)
+    chosen = in_order("features", features) if features is not None else tuple(name for name in names if name != target)
     check_names(chosen, target)
     for name in (*chosen, *(() if target is None else (target,))):
         if name not in names:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sottovoce._shown import html_table
-from sottovoce._validation import choice, number, whole_number
+from sottovoce._validation import choice, in_order, number, whole_number
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
@@ -87,7 +87,7 @@ class DaskTable(RemoteTable):
         if not sources:
             raise ParameterError("sources must name at least one partition; got none.")
         self.told: Callable[[ClusterHolder], None] | None = None  # called after each operation of a fit
-        self._features, self._target = tuple(features), target
+        self._features, self._target = in_order("features", features), target
         self._busy = Lock()
         self._closed = False
         self.partitions = Partitions(

@@ -14,6 +14,7 @@ from sottovoce._entries import listed
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._shown import quoted
+from sottovoce._validation import in_order
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
@@ -53,7 +54,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         if self.classes is None:
             return None
         try:
-            given = list(self.classes) if not isinstance(self.classes, str) else [self.classes]
+            given = list(in_order("classes", self.classes))
             known = np.unique(listed(given))
         except (TypeError, ValueError):
             raise ParameterError(f"classes must be a list of texts or of numbers; got {self.classes!r}.") from None

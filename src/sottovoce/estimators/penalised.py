@@ -264,7 +264,8 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
     DataError if one of them is no finite number.
     """
     most = _checked_bound(max_sample_weight)
-    values = numbers_of(entries(given) if len(getattr(given, "shape", (0,))) == 1 else np.asarray(given))
+    flat = len(getattr(given, "shape", (0,))) == 1
+    values = numbers_of(entries(given, "sample_weight") if flat else np.asarray(given))
     if values.shape != (n_samples,):
         raise DataError(f"sample_weight must hold one number for each of {n_samples} rows; got {values.shape}.")
     bad = np.flatnonzero(~np.isfinite(values))

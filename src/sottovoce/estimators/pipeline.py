@@ -21,7 +21,7 @@ from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
-from sottovoce._validation import number, privacy_budget, whole_number
+from sottovoce._validation import in_order, number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
@@ -156,7 +156,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     def checked(self) -> tuple[DPLinearEstimator, DPScaler | None]:
         """Return model and scaler, if the steps are such that can be fitted together."""
         try:
-            named = [(name, step) for name, step in self.steps]
+            named = [(name, step) for name, step in in_order("steps", self.steps)]
         except (TypeError, ValueError):
             raise ParameterError(f"steps must be a list of (name, step); got {self.steps!r}.") from None
         if not named:

@@ -12,7 +12,7 @@ from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest, encode
-from sottovoce._validation import number, truth
+from sottovoce._validation import in_order, number, truth
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
@@ -112,7 +112,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             "bounds must be two numbers low < high within +-1e100, or lists of lows and of highs, one number a column"
         )
         try:
-            low, high = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in self.bounds)
+            low, high = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in in_order("bounds", self.bounds))
             for one in (low, high):
                 np.broadcast_to(one, n_features)  # takes no memory; a receipt may name any number of columns
         except (TypeError, ValueError):

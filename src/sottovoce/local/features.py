@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, ClassVar, Final
 
-from sottovoce._validation import number
+from sottovoce._validation import in_order, number
 from sottovoce.exceptions import DataError, ParameterError
 
 _MOST_TEXT: Final = 1000
@@ -94,11 +94,8 @@ class CategoricalFeature:
 
     def __post_init__(self) -> None:
         _check(self.name, self.missing)
-        if not isinstance(self.categories, (list, tuple)):
-            raise ParameterError(
-                f"categories of feature {self.name!r} must be a list of texts; got {self.categories!r}."
-            )
-        object.__setattr__(self, "categories", tuple(self.categories))
+        listed = in_order(f"categories of feature {self.name!r}", self.categories, "a list of texts")
+        object.__setattr__(self, "categories", listed)
         for category in self.categories:
             _check_text(f"category of feature {self.name!r}", category)
         if not self.categories or len(set(self.categories)) < len(self.categories):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import bounds, choice, number, whole_number
+from sottovoce._validation import bounds, choice, in_order, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json, is_text, scaled
 from sottovoce.local.text import check_entries, decoded, entries_of, id_of, text_of
@@ -293,12 +293,10 @@ class Protocol:
             return
         if label_bounds is not None:
             raise ParameterError("label_bounds are for a regression. Give classes for a classification.")
-        try:
-            labels = (-1, 1) if classes is None else tuple(map(_label, classes))
-        except TypeError:
-            labels = ()
+        wanted = "two different labels"
+        labels = (-1, 1) if classes is None else tuple(map(_label, in_order("classes", classes, wanted)))
         if len(labels) != 2 or labels[0] == labels[1]:
-            raise ParameterError(f"classes must be two different labels; got {classes!r}.")
+            raise ParameterError(f"classes must be {wanted}; got {classes!r}.")
         self._set(classes=labels, label_bounds=None)
 
     def _set_features(self, n_features: int | None, features: Sequence[Feature] | None) -> None:
@@ -308,9 +306,10 @@ class Protocol:
             count = whole_number("n_features", n_features, at_least=1, at_most=MOST_COLUMNS)
             self._set(n_features=count, features=None)
             return
-        listed = tuple(features)
+        wanted = "a list of one or more of NumericFeature and CategoricalFeature"
+        listed = in_order("features", features, wanted)
         if not listed or not all(isinstance(feature, (NumericFeature, CategoricalFeature)) for feature in listed):
-            raise ParameterError("features must be one or more of NumericFeature and CategoricalFeature.")
+            raise ParameterError(f"features must be {wanted}.")
         names = [feature.name for feature in listed]
         if len(set(names)) < len(names):
             raise ParameterError(f"names of features must differ; got {names!r}.")

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce._validation import number
+from sottovoce._validation import in_order, number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -110,7 +110,7 @@ def privacy_curve(guarantee: Guarantee, extra: Sequence[float] = ()) -> PrivacyC
     last = _last_epsilon(guarantee)
     if last is None:
         return None
-    epsilons = {last * step / _POINTS for step in range(_POINTS + 1)} | set(extra)
+    epsilons = {last * step / _POINTS for step in range(_POINTS + 1)} | set(in_order("extra", extra))
     if math.isfinite(guarantee.epsilon):
         epsilons.add(guarantee.epsilon)
     points = tuple((epsilon, guarantee.delta_at(epsilon)) for epsilon in sorted(epsilons))

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
 from sottovoce._optional import pa
+from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError, TableError
 
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
@@ -198,7 +199,7 @@ def found_files(
     Raises TableError if there is nothing, or the store cannot be asked.
     Raises ParameterError if no file is named, or options belong to no address.
     """
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    given = [path] if isinstance(path, (str, os.PathLike)) else in_order("path", path, "a path or a list of them")
     options = dict(storage_options or {})
     if options and not any(is_address(entry) for entry in given):
         raise ParameterError("storage_options belong to addresses such as s3://bucket/folder; all of path is local.")

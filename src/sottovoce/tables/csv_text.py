@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 from sottovoce._optional import pa
+from sottovoce._validation import in_order
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
@@ -161,6 +162,7 @@ class CsvText:
         """Return the names of the columns of a file without a header, ``cells`` being those of its first line."""
         if names is None:
             return [f"column_{position + 1}" for position in range(len(cells))]
+        names = in_order("names", names)
         if len(cells) == len(names):
             return list(names)
         if may_lack in names and len(cells) == len(names) - 1:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._optional import pa
-from sottovoce._validation import choice, nearest
+from sottovoce._validation import choice, in_order, nearest
 from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import check_room
 from sottovoce.exceptions import ParameterError, TableError
@@ -101,7 +101,7 @@ class ParquetTable(CutTable):
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
         files = found_files(path, ".parquet", storage_options)
         self._target = target
-        self._features = tuple(features) if features is not None else _all_but(target, files[0])
+        self._features = in_order("features", features) if features is not None else _all_but(target, files[0])
         check_names(self._features, target)
 
         self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))

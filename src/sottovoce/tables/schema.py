@@ -86,6 +86,8 @@ class Schema:
     max_rows_per_unit: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.columns, (list, tuple)) or not all(isinstance(one, Column) for one in self.columns):
+            raise SchemaError(f"columns must be a list of columns; got {self.columns!r}.")
         object.__setattr__(self, "columns", tuple(self.columns))
         repeated = [name for name, count in Counter(self.column_names).items() if count > 1]
         if repeated:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AnySet
 from typing import Any, Final
 
+from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.protocol import Answer, Coefficients, Protocol, Request, Worker
 from sottovoce.vertical.protocols.alignment import messages as alignment
@@ -134,9 +135,8 @@ def repertoire(protocols: Any) -> Repertoire:
 
     Raises `ParameterError` if they are no sequence of protocols, or two of them do not go together.
     """
-    if not isinstance(protocols, Sequence) or isinstance(protocols, (str, bytes)):
-        raise ParameterError(f"protocols must be a list of Protocol objects; got {protocols!r}.")
-    return Repertoire((*PROTOCOLS, *protocols)) if protocols else CLOSED
+    given = in_order("protocols", protocols, "a list of Protocol objects")
+    return Repertoire((*PROTOCOLS, *given)) if given else CLOSED
 
 
 PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.private)

@@ -36,7 +36,7 @@ def sources(n: int = 6, **kwargs: object) -> list[InlineSource]:
 
 def test_operations_on_a_table_of_workers(client):
     """Both workers hold partitions; a second fit reads nothing; rows are gone when the table is closed."""
-    with DaskTable(client, sources(), "abc") as table:
+    with DaskTable(client, sources(), list("abc")) as table:
         assert repr(table) == "DaskTable(60 rows x 3 columns, float64, 6 partitions on 2 workers, in memory)"
         assert (table.shape, table.feature_names, table.has_labels, len(table)) == ((60, 3), ("a", "b", "c"), False, 60)
         assert "partitions rebuilt" in table._repr_html_()
@@ -114,7 +114,7 @@ def test_what_is_no_table(client):
     with pytest.raises(DataError, match=r"partition 1 has 2 columns of float64, without labels, and partition 0 3 of"):
         DaskTable(client, mixed)
     with pytest.raises(ParameterError, match=r"features names 2 columns; the rows have 3"):
-        DaskTable(client, sources(), "ab")
+        DaskTable(client, sources(), list("ab"))
     for name, value in (("max_rebuilds", -1), ("wait_for_workers", -1.0), ("time_limit", 0.0)):
         with pytest.raises(ParameterError, match=name):
             DaskTable(client, sources(), **{name: value})

@@ -106,7 +106,6 @@ def test_label_bounds(bounds, message):
     [
         (["no"], "at least two classes"),
         (["no", "yes", "no"], "must not repeat a class"),
-        ("no", "at least two classes"),
     ],
 )
 def test_class_list(classes, message):

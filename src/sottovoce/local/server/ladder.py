@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import bounds, number
+from sottovoce._validation import bounds, in_order, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.fitting import fit_model, layout_of
 from sottovoce.local.fits.model import LocalModel
@@ -51,7 +51,7 @@ def label_ladder(edges: Sequence[float], **rest: Any) -> tuple[Protocol, ...]:
     >>> [protocol.label_bounds for protocol in label_ladder([0, 1, 2, 10], epsilon=2.0, n_features=3)]
     [(0.0, 1.0), (1.0, 2.0), (2.0, 10.0)]
     """
-    points = [number("edges", edge) for edge in edges]
+    points = [number("edges", edge) for edge in in_order("edges", edges)]
     if len(points) < 2:
         raise ParameterError(f"edges must be two or more numbers; got {len(points)}.")
     for name in ("task", "label_bounds", "classes"):

@@ -1,13 +1,13 @@
 """Parties with the same people in the same order."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
-from sottovoce._validation import whole_number
+from sottovoce._validation import in_order, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.alignment.matching import AlignmentReport, common_rows
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -61,7 +61,7 @@ def align(parties: Sequence[Party], *, duplicates: str = "error") -> AlignedPart
     >>> align([clinic, bank]).report.n_common
     2
     """
-    names = [party.name for party in parties]
+    names = [party.name for party in in_order("parties", parties, "a list of Party objects")]
     if len(set(names)) != len(names):
         raise ParameterError(f"the names of the parties must differ; got {names!r}.")
     aligned = common_rows({party.name: party.ids for party in parties if not party.is_helper}, duplicates=duplicates)
@@ -140,10 +140,8 @@ def _places(columns: Any, names: list[Any] | None, width: int) -> dict[str, list
     if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
         raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
     if isinstance(columns, Mapping):
-        for given in columns.values():
-            if not isinstance(given, Iterable):
-                raise ParameterError(f"columns must list each party's columns; got {given!r}.")
-        places = {name: [_place(column, names, width) for column in given] for name, given in columns.items()}
+        lists = {name: in_order(f"columns[{name!r}]", given) for name, given in columns.items()}
+        places = {name: [_place(column, names, width) for column in given] for name, given in lists.items()}
     else:
         sizes = [whole_number("columns", size, at_least=1) for size in columns]
         if sum(sizes) != width:

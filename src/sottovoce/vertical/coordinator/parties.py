@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
+from sottovoce._validation import in_order
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.locks import OwnLock
@@ -290,7 +291,7 @@ class InProcessParties(Parties):
     """
 
     def __init__(self, parties: Sequence[Answering]) -> None:
-        super().__init__([party.name for party in parties])
+        super().__init__([party.name for party in in_order("parties", parties, "a list of Party objects")])
         self.here = self.parties = {party.name: party for party in parties}
 
     def __repr__(self) -> str:

@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
-from sottovoce._validation import bounds
+from sottovoce._validation import bounds, in_order
 from sottovoce.central.data.labels import found_classes
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothLoss, Squared
@@ -48,10 +47,9 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
                 )
             known = found_classes(y)
         else:
-            if not isinstance(self.classes, (Sequence, np.ndarray)) or isinstance(self.classes, (str, bytes)):
-                raise ParameterError(f"classes must be a list, [negative, positive]; got {self.classes!r}.")
+            given = in_order("classes", self.classes, "a list, [negative, positive]")
             try:
-                known = listed(self.classes)
+                known = listed(given)
             except (TypeError, ValueError):
                 raise ParameterError(
                     "there must be two classes, and they must differ: two numbers or two texts, none missing; got "

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
-from sottovoce._validation import MAX_EPSILON, number
+from sottovoce._validation import MAX_EPSILON, in_order, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
 from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.charging import is_charged
@@ -92,8 +92,8 @@ class PartyBudget(Account):
         self.epsilon, self.delta = math.inf, 0.0
         if limit is not None:
             try:
-                epsilon, delta = limit
-            except (TypeError, ValueError):
+                epsilon, delta = in_order("budget", limit)
+            except ValueError:
                 raise ParameterError(f"budget must be a pair (epsilon, delta) or None; got {limit!r}.") from None
             self.epsilon = number("budget[0]", epsilon, at_least=0.0)
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)

@@ -559,7 +559,7 @@ def _summed(table: Any) -> Any:
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
     shape = getattr(values, "shape", (0,))
-    array = entries(values) if len(shape) == 1 else np.empty(shape)
+    array = entries(values, f"{what} of party {name!r}") if len(shape) == 1 else np.empty(shape)
     if array.shape != (n_rows,):
         raise DataError(
             f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}."
