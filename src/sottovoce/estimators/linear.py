@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._columns import refuse_by_type
 from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -39,7 +40,6 @@ from sottovoce.estimators.reading import (
     numbers,
     own_groups,
     products,
-    refuse_by_type,
     refuse_copy_of_map,
 )  # fmt: skip
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from sottovoce._columns import as_array, refuse_by_type, refuse_same_names, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
@@ -54,7 +55,6 @@ from sottovoce.estimators.reading import (
     labels_of,
     public_size,
     refuse_beside,
-    refuse_same_names,
 )  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
@@ -471,6 +471,12 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
+        if hasattr(X, "columns"):  # of polars or Arrow, whose times numpy would read as numbers
+            refuse_by_type(X)
+        else:
+            X = as_array(X) if isinstance(X, (list, tuple)) else X
+            if np.iscomplexobj(X):
+                refuse_texts(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
     def _prototype(self) -> Any:

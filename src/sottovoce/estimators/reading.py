@@ -16,9 +16,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sottovoce._columns import refuse_by_type, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._numerics import PIECE, Vector
-from sottovoce._optional import loaded, pa
+from sottovoce._optional import pa
 from sottovoce._validation import refuse_masked
 from sottovoce.central.data.beside import is_large_map
 from sottovoce.central.data.holder import Holder, LocalHolder
@@ -134,57 +135,9 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # of their sum, by which it looks for NaN
             return validate_data(estimator, X, **checks)
-    except (TypeError, ValueError) as error:
-        refuse_texts(X, error)
+    except (TypeError, ValueError, OverflowError):
+        refuse_texts(X, by_cell=True)
         raise
-
-
-def refuse_by_type(X: Any) -> None:
-    """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
-    refuse_same_names(X)
-    if any(map(_is_read_as_number, [getattr(X, "dtype", None), *(kind for _, kind in _typed_columns(X))])):
-        refuse_texts(X)
-
-
-def refuse_same_names(X: Any) -> None:
-    """Refuse a data frame with two columns of one name."""
-    names = [name for name, _ in _typed_columns(X)]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"X has {names.count(twice)} columns named {twice!r}. Give each column a name of its own.")
-
-
-def refuse_texts(X: Any, cause: Exception | None = None) -> None:
-    """Refuse a table with columns whose type is no number; their values are not looked at."""
-    suspects = [(repr(name), kind) for name, kind in _typed_columns(X) if not _is_number(kind)]
-    if getattr(getattr(X, "dtype", None), "kind", "") in tuple("SUMmc"):
-        suspects = [("all", X.dtype)]
-    if suspects:
-        is_complex = any(getattr(kind, "kind", "") == "c" for _, kind in suspects)
-        raise DataError(
-            "X has columns whose type is no number: "
-            f"{', '.join(f'{name} ({kind})' for name, kind in suspects)}. sottovoce.SchemaEncoder makes numbers of "
-            "texts and dates by public rules (categories and bounds that you give, not counted ones); or leave the "
-            f"columns out.{' Complex data not supported.' * is_complex}"
-        ) from cause
-
-
-def _typed_columns(X: Any) -> list[tuple[Any, Any]]:
-    """Return name and type of each column of a data frame, from pandas or polars; none of anything else."""
-    names = getattr(X, "columns", None)
-    return [] if names is None or not hasattr(X, "dtypes") else list(zip(names, X.dtypes, strict=True))
-
-
-def _is_read_as_number(kind: Any) -> bool:
-    is_time = getattr(kind, "is_temporal", None)  # polars
-    return bool(is_time()) if is_time is not None else getattr(kind, "kind", "") in tuple("Mmc")
-
-
-def _is_number(kind: Any) -> bool:
-    if hasattr(kind, "is_numeric"):  # polars
-        return bool(kind.is_numeric()) or str(kind) == "Boolean"
-    pandas = loaded("pandas")
-    return getattr(kind, "kind", "") != "c" and (pandas is None or bool(pandas.api.types.is_numeric_dtype(kind)))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._columns import refuse_by_type
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -29,7 +30,6 @@ from sottovoce.estimators.reading import (
     holding,
     numbers,
     read_features,
-    refuse_by_type,
     refuse_copy_of_map,
 )
 from sottovoce.estimators.ties import arguments_of
@@ -281,7 +281,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
 
     def _checked(self, X: Any, *, names: bool = True) -> Any:
         check_is_fitted(self, "scale_")
-        if not names and not _is_sparse(X):
+        if not names and hasattr(X, "columns"):
+            refuse_by_type(X)
             X = np.asarray(X)
         X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if sp.issparse(X) and self.with_centering:

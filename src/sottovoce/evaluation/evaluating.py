@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples
 
+from sottovoce._columns import refuse_by_type, refuse_texts
 from sottovoce._entries import entries, numbers_of, places_in
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
@@ -28,7 +29,7 @@ from sottovoce.estimators.base import public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline
-from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, refuse_by_type, refuse_texts
+from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, numbers
 from sottovoce.estimators.search_plan import margins_of
 from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
@@ -375,7 +376,7 @@ def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArra
     if isinstance(model, DPLinearEstimator) and not checked:
         X = _cells(X)
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
-        X = validate_data(model, X, reset=False, order="C", **checks)
+        X = numbers(model, X, reset=False, order="C", **checks)
     bad: NDArray[np.bool_]
     if sp.issparse(X):
         matrix = cast(Any, X).tocsr(copy=True)

@@ -318,7 +318,7 @@ def test_budgets_that_are_none(budget):
     ("X", "options", "error", "fault"),
     [
         (np.full((3, 2), np.nan), {}, DataError, "'p' contains NaN"),
-        ([["a", "b"]], {}, DataError, "could not convert"),
+        ([["a", "b"]], {}, DataError, "columns whose type is no number"),
         (np.ones(3), {}, DataError, "2D array"),
         (-np.ones((3, 2)), {"nonnegative": True}, DataError, "'p' was declared nonnegative and holds negative"),
         (sp.csr_matrix(-np.eye(3)), {"nonnegative": True}, DataError, "declared nonnegative"),

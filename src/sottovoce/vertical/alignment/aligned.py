@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
+from sottovoce._columns import as_array
 from sottovoce._validation import in_order, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.alignment.matching import AlignmentReport, common_rows
@@ -126,24 +127,19 @@ def split_columns(
 def _table(X: Any) -> Any:
     if hasattr(X, "shape") and len(X.shape) == 2:
         return sp.csc_array(cast("Any", X)) if sp.issparse(X) else X
-    try:
-        table = np.asarray(X)
-    except ValueError:
-        raise ParameterError("X must be a table; got rows of different lengths.") from None
+    table = as_array(X)
     if table.ndim != 2:
         raise ParameterError(f"X must be a table; got an array of shape {table.shape}.")
     return table
 
 
 def _places(columns: Any, names: list[Any] | None, width: int) -> dict[str, list[int]]:
-    listed = columns.tolist() if isinstance(columns, np.ndarray) else columns
-    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
-        raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
     if isinstance(columns, Mapping):
         lists = {name: in_order(f"columns[{name!r}]", given) for name, given in columns.items()}
         places = {name: [_place(column, names, width) for column in given] for name, given in lists.items()}
     else:
-        sizes = [whole_number("columns", size, at_least=1) for size in columns]
+        wanted = "a list of numbers of columns, or a dict by party"
+        sizes = [whole_number("columns", size, at_least=1) for size in in_order("columns", columns, wanted)]
         if sum(sizes) != width:
             raise ParameterError(
                 f"columns must add up to the {width} columns of X; got {sizes!r}, {sum(sizes)} in all."

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from sottovoce._columns import refuse_by_type, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
@@ -148,11 +149,13 @@ class Party:
         self.name = name
         self.feature_names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
         refuse_masked(f"X of party {name!r}", X)
+        refuse_by_type(X)
         try:
             table: Any = check_array(
                 X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=f"X of party {name!r}"
             )
         except (ValueError, TypeError, OverflowError) as error:
+            refuse_texts(X, by_cell=True)
             raise DataError(str(error)) from None
         self._table: Any = table if isinstance(table, np.ndarray) else _summed(table)
         self.ids = None if ids is None else _one_per_row("ids", ids, self.n_rows, name)

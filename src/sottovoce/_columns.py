@@ -1,0 +1,74 @@
+"""Tables of numbers, as users give them: columns that hold something else are named, and no cell is ever shown."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._entries import numbers_of
+from sottovoce.exceptions import DataError
+
+# names of types in numpy, pandas, polars and Arrow
+_NUMBER: Final = re.compile(r"(sparse\[)?(u?int\d|float|halffloat|double|bool|decimal|null)", re.IGNORECASE)
+_READ_AS_NUMBER: Final = re.compile(r"date|time|duration|complex", re.IGNORECASE)
+
+
+def refuse_by_type(X: Any) -> None:
+    """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
+    refuse_same_names(X)
+    kinds = [getattr(X, "dtype", None), *(kind for _, kind in _typed_columns(X))]
+    if any(_READ_AS_NUMBER.search(str(kind)) for kind in kinds):
+        refuse_texts(X)
+
+
+def refuse_same_names(X: Any) -> None:
+    """Refuse a data frame with two columns of one name."""
+    names = [name for name, _ in _typed_columns(X)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"X has {names.count(twice)} columns named {twice!r}. Give each column a name of its own.")
+
+
+def refuse_texts(X: Any, *, by_cell: bool = False) -> None:
+    """Refuse a table with columns whose type is no number; where columns have no types, by their cells if at all."""
+    typed, dtype = _typed_columns(X), getattr(X, "dtype", np.dtype(object))
+    letter = getattr(dtype, "kind", "")
+    suspects = [(repr(name), str(kind)) for name, kind in typed if not _NUMBER.match(str(kind))]
+    if letter in tuple("SUMmc"):
+        suspects = [("all", str(dtype))]
+    elif by_cell and not typed and letter == "O":
+        suspects = list(_other_cells(X))
+    if suspects:
+        raise DataError(
+            f"X has columns whose type is no number: {', '.join(f'{name} ({kind})' for name, kind in suspects)}. "
+            "sottovoce.SchemaEncoder makes numbers of texts and dates by public rules (categories and bounds that you "
+            "give, not counted ones); or leave the columns out."
+            f"{' Complex data not supported.' * any('complex' in kind for _, kind in suspects)}"
+        ) from None
+
+
+def as_array(X: Any, dtype: Any = None) -> NDArray[Any]:
+    """Return lists of rows as an array, or refuse rows of several lengths and cells that hold several values."""
+    try:
+        return np.asarray(X, dtype)
+    except ValueError:
+        raise DataError("X must be a table: rows of one length, with one value in each column.") from None
+
+
+def _typed_columns(X: Any) -> list[tuple[Any, Any]]:
+    """Return name and type of each column of a data frame of pandas, polars or Arrow; none of anything else."""
+    if hasattr(X, "schema") and hasattr(X, "column_names"):
+        return list(zip(X.column_names, X.schema.types, strict=True))
+    names = getattr(X, "columns", None)
+    return [] if names is None or not hasattr(X, "dtypes") else list(zip(names, X.dtypes, strict=True))
+
+
+def _other_cells(X: Any) -> Iterator[tuple[str, str]]:
+    """Go through the columns that hold what is no number: the place of each, and types of such cells."""
+    cells = as_array(X, object)
+    for place, column in enumerate(cells.T if cells.ndim == 2 else ()):
+        odd = [cell for cell in column[np.isnan(numbers_of(column))] if not isinstance(cell, (float, np.floating))]
+        if kinds := {type(cell).__name__ for cell in odd if cell is not None}:
+            yield str(place), " or ".join(sorted(kinds))
