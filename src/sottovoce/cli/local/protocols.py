@@ -74,11 +74,12 @@ def protocol(
 
 
 _MOST = 8  # epsilons beside each other
+_PEOPLE = 10_000
 
 
 def plan(
     *,
-    n: int = cli.option("--n", "How many people would report.", default=cli.REQUIRED),
+    n: int | None = cli.option("--n", f"How many people would report. Default: {_PEOPLE}."),
     protocol: Path | None = cli.argument("PROTOCOL", "Public parameters (JSON) that exist already.", default=None),
     d: int | None = cli.option("--d", "Number of features after encoding."),
     epsilon: str | None = cli.option("--epsilon", "Privacy loss of one report; several with commas between them."),
@@ -93,6 +94,7 @@ def plan(
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
     from sottovoce.local.planning.planning import plan_collection
 
+    assumed, n = n is None, _PEOPLE if n is None else n
     if protocol is not None:
         cli.refuse_options("cannot be given together with PROTOCOL, which says it", {
             "--d": d, "--epsilon": epsilon, "--schema": schema, "--target": target, "--missing": missing,
@@ -118,14 +120,14 @@ def plan(
         content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
         print_json(content)
         return
-    _print(n, plans)
+    _print(f"{n:,} people{', as no --n says how many' * assumed}", plans)
 
 
-def _print(n: int, plans: list[CollectionPlan]) -> None:
+def _print(people: str, plans: list[CollectionPlan]) -> None:
     columns = [_cells(each) for each in plans]
     rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
     headings = ("", *(f"epsilon {each.protocol.epsilon:g}" for each in plans))
-    print_columns(f"{n:,} people, {plans[0].accuracy.d} features after encoding", headings, rows)
+    print_columns(f"{people}, {plans[0].accuracy.d} features after encoding", headings, rows)
     exact = ", ".join(f"{row.without_privacy:.3f}" for row in plans[0].accuracy.rows)
     echo(f"Predicted for a model population, not for your people; without privacy: {exact}.")
     echo("Useful: 80 % of what is above one half without privacy, where labels follow as usual.")
