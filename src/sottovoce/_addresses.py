@@ -10,6 +10,7 @@ from typing import Final
 
 _PAGE: Final = re.compile(r"docs/([^#]+)\.md(#.*)?")  # docs/ becomes the site
 _PROOF: Final = re.compile(r"docs/(?:privacy|papers)/(\w+)\.md", re.ASCII)
+_LIMITS: Final = "limits of all proofs: sottovoce proof known_limits"
 
 
 def documentation(path: str) -> str:
@@ -40,12 +41,12 @@ def documentation(path: str) -> str:
 
 
 def where_to_read(proof: str) -> tuple[str, ...]:
-    """Return what a receipt says of its proof, then the command that prints it and its address, where there are any."""
+    """Return what a receipt says of its proof, then the commands that print it and all limits, and its address."""
     if (found := _PROOF.fullmatch(proof)) is None:
         return (proof,)
     address = documentation(proof)
     nowhere = address == proof or ".example/" in address  # a reserved name: nobody has it
-    return (proof, f"sottovoce proof {found[1]}", *(() if nowhere else (address,)))
+    return (proof, f"sottovoce proof {found[1]}", _LIMITS, *(() if nowhere else (address,)))
 
 
 @cache
