@@ -139,7 +139,7 @@ TEXTS[3, 1] = "x"
 FAILURES = {  # each is an answer about a value of the data
     "NaN in X": (lambda model: model.fit(HOLED, T), "NaN"),
     "a label that is NaN": (lambda model: model.fit(X, MISSING), "NaN"),
-    "a text in X": (lambda model: model.fit(TEXTS, T), "could not convert"),
+    "a text in X": (lambda model: model.fit(TEXTS, T), "columns whose type is no number: 1 .str."),
     "sparse": (lambda model: model.fit(csr_array(HOLED), T), "NaN"),
 }
 
