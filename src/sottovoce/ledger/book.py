@@ -160,8 +160,8 @@ class _Account:
     dataset: Dataset
     charges: dict[str, ChargeRecord] = field(default_factory=dict)
     runs: dict[str, list[str]] = field(default_factory=dict)  # charges by the run that their plan names
-    tally: Tally | None = None  # of what counts; made when it is asked for
-    tallied: int = 0  # charges that were looked at for it
+    # of what counts, by its rule and by whom it was told, with the charges that were looked at; made when asked for
+    tallies: dict[tuple[PrivacyFilter, str | None], tuple[Tally, int]] = field(default_factory=dict)
 
     def of_run(self, run: str, result: str = "") -> ChargeRecord | None:
         """Return a run's charge for a result; else one that is open, else the last that counts, else the last."""
@@ -169,28 +169,21 @@ class _Account:
         known.sort(key=lambda each: (each.note == result, each.state == "reserved", each.counts))
         return known[-1] if known else None
 
-    def releases(self) -> list[Release]:
-        return [self.release(charge) for charge in self.charges.values() if charge.counts]
-
     def release(self, charge: ChargeRecord) -> Release:
         return _release(self.dataset.adjacency, charge.event, charge.adjacency, charge.delta)
 
-    def spent(self) -> float:
-        return self._tally().spent()
-
-    def spent_with(self, release: Release) -> float:
-        tally = self._tally().copy()
-        tally.add(release)
+    def spent(self, *more: Release, rule: PrivacyFilter | None = None, coordinator: str | None = None) -> float:
+        """Return what is spent with further releases: in all, or by another rule of what one coordinator was told."""
+        rule = rule or self.dataset.filter
+        tally, seen = self.tallies.get((rule, coordinator)) or (Tally(rule), 0)
+        for charge in itertools.islice(self.charges.values(), seen, None):
+            if charge.counts and coordinator in (None, charge.plan.get("coordinator")):
+                tally.add(self.release(charge))
+        self.tallies[rule, coordinator] = tally, len(self.charges)
+        tally = tally.copy()
+        for release in more:
+            tally.add(release)
         return tally.spent()
-
-    def _tally(self) -> Tally:
-        if self.tally is None:
-            self.tally, self.tallied = Tally(self.dataset.filter), 0
-        for charge in itertools.islice(self.charges.values(), self.tallied, None):
-            if charge.counts:
-                self.tally.add(self.release(charge))
-        self.tallied = len(self.charges)
-        return self.tally
 
 
 class Book:
@@ -291,7 +284,7 @@ class Book:
             )  # fmt: skip
         if unprotected:
             return
-        asked = account.spent_with(_release(known.adjacency, event, made_for, delta))
+        asked = account.spent(_release(known.adjacency, event, made_for, delta))
         if known.filter.covers(asked):
             return
         if asked == float("inf") and known.composition == "gaussian":
@@ -455,7 +448,7 @@ class Book:
         else:
             by_hand = body.get("by_hand", False) is not False
             ended = replace(ended, state="cancelled", reason=str(body["reason"]), by_hand=by_hand)
-            account.tally = None  # it counts no more
+            account.tallies.clear()  # it counts no more
         account.charges[charge.charge] = ended
 
 

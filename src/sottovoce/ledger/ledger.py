@@ -192,7 +192,7 @@ class Ledger:
         seeded: bool = False,
         plan: Mapping[str, object] | None = None,
         unit: str = ROW_UNIT,
-        admits: Callable[[list[ChargeRecord]], object] | None = None,
+        admits: Callable[[Callable[..., float]], object] | None = None,
     ) -> Charge:
         """Charge what a run will cost at most, before it looks at the data.
 
@@ -212,7 +212,7 @@ class Ledger:
         unit : str
             Whom the event protects, in the words of its receipt.
         admits : callable or None
-            Asked under the writer's lock, with all charges of the data set so far; it raises to refuse this one.
+            Asked under the writer's lock, with `would_spend` of the data set as it is then; it raises to refuse.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class Ledger:
             book.check_unit(dataset, unit)
             book.check_fits(dataset, event, made_for, delta, seeded=seeded)
             if admits is not None:
-                admits(list(book.account(dataset).charges.values()))
+                admits(book.account(dataset).spent)
 
         with self._current() as book:  # accounting can take a second: once before the writer's lock is held
             check(book)
@@ -384,9 +384,25 @@ class Ledger:
         """
         with self._current() as book:
             account = book.account(dataset)
-            known, releases = account.dataset, account.releases()
-        delta = number("delta", known.delta if delta is None else delta, above=0.0, below=1.0)
-        return _largest_epsilon(known.filter, releases, delta)
+            at = number("delta", account.dataset.delta if delta is None else delta, above=0.0, below=1.0)
+            return _largest_epsilon(account.dataset.filter, account.spent, at)
+
+    def would_spend(
+        self, dataset: str, *more: Release, rule: PrivacyFilter | None = None, coordinator: str | None = None
+    ) -> float:
+        """Return the epsilon that is spent with further releases, made for the neighbours of the data set.
+
+        Parameters
+        ----------
+        dataset : str
+        *more : Release
+        rule : PrivacyFilter or None
+            None for that of the data set.
+        coordinator : str or None
+            Of whose releases alone; None for all.
+        """
+        with self._current() as book:
+            return book.account(dataset).spent(*more, rule=rule, coordinator=coordinator)
 
     def history(self, dataset: str) -> list[ChargeRecord]:
         """Return all charges of a data set, the oldest first, cancelled ones included."""
@@ -596,12 +612,12 @@ def _checked_name(dataset: object) -> str:
     return dataset
 
 
-def _largest_epsilon(rule: PrivacyFilter, releases: list[Release], delta: float) -> float:
-    """Return the largest epsilon of a Gaussian fit at ``delta`` that ``rule`` admits after ``releases``."""
+def _largest_epsilon(rule: PrivacyFilter, spent: Callable[[Release], float], delta: float) -> float:
+    """Return the largest epsilon of a Gaussian fit at ``delta`` that ``rule`` admits beside what is ``spent``."""
 
     def fits(epsilon: float) -> bool:
         mu = gaussian_mu(epsilon, delta)
-        return rule.admits([*releases, Release(GaussianEvent(1.0 / mu), delta)])
+        return rule.covers(spent(Release(GaussianEvent(1.0 / mu), delta)))
 
     low, high = 0.0, max(rule.epsilon, gaussian_epsilon(1.0, delta))
     while fits(high) and high < 1e6:  # with a large delta a fit can have more epsilon than the budget

@@ -13,7 +13,8 @@ import pytest
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.filters import PrivacyFilter, Release, Tally
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
@@ -195,3 +196,32 @@ def test_wrong_accounts(ledger):
         Party(X, dataset="rows", **options)
     with pytest.raises(ParameterError, match="budget and ledger are two accounts"):
         Party(X, ledger=ledger, dataset="rows", budget=(1.0, 1e-6), **options)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_left_is_counted_on_and_equals_what_all_charges_add_up_to(ledger, monkeypatch, seed):
+    """Charges of two coordinators, here and by others, some given back: each question looks at the new ones alone."""
+    rng, name, added, add = np.random.default_rng(seed), "clinic columns", [], Tally.add
+    budgets = [
+        LedgerBudget(ledger.url, name, name="a", coordinator=who, cap=cap) for who, cap in (("x", 0.6), ("y", 1))
+    ]
+    monkeypatch.setattr(Tally, "add", lambda tally, release: (added.append(release), add(tally, release)))
+    rule, counts, delta = ledger.datasets()[name].filter, 0, 1e-6 / 16
+    for budget in rng.choice(budgets, 30):
+        event = GaussianEvent(float(rng.uniform(10.0, 40.0)))
+        told = [charge for charge in ledger.history(name) if charge.counts]
+        own = [charge for charge in told if charge.plan.get("coordinator") == budget.coordinator]
+        sums = [[*(Release(each.event, each.delta) for each in those), Release(event, delta)] for those in (told, own)]
+        fits = rule.admits(sums[0]) and PrivacyFilter(budget._cap.epsilon, 1e-6).admits(sums[1])
+        for first in (True, False):
+            added.clear()
+            assert (budget.shortage(event) == "") == fits
+            assert first or len(added) == 1 + rule.admits(sums[0])
+        assert (budget.charge(event) == "") == fits
+        counts += fits
+        if rng.random() < 0.4 and budget.shortage(large := GaussianEvent(12.0)) == "":
+            of = {"coordinator": "x"}
+            given_back = ledger.reserve(name, large, delta=delta, adjacency="replace-one", plan=of)
+            budget.shortage(event)
+            ledger.cancel(given_back, "a trial")
+    assert 5 < counts < 30

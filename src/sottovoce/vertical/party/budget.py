@@ -9,13 +9,13 @@ import logging
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Self
 
 from sottovoce._validation import MAX_EPSILON, in_order, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
-from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for, flatten
@@ -229,7 +229,7 @@ class LedgerBudget(Account):
                 "party releases is charged for 'replace-one' and a row: create a data set with "
                 "adjacency='replace-one', unit='row'."
             )
-        self.epsilon, self.delta = made.epsilon, made.delta
+        self.epsilon, self.delta, self._rule = made.epsilon, made.delta, made.filter
         self.takes_seeds = made.allow_nonprivate
         self.head = self._ledger.head()
         if cap is not None and coordinator is None:
@@ -260,28 +260,26 @@ class LedgerBudget(Account):
         if NonPrivateEvent() in flatten(event):
             return f"its budget is {self.limit}, and this would release something without noise"
         with self._usable():
-            rule = self._book.datasets()[self.dataset].filter
-            charges = self._book.history(self.dataset)
-        cost = rule.spent([*_releases(charges), Release(event, self._delta)])
-        if not rule.covers(cost):
-            return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
-        try:
-            self._check_cap(charges, event)
-        except BudgetError as error:
-            return str(error)
+            cost = self._book.would_spend(self.dataset, Release(event, self._delta))
+            if not self._rule.covers(cost):
+                return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
+            try:
+                self._check_cap(partial(self._book.would_spend, self.dataset), event)
+            except BudgetError as error:
+                return str(error)
         return ""
 
-    def _check_cap(self, charges: list[ChargeRecord], event: Event) -> None:
+    def _check_cap(self, spent: Callable[..., float], event: Event) -> None:
         """Raise `BudgetError` where this coordinator may not be told so much beside what it was charged for."""
         if self._cap is None:
             return
-        own = _releases(each for each in charges if each.plan.get("coordinator") == self.coordinator)
-        cost = self._cap.spent([*own, Release(event, self._delta)])
+        own = partial(spent, rule=self._cap, coordinator=self.coordinator)
+        cost = own(Release(event, self._delta))
         if not self._cap.covers(cost):
             raise BudgetError(
                 f"its owner allows coordinator {self.coordinator!r} epsilon={self._cap.epsilon!r} at "
                 f"delta={self.delta!r} in all, and this would bring what it was told to epsilon={cost:.6g}",
-                budget=(self._cap.epsilon, self.delta), spent=self._cap.spent(own), asked=cost,
+                budget=(self._cap.epsilon, self.delta), spent=own(), asked=cost,
             )  # fmt: skip
 
     def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
@@ -299,7 +297,7 @@ class LedgerBudget(Account):
             with self._usable():
                 charge = self._book.reserve(
                     self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
-                    plan=self._record(place), admits=lambda charges: self._check_cap(charges, event),
+                    plan=self._record(place), admits=lambda spent: self._check_cap(spent, event),
                 )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
@@ -351,7 +349,3 @@ class LedgerBudget(Account):
         if self._process != os.getpid():  # another thread of the parent may have been in the middle of it
             self._ledger, self._process = copy.copy(self._ledger), os.getpid()
         return self._ledger
-
-
-def _releases(charges: Iterable[ChargeRecord]) -> list[Release]:
-    return [Release(each.event, each.delta) for each in charges if each.counts]
