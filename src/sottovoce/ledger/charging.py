@@ -23,7 +23,7 @@ _REMEDY: Final = (
     "Whether a fit fails over its data is an exact answer about them; that it is charged limits how often it can be "
     "asked. Whoever holds the data can check them before a fit, without a ledger: no NaN or infinity in X and y, every "
     "label among the public classes, every cell as the schema says. If nobody learnt anything from this failure, who "
-    "answers for the data set can decide to give the charge back by hand: sottovoce ledger cancel."
+    "answers for the data set can decide to give the charge back by hand: "
 )
 
 
@@ -159,7 +159,7 @@ def charging(
     except BaseException as error:
         kept = f"Charge {charge.charge} of dataset {dataset!r} counts as spent: "
         if held.looked or held.charge != charge:
-            error.add_note(f"{kept}the values of the data were looked at. {_REMEDY}")
+            error.add_note(f"{kept}the values of the data were looked at. {_REMEDY}{book.how_to_cancel(charge.charge)}")
         else:
             try:
                 book.cancel(charge, _UNUSED)

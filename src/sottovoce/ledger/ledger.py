@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import os
 import secrets
+import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -358,6 +359,10 @@ class Ledger:
         by_hand = {"by_hand": True} if isinstance(charge, str) else {}
         body = {"dataset": record.dataset, "charge": record.charge, "reason": filled_text("reason", reason), **by_hand}
         return self._append([("cancel", body)], lambda book: book.check_open(record.charge))
+
+    def how_to_cancel(self, charge: str) -> str:
+        """Return the line by which whoever answers for the data set gives an open charge of this name back."""
+        return f"sottovoce ledger cancel {charge} --ledger {shlex.quote(self._store.url)} --reason 'what nobody saw'"
 
     def datasets(self) -> dict[str, Dataset]:
         """Return all data sets, by name."""

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shlex
 import shutil
 import sqlite3
 import stat
@@ -12,7 +13,9 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.accounting import epsilon_of
@@ -692,3 +695,18 @@ def test_a_release_is_charged_once_until_it_has_left(ledger):
         assert budget.spent != once
     with pytest.raises(MachineError, match="has no charge for this step"):
         LedgerBudget(ledger, "people", name="clinic").settle("cc", "digest")
+
+
+def test_a_copy_that_died_holds_the_other_back_until_the_line_is_typed_that_the_log_names(ledger, caplog):
+    """What was charged at the start is answered in parts; the copy's charge of the same start stands open."""
+    budget, place = LedgerBudget(ledger, "people", name="clinic"), Place("aa", 1, "bb")
+    assert budget.charge(GaussianEvent(30.0), place=place) == ""
+    budget.settle("bb", "begun")
+    assert LedgerBudget(ledger, "people", name="clinic").charge(GaussianEvent(30.0), place=place) == ""  # and dies
+    for _ in range(2):
+        with pytest.raises(MachineError, match="own log says what to type"):
+            budget.settle("bb", "answer", "part")
+    typed = shlex.split(caplog.records[-1].getMessage().partition("sottovoce ")[2])
+    assert CliRunner().invoke(app, typed).exit_code == 0
+    budget.settle("bb", "answer", "part")
+    assert [each.state for each in ledger.history("people")] == ["committed", "cancelled", "committed"]

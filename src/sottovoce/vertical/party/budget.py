@@ -30,6 +30,7 @@ _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's ba
 _ANSWERED: Final = "another process of this party has answered this step: its folder is in use twice"  # may cross
 _GIVEN_BACK: Final = "the charge of this step was cancelled, so its answer stays here: begin again"  # may cross
 _UNKNOWN: Final = "its ledger has no charge for this step, so its answer stays here: begin again"  # may cross
+_OPEN: Final = "a copy of this party began too and did not end; the party's own log says what to type"  # may cross
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
 
 
@@ -310,8 +311,12 @@ class LedgerBudget(Account):
     def settle(self, release: str, answer: str, part: str = "") -> None:
         with self._usable():
             found = self._book.close_for(self.dataset, release, answer, part=part)
+            begun = self._book.find(self.dataset, release) if found is None else None
+        if begun is not None:  # open, while another one was closed for what this party began with
+            how = self._book.how_to_cancel(begun[1].charge)
+            _LOG.error("party %r: if the copy that began has ended and nobody saw anything of it: %s", self._name, how)
         if found is None:
-            raise MachineError(_UNKNOWN)
+            raise MachineError(_UNKNOWN if begun is None else _OPEN)
         charge, record = found
         if record.note != answer:
             raise MachineError(_GIVEN_BACK if record.state == "cancelled" else _ANSWERED)
