@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from sottovoce._columns import as_array, refuse_by_type, refuse_same_names, refuse_texts
+from sottovoce._columns import as_array, refuse_by_type, refuse_same_names
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
@@ -471,12 +471,9 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        if hasattr(X, "columns"):  # of polars or Arrow, whose times numpy would read as numbers
+        X = as_array(X) if isinstance(X, (list, tuple)) else X
+        if hasattr(X, "columns") or np.iscomplexobj(X):  # of polars or Arrow, whose times numpy would read as numbers
             refuse_by_type(X)
-        else:
-            X = as_array(X) if isinstance(X, (list, tuple)) else X
-            if np.iscomplexobj(X):
-                refuse_texts(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
     def _prototype(self) -> Any:

@@ -97,11 +97,7 @@ def test_parameters_are_checked_before_the_data_are_read():
     ("bounds", "message"),
     [
         (None, "label_bounds is missing: give a pair .* public bounds"),
-        ((1.0, -1.0), r"label_bounds must satisfy low < high; got \(1.0, -1.0\)"),
-        ((0.0, math.inf), r"label_bounds\[1\] must be a finite number >= -1e.50 and <= 1e.50; got inf"),
         ((0.0, 1e-60), r"label_bounds\[1\] - label_bounds\[0\] must be a finite number >= 1e-50"),
-        (3.0, r"label_bounds must be a pair \(low, high\); got 3.0"),
-        ((1.0, 2.0, 3.0), r"label_bounds must be a pair"),
     ],
 )
 def test_label_bounds(bounds, message):
@@ -228,20 +224,6 @@ def test_what_no_noise_can_meet_is_refused_before_a_label_is_read(changed, messa
         classifier(**changed).fit(X, ["not", "labels"])
 
 
-@pytest.mark.parametrize("read", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_columns_that_hold_no_numbers_are_named(read):
-    X = read({"age": [1.0, 2.0, 3.0, 4.0], "job": ["x", "y", "x", "z"], "sick": [True, False, True, True]})
-    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-3, data_norm=1.0, classes=[0, 1])
-    with pytest.raises(
-        DataError, match=r"columns whose type is no number: 'job' \(\w+\)\. sottovoce.SchemaEncoder makes numbers"
-    ):
-        model.fit(X, [0, 1, 0, 1])
-    model.set_params(epsilon=math.inf)
-    model.fit(pd.DataFrame({"age": [1.0, 2.0], "job": [1.0, 2.0], "sick": [0.0, 1.0]}), [0, 1])
-    with pytest.raises(DataError, match=r"columns whose type is no number: 'job'"):
-        model.predict(X)
-
-
 DAYS = np.array(["2020-01-01", "2020-02-03"] * 30, "datetime64[D]")
 LONG = DAYS - DAYS[0]
 SECRET = "a secret"
@@ -256,9 +238,9 @@ HOLDERS = {
     "array": lambda cells: np.array([[1.0, cell] for cell in cells], object),
     "lists": lambda cells: [[1.0, cell] for cell in cells],
     "pandas objects": lambda cells: pd.DataFrame({"b": pd.Series(cells, dtype=object)}),
-    "pandas": lambda cells: pd.DataFrame({"a": 1.0, "b": cells}), "arrow": lambda cells: pa.table({"b": cells}),
+    "pandas": lambda cells: pd.DataFrame({"a": X[:, 0] > 0, "b": cells}), "arrow": lambda cells: pa.table({"b": cells}),
     "typed": lambda c: np.array(c, TYPES.get(type(c[0])))[:, None], "sparse": lambda c: sp.csr_array(np.array([c]).T),
-    "polars": lambda cells: pl.DataFrame({"a": X[:, 0], "b": cells}),
+    "polars": lambda cells: pl.DataFrame({"a": X[:, 0] > 0, "b": cells}),
     "polars objects": lambda cells: pl.DataFrame({"b": pl.Series(cells, dtype=pl.Object)}),
 }  # fmt: skip
 STEPS = [("scale", sv.DPScaler(with_centering=False)), ("model", sv.DPLogisticRegression(classes=["no", "yes"]))]

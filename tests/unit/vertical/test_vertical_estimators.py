@@ -157,8 +157,6 @@ def test_every_parameter_and_attribute_is_documented_in_full(name):
         (logistic, {"classes": ["ill", "ill"]}, "there must be two classes, and they must differ"),
         (logistic, {"classes": [0.0, math.nan]}, "there must be two classes, and they must differ"),
         (logistic, {"classes": ["a", "b", "c"]}, "there must be two classes"),
-        (logistic, {"classes": {"ill", "well"}}, r"classes must be a list, \[negative, positive\]; got"),
-        (logistic, {"classes": "ab"}, "classes must be a list"),
         (logistic, {"classes": 3}, "classes must be a list"),
         (svc, {"smoothing": 0.0}, "smoothing must be a finite number > 0; got 0.0"),
         (svc, {"smoothing": math.nan}, "smoothing must be .* got nan"),
