@@ -15,6 +15,10 @@ _NUMBER: Final = re.compile(r"(sparse\[)?(u?int\d|float|halffloat|double|bool|de
 _READ_AS_NUMBER: Final = re.compile(r"date|time|duration|complex", re.IGNORECASE)
 
 
+class _CellError(DataError, TypeError):
+    """Of cells, which scikit-learn refuses so, and with these words."""
+
+
 def refuse_by_type(X: Any) -> None:
     """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
     refuse_same_names(X)
@@ -35,17 +39,19 @@ def refuse_texts(X: Any, *, by_cell: bool = False) -> None:
     """Refuse a table with columns whose type is no number; where columns have no types, by their cells if at all."""
     typed, dtype = _typed_columns(X), getattr(X, "dtype", np.dtype(object))
     letter = getattr(dtype, "kind", "")
+    by_cell = by_cell and not typed and letter == "O"
     suspects = [(repr(name), str(kind)) for name, kind in typed if not _NUMBER.match(str(kind))]
     if letter in tuple("SUMmc"):
         suspects = [("all", str(dtype))]
-    elif by_cell and not typed and letter == "O":
+    elif by_cell:
         suspects = list(_other_cells(X))
     if suspects:
-        raise DataError(
+        raise (_CellError if by_cell else DataError)(
             f"X has columns whose type is no number: {', '.join(f'{name} ({kind})' for name, kind in suspects)}. "
             "sottovoce.SchemaEncoder makes numbers of texts and dates by public rules (categories and bounds that you "
             "give, not counted ones); or leave the columns out."
             f"{' Complex data not supported.' * any('complex' in kind for _, kind in suspects)}"
+            f"{' The argument must be a string or a number.' * by_cell}"
         ) from None
 
 

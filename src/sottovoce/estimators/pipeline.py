@@ -472,7 +472,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         X = as_array(X) if isinstance(X, (list, tuple)) else X
-        if hasattr(X, "columns") or np.iscomplexobj(X):  # of polars or Arrow, whose times numpy would read as numbers
+        # of polars or Arrow, whose times numpy would read as numbers
+        if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") == "c":
             refuse_by_type(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
