@@ -28,7 +28,7 @@ def toml_text(
     known = comments or {}
 
     def lines(path: tuple[str, ...], section: Mapping[str, Any]) -> list[str]:
-        written = {key: f"{toml_key(key)} = {_value(value)}" for key, value in section.items()}
+        written = {key: f"{toml_key(key)} = {toml_value(value)}" for key, value in section.items()}
         return [text + (f" # {known[*path, key]}" if (*path, key) in known else "") for key, text in written.items()]
 
     top = {key: value for key, value in entries.items() if key not in ("table", "columns")}
@@ -47,7 +47,7 @@ def toml_key(name: str) -> str:
     return tomlkit.key(name).as_string()
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Return a value; a list on one line, or on several that are not much wider than ``_WIDTH`` where it is long."""
     if isinstance(value, Mapping):
         inline = tomlkit.inline_table()
@@ -55,7 +55,7 @@ def _value(value: Any) -> str:
         return str(inline.as_string())
     if not isinstance(value, list):
         return str(tomlkit.item(value).as_string())
-    texts = [_value(one) for one in value]
+    texts = [toml_value(one) for one in value]
     if sum(map(len, texts)) + 2 * len(texts) <= _WIDTH:
         return f"[{', '.join(texts)}]"
     rows: list[list[str]] = [[]]

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables._toml import toml_text
+from sottovoce.tables._toml import toml_text, toml_value
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn
@@ -38,9 +38,10 @@ _HEADING = (
     'If one person can have several rows, write above the columns whose row it is: unit = "COLUMN",',
     "and how many rows of a person are used at most: max_rows_per_unit = 3.",
 )
+_UNLABELLED = f"fit refuses rows without a label, and here are some: leave them out; {MARK}"
 _PROPOSED = f'missing = "{INDICATOR}"  # values were missing; with this line a feature says where; {MARK}'
 
-_USUAL_MISSING = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
+_USUAL_MISSING = ("?", "NA", "N/A", "n/a", "n.a.", "#N/A", "<NA>", ".", "NaN", "nan", "NULL", "null")
 _MOST_CODES = 12
 _ROWS_PER_CODE = 5
 _FEWEST_FOR_IDENTIFIER = 20
@@ -111,9 +112,9 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     if target is None:
         comments["confirmed",] = 'add target = "NAME" below this line'
     lacking = {
-        name: _PROPOSED
+        name: _UNLABELLED if name == target else _PROPOSED
         for name, look in looks.items()
-        if name != target and look.n_present < n_rows and proposals[name].column.feature_names
+        if look.n_present < n_rows and proposals[name].column.feature_names
     }
     return toml_text(entries, heading=_HEADING, comments=comments, proposals=lacking)
 
@@ -134,6 +135,11 @@ def _propose(look: Look) -> _Proposal:
     elif look.has_unread_dates:
         why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
         return _Proposal(IgnoredColumn(name), why)
+    elif look.words and look.rest.n_rows and (counts is None or len(counts) > _MOST_CODES):
+        low, high = round_outward(look.rest.low, look.rest.high)
+        words = ", ".join(toml_value(word) for word in sorted(look.words))
+        why = f'missing = ["", {words}] in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'
+        return _Proposal(IgnoredColumn(name), f"numbers but for {words}? Then write {why}")
     elif not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and numbers is None:
         return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
     if counts is not None and {text.lower() for text in counts} <= {"true", "false"}:
@@ -147,7 +153,9 @@ def _propose(look: Look) -> _Proposal:
             f"the target column {name!r} holds more than {MOST_CLASSES} different texts. Choose another target, or "
             "leave it out of the draft and write its categories yourself."
         )
-    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(counts))))
+    alike = {text.casefold() for text in counts}
+    note = 'some differ in case alone: aliases = {"yes" = "Yes"} reads them as one' if len(alike) < len(counts) else ""
+    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(counts))), note)
 
 
 def _may_be_days(look: Look, numbers: Numbers) -> bool:

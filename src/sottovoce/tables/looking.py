@@ -24,6 +24,7 @@ from sottovoce.tables.table import Cells, Table
 
 MOST_CATEGORIES: Final = 100
 MOST_CLASSES: Final = 20_000
+_MOST_WORDS: Final = 3  # that may stand for a missing number
 _MOST_SEEN: Final = 400_000  # texts that are told from others, in all columns
 _SAMPLED: Final = 1 << 13
 _WORD: Final = 1 << 64
@@ -68,6 +69,7 @@ class Look:
     ``plain``: whether the texts may be numbers with a decimal point alone.
 
     ``counts``: how often each text occurs that is no marker; None if there are too many of them, or numbers.
+    ``words``, ``rest``: the few texts that are no numbers where the others are, and these; None is more of them.
     ``occurring``: the markers that occur.
     ``n_present``: rows with a value.
     ``days``: the first and the last one, by each format that fits all cells; None is ISO 8601, or the type.
@@ -81,6 +83,8 @@ class Look:
     ) -> None:
         self.name, self.is_target = name, is_target
         self.counts: dict[str, int] | None = {}
+        self.words: set[str] | None = set()
+        self.rest = Numbers()
         self.occurring: set[str] = set()
         self.n_present = 0
         self.days: dict[str | None, tuple[int, int]] = {}
@@ -124,6 +128,10 @@ class Look:
         return len({numbers.mixed for numbers in self.written.values()}) > 1
 
     @property
+    def _may_not_repeat(self) -> bool:
+        return not self.repeats and len(self._seen) < self._most_seen
+
+    @property
     def _are_numbers(self) -> bool:
         return None in self.written
 
@@ -148,7 +156,7 @@ class Look:
             except TableError:
                 return False
             self.written[None].add(values[~absent])
-        elif self.written or self.has_unread_dates or not (self.repeats or len(self._seen) >= self._most_seen):
+        elif self.written or self.has_unread_dates or self.words is not None or self._may_not_repeat:
             return False
         else:
             absent = pa.compute.is_null(cells.identifiers(self._markers)).to_numpy()
@@ -189,12 +197,23 @@ class Look:
         hashes = set(map(hash, values))
         self.repeats = self.repeats or len(rows) > len(values) or not self._seen.isdisjoint(hashes)
         self._seen.update(islice(hashes, self._most_seen - len(self._seen)))
+        self._part(values)
         if self.counts is None:
             return
         for value, size in zip(values, np.bincount(rows).tolist(), strict=True):
             self.counts[value] = self.counts.get(value, 0) + size
         if len(self.counts) > (MOST_CLASSES if self.is_target and not self._are_numbers else MOST_CATEGORIES):
             self.counts = None
+
+    def _part(self, values: list[str]) -> None:
+        """Tell words from numbers, where there are few."""
+        if self.words is None:
+            return
+        read = [_floats([value]) for value in values]
+        self.words.update(value for value, number in zip(values, read, strict=True) if number is None)
+        self.rest.add(np.array([number[0] for number in read if number is not None]))
+        if len(self.words) > _MOST_WORDS:
+            self.words = None
 
 
 class Numbers:

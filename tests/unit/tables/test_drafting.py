@@ -1,5 +1,6 @@
 """Drafts: they fit the table they were made from, mark what came from it, and cannot be trained on unconfirmed."""
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,7 @@ def test_a_rule_for_missing_values_is_proposed_and_says_nothing_until_somebody_t
     proposed = [line for line in text.splitlines() if line.startswith("# missing")]
     assert len(proposed) == 1
     assert proposed[0].endswith(MARK)
+    assert "# fit refuses rows without a label, and here are some" in text
     path = tmp_path / "taken.toml"
     path.write_text(text.replace("# missing", "missing"))
     assert Schema.from_toml(path)["x"] == NumericColumn("x", bounds=(0, 1), missing="indicator")
@@ -148,6 +150,25 @@ def test_a_number_of_nines_among_others_is_no_code(tmp_path: Path, low: int) -> 
     """Such as degrees of frost."""
     degrees = np.arange(400) % (40 - low) + low
     assert "a code of" not in draft(pd.DataFrame({"x": degrees}), tmp_path)[0]
+
+
+@pytest.mark.parametrize("values", [range(17, 90), np.arange(300) / 7], ids=["few", "many"])
+@pytest.mark.parametrize("words", [["unknown"], ['a "b" \\', "l\ne\x7f"], ["k. A.", "-", "ü"], [*"abcd"]])
+def test_numbers_but_for_a_few_words_are_told(tmp_path: Path, values: range, words: list[str]) -> None:
+    data = pd.DataFrame({"x": [*map(str, values), *words], "z": np.arange(len(values) + len(words)) / 7})
+    column = draft(data, tmp_path)[0].partition("[columns.x]\n")[2].partition("\n")[0]
+    assert ("numbers but for" in column) == (len(words) <= 3)
+    if len(words) <= 3:
+        found = column.partition("Then write ")[2].replace(" in [table], and here", "\n").replace(" and ", "\n", 1)
+        taken = tomllib.loads(found.partition(";")[0])
+        assert (taken["type"], set(taken["missing"])) == ("numeric", {"", *words})
+        assert taken["bounds"] == list(round_outward(float(min(values)), float(max(values))))
+
+
+@pytest.mark.parametrize(("second", "told"), [("Yes", True), ("ÄNDERN", False), ("no", False)])
+def test_texts_that_differ_in_case_alone_are_told(tmp_path: Path, second: str, told: bool) -> None:
+    data = pd.DataFrame({"x": ["yes", second] * 20, "y": [*"ab"] * 20})
+    assert ("some differ in case alone" in draft(data, tmp_path, target="x")[0]) == told
 
 
 def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:

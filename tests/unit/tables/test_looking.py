@@ -63,7 +63,7 @@ def test_columns_of_many_values_are_described(tmp_path: Path, kind: str) -> None
         ("name", "no value repeats: identifiers?"),
         ("twice", "text of more than 100 values"),
         ("number", "row numbers?"),
-        ("late", "no value repeats: identifiers?"),
+        ("late", 'numbers but for "unknown"? Then write missing = ["", "unknown"]'),
     ):
         assert f'[columns.{name}]\ntype = "ignore" # {note}' in text
     assert text.count('# missing = "indicator"') == 1
