@@ -239,7 +239,11 @@ class Evaluation:
             (NAMES[name], f"{found.value:.4g}   ({found.low:.4g} to {found.high:.4g})")
             for name, found in self._found.items()
         ]
-        counts = [("rows, about", f"{self.n_rows:,.0f}"), ("left out, about", f"{max(0.0, self.n_left_out):,.0f}")]
+        left_out = f"{max(0.0, self.n_left_out):,.0f}"
+        if self.n_left_out > self.n_rows:
+            known = "numbers" if self.classes is None else f"among {', '.join(map(repr, self.classes))}"
+            left_out += f", most of all rows: labels must be {known}, and features finite"
+        counts = [("rows, about", f"{self.n_rows:,.0f}"), ("left out, about", left_out)]
         return [*measures, *counts, ("privacy", self.guarantee_.statement())]
 
     def __repr__(self) -> str:
