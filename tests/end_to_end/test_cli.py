@@ -172,7 +172,7 @@ def test_the_model_follows_from_the_target(folder: Folder, target: str, kind: st
     other = folder.path / "other.json"
     folder.fit(target=target, model=model, random_state=1)
     found = folder.fit(target=target, model=None, random_state=1, out=other)
-    assert found.stderr == f"note: {target} is a {kind}, so --model is {model}; --model says otherwise.\n"
+    assert found.stderr == f"note: {target} is a {kind}, so the model is {model}; --model takes another.\n"
     assert other.read_text() == folder.model.read_text()
     assert folder.fit("--quiet", "--force", target=target, model=None).stderr == ""
 
@@ -628,6 +628,15 @@ def test_a_closed_pipe_ends_quietly(folder: Folder) -> None:
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     assert done.stderr == ""
     assert done.returncode != 0
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_what_a_file_gets_is_utf_8_whatever_the_locale_is(folder: Folder, encoding: str) -> None:
+    folder.edit_table(lambda text: text.replace("private", "prywatny Łódź"))
+    told = {"encoding": "utf-8", "env": {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": encoding}}
+    draft = process("schema", folder.table, "--target", "income", **told)
+    assert draft.stdout == passes("schema", folder.table, "--target", "income").stdout
+    assert "no column 'Łódź'" in process("schema", folder.table, "--target", "Łódź", **told).stderr
 
 
 # ----------------------------- real data

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -78,10 +79,10 @@ def _telling_mistakes() -> Iterator[None]:
 
 # what an error asks for in Python, and what it is called here
 _ARGUMENT = re.compile(
-    r"\b(accept_delta|another_run|delimiter|duplicates|format|header|in_clear|overwrite|same_unit|target|tls_ca|tls_cert"
+    r"\b(accept_delta|another_run|delimiter|duplicates|format|header|in_clear|overwrite|same_unit|skip_rows|target|tls_ca|tls_cert"
     r"|tls_key)=(True|False|\"(\.\.\.|[\w-]+)\"|\d(?:[\d.e+-]*\d)?)"
 )
-_REFUSED = re.compile(r"\A(\w+)(?= is missing| must be|=)")
+_REFUSED = re.compile(r"\A(\w+)(?= is missing| must |=)")
 
 
 def as_options(text: str, known: Collection[str] = ()) -> str:
@@ -139,4 +140,7 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 2 wrong use or wrong input, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # files are UTF-8, whatever the locale is
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
     sys.exit(app())

@@ -216,8 +216,8 @@ def fit(
             output.print_rows(f"Model {out}", [
                 ("model", f"{type(estimator).__name__}, predicts {described.target}"), *told,
                 ("promise", guarantee.statement()),
-                ("rests on", f"{len(guarantee.assumptions)} facts taken as public or true: confirm each"),
-                ("not covered", f"{len(guarantee.not_covered)} things"),
+                ("rests on", f"facts taken as public or true: {len(guarantee.assumptions)}; confirm each"),
+                ("not covered", f"points that the receipt names: {len(guarantee.not_covered)}"),
                 ("receipt", f"{receipt}; all of it: sottovoce show {out}"),
             ])  # fmt: skip
     evaluation = holdout.evaluation(out)

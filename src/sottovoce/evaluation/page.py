@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
 from sottovoce._version import __version__
+from sottovoce.evaluation.evaluation import NAMES
 from sottovoce.evaluation.plan import COUNTS
 from sottovoce.report.pages._document import (
     Markup,
@@ -98,7 +99,7 @@ def _measures(found: Evaluation) -> Markup:
     rows = []
     for name, (low, high) in found.intervals.items():
         value = getattr(found, name)
-        what = join((name.replace("_", " "), element("br"), element("span", _MEANINGS[name], class_="soft")))
+        what = join((NAMES[name], element("br"), element("span", _MEANINGS[name], class_="soft")))
         rows.append((what, f"{value:.4g}", f"{low:.4g} to {high:.4g}"))
     heads = ("measure", "value", "95 % interval")
     note = " Precision and recall are means over the classes." if len(found.classes or ()) > 2 else ""
@@ -191,7 +192,7 @@ def _reading(found: Evaluation) -> Markup:
         notes.append("Probabilities within 0.0003 of 0 or 1 count as that for the log loss.")
     if limits is not None:
         notes.append(f"Residuals beyond {limits[0]:.4g} and {limits[1]:.4g} count as these ends.")
-    missing = [f"{name.replace('_', ' ')}: {why}" for name, why in found.why_not.items() if name in ("auc", "log_loss")]
+    missing = [f"{NAMES[name]}: {why}" for name, why in found.why_not.items() if name in ("auc", "log_loss")]
     return section(
         "reading",
         "How to read this",

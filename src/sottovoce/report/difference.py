@@ -276,11 +276,12 @@ class ReceiptSum:
 
     def statement(self) -> str:
         """Return the promise of all together as one sentence."""
-        runs = f"{len(self.fingerprints)} run{'s' * (len(self.fingerprints) != 1)}"
+        one = len(self.fingerprints) == 1
+        runs, are = ("1 run", "is") if one else (f"{len(self.fingerprints)} runs", "are")
         if math.isinf(self.epsilon):
             return f"NOT PRIVATE: together {runs} keep to no epsilon at delta = {self.delta:.6g}."
         return (
-            f"Together {runs} are ({rounded_up(self.epsilon, 6)}, {rounded_up(self.delta, 6)})-differentially private "
+            f"Together {runs} {are} ({rounded_up(self.epsilon, 6)}, {rounded_up(self.delta, 6)})-differentially private "
             f"for {self.unit}, adjacency {self.adjacency}."
         )
 

@@ -42,9 +42,11 @@ class CsvText:
         if start is None:
             raise TableError(f"{self._path}: the file holds no data.")
         try:
-            cells = [cell.strip("\r\n") for cell in self._cells(start)]
+            cells = self._cells(start)
         except csv.Error as error:
             raise TableError(f"{self._path}: the first line cannot be read as CSV: {error}.") from None
+        if cells[-1].endswith("\n"):
+            raise TableError(f"{self._path}: the first line ends within quotes. Write each name or cell in one line.")
         if self._has_header:
             self.names = [name.strip() for name in cells]
         else:

@@ -359,6 +359,8 @@ class Table:
 
     def _likely_cause(self) -> str:
         names = self.column_names
+        if names and names[0].startswith("sep="):
+            return ' The first line is for Excel alone: give skip_rows=1 and delimiter="...".'
         for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
             if len(names) == 1 and character in names[0]:
                 return f' The cells seem to be separated by {spelled}: give delimiter="...".'

@@ -57,6 +57,7 @@ ONE_LINE = [
         "PROTOCOL is missing",
         "--database postgresql://a@h/x",
     ),
+    (["schema", "t.csv", "y"], "'y' follows no option that takes it", "sottovoce schema --help"),
     (["forecast"], "No such command 'forecast'", "sottovoce --help"),
     (["fitt"], "No such command 'fitt'", "Did you mean 'fit'?"),
 ]

@@ -162,7 +162,9 @@ def test_gaussians_add_up_in_squares():
     assert (found.delta, found.adjacency, found.unit) == (1e-5, "zero-out", "one row")
     assert "fixed before the first run" in " ".join(found.assumed)
     assert sum_receipts([gaussian(0.3), gaussian(0.4)], delta=1e-7).epsilon > found.epsilon
-    assert sum_receipts([gaussian(0.3)]).epsilon == pytest.approx(gaussian_epsilon(0.3, 1e-5), rel=1e-12)
+    alone = sum_receipts([gaussian(0.3)])
+    assert alone.epsilon == pytest.approx(gaussian_epsilon(0.3, 1e-5), rel=1e-12)
+    assert alone.statement().startswith("Together 1 run is (")
     assert "Together 2 runs are" in found.statement()
 
 

@@ -38,6 +38,8 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "header and a blank line": ("t.csv", HEAD + b"\n", "", "a header, but no row of data"),
     "header without end": ("t.csv", HEAD.rstrip(), "", "a header, but no row of data"),
     "semicolons": ("t.csv", (HEAD + GOOD).replace(b",", b";"), "", 'separated by \';\': give --delimiter'),
+    "first line of Excel": ("t.csv", b"sep=;\n" + (HEAD + GOOD).replace(b",", b";"), "", "--skip-rows 1 and --delim"),
+    "name over two lines": ("t.csv", b'"a\nb",b,c\n' + GOOD, "", "the first line ends within quotes"),
     "tabs": ("t.csv", (HEAD + GOOD).replace(b",", b"\t"), "", 'separated by a tab: give --delimiter'),
     "bars": ("t.csv", (HEAD + GOOD).replace(b",", b"|"), "", "separated by '|'"),
     "commas in a tsv": ("t.tsv", HEAD + GOOD, "", "no column 'a'"),
@@ -88,7 +90,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "Parquet in gzip": ("t.parquet.gz", gzip.compress(PARQUET), "", "compressed inside. Unpack it first"),
     "nested Parquet": ("t.parquet", parquet({**FRAME, "a": [[1], [2]]}), "", 'type = "ignore"'),
     "Parquet without a column": ("t.parquet", parquet({"a": [1], "b": ["x"]}), "", "no column 'c'"),
-    "unknown ending": ("t.xlsx", b"PK\x03\x04", "", "the name does not tell the format"),
+    "unknown ending": ("t.xlsx", b"PK\x03\x04", "", "--format parquet where it is one of them; else save it so"),
     "LIBSVM": ("t.svm", b"1 1:2\n", "", "LIBSVM text has no named columns"),
 }  # fmt: skip
 
