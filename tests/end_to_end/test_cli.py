@@ -177,6 +177,11 @@ def test_the_model_follows_from_the_target(folder: Folder, target: str, kind: st
     assert folder.fit("--quiet", "--force", target=target, model=None).stderr == ""
 
 
+@pytest.mark.parametrize(("epsilon", "told"), [(0.01, True), (0.1, True), (0.2, False), (float("inf"), False)])
+def test_so_few_rows_that_a_constant_may_do_as_well_are_told(folder: Folder, epsilon: float, told: bool) -> None:
+    assert ("so few rows are mostly noise" in folder.fit(epsilon=epsilon).stdout) == told
+
+
 def test_a_tighter_bound_on_rows_can_be_chosen(folder: Folder) -> None:
     folder.fit("--quiet", data_norm=1.25)
     assert load_model(folder.model)[0].data_norm == 1.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from sottovoce.evaluation import Evaluation, evaluate
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
+from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import read_model_card, receipt_page
 from sottovoce.tables import Encoder, Schema
 
@@ -215,7 +217,7 @@ def fit(
         else:
             output.print_rows(f"Model {out}", [
                 ("model", f"{type(estimator).__name__}, predicts {described.target}"), *told,
-                ("promise", guarantee.statement()),
+                *_lost_in_noise(guarantee), ("promise", guarantee.statement()),
                 ("rests on", f"facts taken as public or true: {len(guarantee.assumptions)}; confirm each"),
                 ("not covered", f"points that the receipt names: {len(guarantee.not_covered)}"),
                 ("receipt", f"{receipt}; all of it: sottovoce show {out}"),
@@ -233,6 +235,14 @@ def fit(
             "model": str(out), "receipt": str(receipt), "guarantee": estimator.guarantee_.to_dict(),
             "evaluation": None if found is None else found.to_dict(),
         })  # fmt: skip
+
+
+def _lost_in_noise(guarantee: Guarantee) -> list[tuple[str, str]]:
+    known = guarantee.parameters
+    if guarantee.epsilon * known["n_samples"] >= max(40.0, 8.0 * math.sqrt(known["n_features"])):
+        return []
+    few = "so few rows are mostly noise at this epsilon: a constant may do as well. See sottovoce plan"
+    return [("WARNING", few)]
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
