@@ -81,9 +81,7 @@ def _functions(first: Array, second: Array, direction: Array) -> list[tuple[str,
     discriminant = np.linalg.solve(spread, first.mean(axis=0) - second.mean(axis=0))
     functions.append(("linear discriminant", lambda outputs: outputs @ discriminant))
     whiten = np.linalg.inv(np.linalg.cholesky(spread))
-    functions.append(
-        ("distance to the middle", lambda outputs: np.linalg.norm((outputs - middle) @ whiten.T, axis=1)),
-    )
+    functions.append(("distance to the middle", lambda outputs: np.linalg.norm((outputs - middle) @ whiten.T, axis=1)))
     if n_outputs > len(direction):
         functions.append(("last output (intercept)", lambda outputs: outputs[:, -1]))
     return functions

@@ -26,21 +26,10 @@ class _Commands(LazyGroup):
     places: ClassVar = {
         name: f"sottovoce.cli.{name}"
         for name in (
-            "fit",
-            "predict",
-            "evaluate",
-            "show",
-            "plan",
-            "schema",
-            "receipt",
-            "proof",
-            "ledger",
-            "audit",
-            "vertical",
-            "local",
-            "compile",
+            "fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "proof", "ledger", "audit", "vertical",
+            "local", "compile",
         )
-    }
+    }  # fmt: skip
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         with _telling_mistakes():

@@ -238,7 +238,7 @@ def fit(
 
 
 def _lost_in_noise(guarantee: Guarantee) -> list[tuple[str, str]]:
-    known = guarantee.parameters
+    known: Any = guarantee.parameters
     if guarantee.epsilon * known["n_samples"] >= max(40.0, 8.0 * math.sqrt(known["n_features"])):
         return []
     few = "so few rows are mostly noise at this epsilon: a constant may do as well. See sottovoce plan"

@@ -89,29 +89,23 @@ class Evaluation:
 
     accuracy = _measure("accuracy", "Share of rows whose class is predicted.")
     balanced_accuracy = _measure(
-        "balanced_accuracy",
-        "Mean over the classes of the share of their rows that is predicted.",
+        "balanced_accuracy", "Mean over the classes of the share of their rows that is predicted."
     )
     auc = _measure(
-        "auc",
-        "Area under the ROC curve: how often a row of the second class scores higher than one of the first.",
+        "auc", "Area under the ROC curve: how often a row of the second class scores higher than one of the first."
     )
     log_loss = _measure("log_loss", "Mean log loss, with probabilities cut to within 0.0003 and 0.9997.")
     brier = _measure(
-        "brier",
-        "Mean squared error of the probabilities; summed over the classes where there are more than two.",
+        "brier", "Mean squared error of the probabilities; summed over the classes where there are more than two."
     )
     precision = _measure(
-        "precision",
-        "Share of rows predicted as the second class that are of it; the mean over more than two classes.",
+        "precision", "Share of rows predicted as the second class that are of it; the mean over more than two classes."
     )
     recall = _measure(
-        "recall",
-        "Share of rows of the second class that are predicted as such; the mean over more than two classes.",
+        "recall", "Share of rows of the second class that are predicted as such; the mean over more than two classes."
     )
     mse = _measure(
-        "mse",
-        "Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`.",
+        "mse", "Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`."
     )
     rmse = _measure("rmse", "Root of `mse`.")
     mae = _measure("mae", "Mean absolute error; labels and predictions are cut to the label bounds.")

@@ -150,10 +150,7 @@ def of_classes(table: Table, level: float) -> dict[str, Measure]:
         hit = np.zeros(column.shape)
         hit[label] = 1.0
         precisions.append(share(replace(table, cells=column), hit, whole[:, columns], level))
-    found = {
-        "accuracy": share(table, said, whole, level),
-        "balanced_accuracy": mean_of(recalls).within(0.0, 1.0),
-    }
+    found = {"accuracy": share(table, said, whole, level), "balanced_accuracy": mean_of(recalls).within(0.0, 1.0)}
     if len(said) == 2:
         return {**found, "precision": precisions[1], "recall": recalls[1]}
     return {**found, "precision": mean_of(precisions).within(0.0, 1.0), "recall": found["balanced_accuracy"]}

@@ -154,10 +154,7 @@ class Forecast:
             ]
         price = self.expected.price
         lines += [
-            (
-                "price of privacy",
-                f"{100.0 * price:.1f} points" if self.metric == "accuracy" else f"{price:.3f} of R2",
-            ),
+            ("price of privacy", f"{100.0 * price:.1f} points" if self.metric == "accuracy" else f"{price:.3f} of R2"),
             ("the range", "where about four real tables of five lay; yours may lie elsewhere"),
             ("assumed", ", ".join(f"{name} = {_short(value)}" for name, value in self.assumed.items())),
         ]

@@ -276,23 +276,18 @@ class ReceiptSum:
 
     def statement(self) -> str:
         """Return the promise of all together as one sentence."""
-        one = len(self.fingerprints) == 1
-        runs, are = ("1 run", "is") if one else (f"{len(self.fingerprints)} runs", "are")
+        n = len(self.fingerprints)
+        runs, are = ("1 run", "is") if n == 1 else (f"{n} runs", "are")
         if math.isinf(self.epsilon):
             return f"NOT PRIVATE: together {runs} keep to no epsilon at delta = {self.delta:.6g}."
         return (
-            f"Together {runs} {are} ({rounded_up(self.epsilon, 6)}, {rounded_up(self.delta, 6)})-differentially private "
-            f"for {self.unit}, adjacency {self.adjacency}."
+            f"Together {runs} {are} ({rounded_up(self.epsilon, 6)}, {rounded_up(self.delta, 6)})-differentially "
+            f"private for {self.unit}, adjacency {self.adjacency}."
         )
 
     def to_dict(self) -> dict[str, object]:
         """Return the sum as plain data for JSON; infinity is the string ``"inf"``."""
-        return {
-            "format": "sottovoce-receipt-sum",
-            "version": 1,
-            "statement": self.statement(),
-            **plain(self),
-        }
+        return {"format": "sottovoce-receipt-sum", "version": 1, "statement": self.statement(), **plain(self)}
 
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""

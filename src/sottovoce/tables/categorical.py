@@ -13,14 +13,7 @@ import numpy.typing as npt
 from sottovoce._validation import nearest
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number
-from sottovoce.tables.column import (
-    INDICATOR,
-    Block,
-    Column,
-    indicated,
-    refuse_missing_rule,
-    with_indicator,
-)
+from sottovoce.tables.column import INDICATOR, Block, Column, indicated, refuse_missing_rule, with_indicator
 from sottovoce.tables.table import SHOWN, Cells, shown
 
 Level = str | int | float | bool

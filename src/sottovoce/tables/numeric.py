@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, number_pair, plain_number
-from sottovoce.tables.column import (
-    INDICATOR,
-    Block,
-    Column,
-    indicated,
-    refuse_missing_rule,
-    with_indicator,
-)
+from sottovoce.tables.column import INDICATOR, Block, Column, indicated, refuse_missing_rule, with_indicator
 from sottovoce.tables.notation import NumberNotation
 from sottovoce.tables.table import Cells
 

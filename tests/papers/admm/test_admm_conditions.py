@@ -70,12 +70,7 @@ def test_condition_c(loss, least):
     ("blocks", "loss", "penalty", "fault"),
     [
         ([np.ones((20, 2))], Logistic(), Penalty(50.0), "1: the columns of party 1 are linearly dependent"),
-        (
-            [np.ones((3, 1)), stretched([1.0] * 3, 3)[:, [0, 1, 2, 0]]],
-            Logistic(),
-            Penalty(9.0),
-            "columns of party 2",
-        ),
+        ([np.ones((3, 1)), stretched([1.0] * 3, 3)[:, [0, 1, 2, 0]]], Logistic(), Penalty(9.0), "columns of party 2"),
         ([stretched([1.0])], Hinge(), Penalty(9.0), "the derivative of the hinge loss jumps"),
         ([np.zeros((5, 1))], Squared(), Penalty(), "(6) of party 1 is not strongly convex"),
         ([stretched([1.0])], Unbounded(), Penalty(), "3: the objective may be unbounded below"),

@@ -13,12 +13,7 @@ PUBLIC = {"classes": [-1.0, 1.0]}
 
 
 @pytest.mark.parametrize(
-    "model",
-    [
-        sv.DPRidge(label_bounds=(-1.0, 1.0)),
-        sv.DPLogisticRegression(**PUBLIC),
-        sv.DPLinearSVC(**PUBLIC),
-    ],
+    "model", [sv.DPRidge(label_bounds=(-1.0, 1.0)), sv.DPLogisticRegression(**PUBLIC), sv.DPLinearSVC(**PUBLIC)]
 )
 def test_v_moves_by_the_rows_times_the_moves_of_the_duals(model):
     rng = np.random.default_rng(0)

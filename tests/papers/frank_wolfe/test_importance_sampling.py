@@ -140,10 +140,7 @@ def test_nearer_than_uniform_sampling():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (
-            lambda: bfw.ImportanceSampling([0.5, 0.4]),
-            r"must be >= 0 and add up to 1; they add up to 0\.9",
-        ),
+        (lambda: bfw.ImportanceSampling([0.5, 0.4]), r"must be >= 0 and add up to 1; they add up to 0\.9"),
         (lambda: bfw.ImportanceSampling([1.0, 0.0]), r"blocks \[1\] are in no set"),
         (lambda: bfw.ImportanceSampling.from_curvatures([1.0, -1.0]), "curvatures must be >= 0, and one of them > 0"),
         (lambda: bfw.ImportanceSampling.from_curvatures([0.0, 0.0]), "curvatures must be >= 0, and one of them > 0"),

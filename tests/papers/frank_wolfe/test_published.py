@@ -109,10 +109,7 @@ def test_a_large_sketch_is_drawn_again_for_each_use():
 def by_hand(radius, steps, rows, sampled=1.0):
     """The mended Algorithm 2 without noise, on a joined table with an intercept's column at the bank."""
     J = np.column_stack([Sketch(N, rows, 3).compress(unit) for unit in np.eye(N)])
-    blocks = {
-        "bank": np.column_stack([TABLES["bank"] / 2.0, np.ones(N)]),
-        "shop": TABLES["shop"] / 0.5,
-    }
+    blocks = {"bank": np.column_stack([TABLES["bank"] / 2.0, np.ones(N)]), "shop": TABLES["shop"] / 0.5}
     y, weights, q = Y / 3.0, {name: np.zeros(block.shape[1]) for name, block in blocks.items()}, np.zeros(rows)
     for step in range(steps):
         size = 2 / (step + 2)

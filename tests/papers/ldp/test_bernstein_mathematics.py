@@ -157,11 +157,7 @@ def test_tight_noise():
 def test_bad_noise():
     with pytest.raises(ParameterError, match="noise must be one of 'tight', 'printed'"):
         CopyNoise.calibrated("least", 1.0, 1e-6, 1)
-    for name, values in {
-        "epsilon": (0.0, 1e-6, 1),
-        "delta": (1.0, math.nan, 1),
-        "degree": (1.0, 1e-6, 0),
-    }.items():
+    for name, values in {"epsilon": (0.0, 1e-6, 1), "delta": (1.0, math.nan, 1), "degree": (1.0, 1e-6, 0)}.items():
         with pytest.raises(ParameterError, match=name):
             CopyNoise.calibrated("tight", *values)
     with pytest.raises(ParameterError, match="first_std"):

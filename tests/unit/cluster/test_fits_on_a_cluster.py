@@ -42,15 +42,9 @@ FITS: dict[str, tuple[Any, np.ndarray]] = {
     "svc": (sv.DPLinearSVC(classes=["no", "yes"], **GIVEN), YES),
     "ridge": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN), VALUE),
     "ridge, refinement": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "refinement"}), VALUE),
-    "ridge, sufficient statistics": (
-        sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "adassp"}),
-        VALUE,
-    ),
+    "ridge, sufficient statistics": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "adassp"}), VALUE),
     "no intercept": (sv.DPLinearSVC(classes=["no", "yes"], fit_intercept=False, **GIVEN), YES),
-    "released bound on rows": (
-        sv.DPLogisticRegression(classes=["no", "yes"], **{**GIVEN, "data_norm": "auto"}),
-        YES,
-    ),
+    "released bound on rows": (sv.DPLogisticRegression(classes=["no", "yes"], **{**GIVEN, "data_norm": "auto"}), YES),
 }
 
 

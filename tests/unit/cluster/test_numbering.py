@@ -56,10 +56,7 @@ def answers_of() -> Callable[[ClusterHolder], list[object]]:
     kills=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(FATES[1:])), max_size=12),
 )
 def test_same_answers_whatever_is_lost(
-    n_workers: int,
-    cuts: list[int],
-    kills: list[tuple[int, str]],
-    truth: list[object],
+    n_workers: int, cuts: list[int], kills: list[tuple[int, str]], truth: list[object]
 ) -> None:
     """Workers die before and after they do their work; answers get lost, come twice, come late."""
     at, calls = dict(kills), iter(range(10_000))

@@ -16,13 +16,7 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce._plain_data import canonical_text
-from sottovoce.exceptions import (
-    AccountingError,
-    BudgetError,
-    LedgerError,
-    LedgerIntegrityError,
-    ParameterError,
-)
+from sottovoce.exceptions import AccountingError, BudgetError, LedgerError, LedgerIntegrityError, ParameterError
 from sottovoce.ledger import Ledger, verify_export
 from sottovoce.ledger.book import Book
 from sottovoce.ledger.charging import charging

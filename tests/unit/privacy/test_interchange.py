@@ -75,11 +75,7 @@ def test_what_has_no_equal_is_given_as_more(event):
     assert (accountant._rdp >= RenyiAccountant(orders).divergences(event)).all()
 
 
-@pytest.mark.parametrize(
-    "event",
-    [RepeatAndSelectEvent(FIT, 5.0, math.inf)],
-    ids=["poisson"],
-)
+@pytest.mark.parametrize("event", [RepeatAndSelectEvent(FIT, 5.0, math.inf)], ids=["poisson"])
 def test_what_nothing_bounds_is_refused(event):
     for conservative in (False, True):
         with pytest.raises(AccountingError, match=r"no event that is equal to .* Use to_opendp, or the receipt"):

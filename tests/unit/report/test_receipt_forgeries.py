@@ -375,8 +375,7 @@ def test_a_ledger_line_that_was_removed(files):
     data = json.loads((files / "model.receipt.json").read_text())
     charge = {"ledger": "a", "dataset": "b", "charge": "c", "entry": "d"}
     edited(
-        files / "model.json",
-        lambda content: content.update(guarantee=json.loads(together(data | {"ledger": charge}))),
+        files / "model.json", lambda content: content.update(guarantee=json.loads(together(data | {"ledger": charge})))
     )
     assert failed(verify_receipt(files / "model.receipt.json", model=files / "model.json")) == {"receipt in the model"}
 

@@ -69,10 +69,7 @@ def test_a_signature_is_checked_offline(folder):
 
 @pytest.mark.parametrize(
     ("file", "key", "why"),
-    [
-        ("r.json", "officer.key.pub", "the receipt is not signed"),
-        ("signed.json", "other.key.pub", "names another key"),
-    ],
+    [("r.json", "officer.key.pub", "the receipt is not signed"), ("signed.json", "other.key.pub", "names another key")],
 )
 def test_a_missing_or_foreign_signature_fails(folder, file, key, why):
     found = verify_receipt(folder / file, public_key=folder / key)

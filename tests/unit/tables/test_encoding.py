@@ -293,8 +293,7 @@ def test_a_missing_column_is_refused_at_prediction_and_the_target_is_not() -> No
 )
 @settings(max_examples=100, deadline=None)
 def test_no_data_break_the_bound_on_a_row(
-    columns: tuple[Column, ...],
-    rows: list[tuple[float | None, float | None, float | None, str | None]],
+    columns: tuple[Column, ...], rows: list[tuple[float | None, float | None, float | None, str | None]]
 ) -> None:
     encoder = Encoder(Schema(columns, target="y"))
     types = [pa.float64(), pa.float64(), pa.float64(), pa.string()]

@@ -34,13 +34,7 @@ def numbers(table: Table, name: str) -> list[float]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("a.csv", "csv"),
-        ("a.DATA", "csv"),
-        ("a.tsv.gz", "csv"),
-        ("a.b.txt.bz2", "csv"),
-        ("a.parquet", "parquet"),
-    ],
+    [("a.csv", "csv"), ("a.DATA", "csv"), ("a.tsv.gz", "csv"), ("a.b.txt.bz2", "csv"), ("a.parquet", "parquet")],
 )
 def test_the_name_tells_the_format(name: str, kind: str) -> None:
     assert file_format(name) == kind

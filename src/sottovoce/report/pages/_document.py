@@ -105,12 +105,7 @@ def document(
         "body",
         element("a", "Skip to the content", class_="skip", href="#content"),
         element("header", *lead, element("nav", element("ul", *links), aria_label="Sections")),
-        element(
-            "main",
-            *parts,
-            id="content",
-            tabindex=-1,
-        ),
+        element("main", *parts, id="content", tabindex=-1),
         element("footer", element("p", foot)),
         *data,
     )

@@ -35,10 +35,7 @@ class Axes:
 def axes_for(most_x: float, least_y: float, most_y: float) -> Axes:
     """Return axes for x from 0 to ``most_x``."""
     width, height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
-    return Axes(
-        lambda x: _LEFT + width * x / most_x,
-        lambda y: _TOP + height * (most_y - y) / (most_y - least_y),
-    )
+    return Axes(lambda x: _LEFT + width * x / most_x, lambda y: _TOP + height * (most_y - y) / (most_y - least_y))
 
 
 def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) -> Markup:
