@@ -141,7 +141,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     if found is None:
         raise TableError(
             f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, text also "
-            'with .gz or .bz2). Save it as CSV or Parquet; if it is one of them, give format="csv" or format="parquet".'
+            'with .gz or .bz2). Give format="csv" or format="parquet". Another format has to be saved as one of these.'
         )
     return found
 

@@ -90,7 +90,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "Parquet in gzip": ("t.parquet.gz", gzip.compress(PARQUET), "", "compressed inside. Unpack it first"),
     "nested Parquet": ("t.parquet", parquet({**FRAME, "a": [[1], [2]]}), "", 'type = "ignore"'),
     "Parquet without a column": ("t.parquet", parquet({"a": [1], "b": ["x"]}), "", "no column 'c'"),
-    "unknown ending": ("t.xlsx", b"PK\x03\x04", "", "Save it as CSV or Parquet; if it is one"),
+    "unknown ending": ("t.xlsx", b"PK\x03\x04", "", "Another format has to be saved as one"),
     "LIBSVM": ("t.svm", b"1 1:2\n", "", "LIBSVM text has no named columns"),
 }  # fmt: skip
 
