@@ -52,7 +52,7 @@ def test_a_budget_from_its_making_to_its_end(url, tmp_path):
     assert [(charge["state"], charge["private"]) for charge in history] == [("committed", True), ("committed", False)]
     assert history[0]["plan"]["n_samples"] == 200 and history[0]["code"].startswith("sottovoce ")
     table = run("ledger", "history", "--dataset", "people").stdout
-    assert "DPLogisticRegression" in table and "NO: seeded" in table
+    assert "DPLogisticRegression" in table and "NO: seeded" in table and "\\n" not in table
 
     assert run("ledger", "export", "--out", "all.jsonl").stdout.startswith("head ")
     head = run("ledger", "export", "--out", "all.jsonl", "--force").stdout.split()[1]

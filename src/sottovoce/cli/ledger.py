@@ -16,6 +16,7 @@ from sottovoce.cli._output import print_columns, print_json, print_rows, tell
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
+from sottovoce.privacy.events import outline
 from sottovoce.report import read_receipt
 
 ledger = group(
@@ -76,7 +77,7 @@ def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = JSON) -> N
         print_json([_charge_json(charge) for charge in charges])
         return
     headings = ("entry", "day (UTC)", "who", "state", "private", "what")
-    print_columns(f"Charges of {dataset}", headings, (_charge_row(charge) for charge in charges))
+    print_columns(f"Charges of {dataset}", headings, map(_charge_row, charges), ends_in_words=True)
 
 
 def cancel(
@@ -209,8 +210,9 @@ def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:
     if charge.receipt is not None:
         what += ", imported from its receipt"
     if charge.by_hand:
-        what += f"\ncancelled by hand, by {charge.ended_by}: {charge.reason}"
-    return (str(charge.seq), charge.at[:10], charge.who, charge.state, private, f"{what}\n{charge.event.describe()}")
+        what += f"; cancelled by hand, by {charge.ended_by}: {charge.reason}"
+    told = outline(charge.event).replace("\n", "; ")
+    return (str(charge.seq), charge.at[:10], charge.who, charge.state, private, f"{what}; {told}")
 
 
 def _charge_json(charge: ChargeRecord) -> dict[str, object]:

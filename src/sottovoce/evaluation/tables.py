@@ -152,7 +152,6 @@ def _shares(axis: Axis | None, values: Vector, parts: int) -> list[tuple[NDArray
 
 
 def _measured(plan: EvaluationPlan, rows: ScoredRows) -> Vector:
-    """Return what the axis with the nodes is about."""
     return rows.labels - rows.scores if plan.task == "regression" else rows.scores
 
 

@@ -168,7 +168,6 @@ def _signature(opened: ReceiptFile, guarantee: Guarantee, public_key: str | Path
 
 
 def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: bool, signed: bool) -> tuple[str, ...]:
-    """Return what was not, or cannot be, checked."""
     old = guarantee is not None and guarantee.format == 1
     return (
         *((_OLD,) if old else ()),

@@ -197,7 +197,7 @@ class Look:
         hashes = set(map(hash, values))
         self.repeats = self.repeats or len(rows) > len(values) or not self._seen.isdisjoint(hashes)
         self._seen.update(islice(hashes, self._most_seen - len(self._seen)))
-        self._part(values)
+        self._part_words_from_numbers(values)
         if self.counts is None:
             return
         for value, size in zip(values, np.bincount(rows).tolist(), strict=True):
@@ -205,8 +205,7 @@ class Look:
         if len(self.counts) > (MOST_CLASSES if self.is_target and not self._are_numbers else MOST_CATEGORIES):
             self.counts = None
 
-    def _part(self, values: list[str]) -> None:
-        """Tell words from numbers, where there are few."""
+    def _part_words_from_numbers(self, values: list[str]) -> None:
         if self.words is None:
             return
         read = [_floats([value]) for value in values]
