@@ -301,7 +301,7 @@ def _of_classes(
     if best is None:
         levels = {name: share + (1.0 - share) * part for name, part in _FOLLOWING.items()}
     else:
-        remedy = "Guessing reaches the share of the largest class (largest_class); 80 % is 0.8."
+        remedy = "80 % is 0.8, and guessing reaches the share of the largest class (largest_class)."
         levels = {"as told": number("accuracy_without_noise", best, above=share, at_most=1.0, remedy=remedy)}
     return (
         {name: Classes(n_features, min(level, _MOST_BEST), classes, share) for name, level in levels.items()},
