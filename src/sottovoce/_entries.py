@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import column_or_1d
 
 from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
@@ -52,8 +51,12 @@ def entries(given: Any, name: str = "y") -> NDArray[Any]:
     array: NDArray[Any] = np.asarray(given)
     if array.dtype.kind == "T":  # texts of variable length, some of which may be missing
         array = array.astype(object)
+    if array.ndim == 1:
+        return array
+    from sklearn.utils.validation import column_or_1d
+
     try:
-        return array if array.ndim == 1 else np.asarray(column_or_1d(array, warn=True))
+        return np.asarray(column_or_1d(array, warn=True))
     except ValueError as error:
         raise DataError(str(error)) from None
 

@@ -1,5 +1,8 @@
 """Tables and the public facts about them: read, describe, encode."""
 
+from typing import TYPE_CHECKING
+
+from sottovoce._lazy import lazy_names
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn
@@ -11,10 +14,14 @@ from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.reading import FORMATS, BatchedTable, file_format, open_table, read_table
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
-from sottovoce.tables.transformer import SchemaEncoder
+
+if TYPE_CHECKING:
+    from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
     "FORMATS", "BatchedTable", "CategoricalColumn", "Column", "DateColumn", "Encoder", "IgnoredColumn", "Layout",
     "NumericColumn", "ParquetTable", "Schema", "SchemaEncoder", "Table", "draft_schema", "file_format", "open_table",
     "read_table",
 ]  # fmt: skip
+
+__getattr__ = lazy_names(__name__, {"SchemaEncoder": "transformer"})  # which is scikit-learn's, and that takes a while

@@ -8,13 +8,14 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.utils.validation import check_array
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.party.party import Party, _numbers
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.messages import (
@@ -45,6 +46,45 @@ def table(seed, n=50, widths=(3, 4)):
 
 def joined(blocks, **options):
     return InProcessParties([Party(block, name=f"p{m}", **options) for m, block in enumerate(blocks)])
+
+
+def tables_of_numbers():
+    """Return tables as a site reads them, and such as somebody else may give."""
+    made = {"plain": np.arange(6.0).reshape(3, 2), "short": np.ones((2, 2), np.float32)}
+    made |= {"columns": np.asfortranarray(made["plain"]), "every other": np.arange(12.0).reshape(3, 4)[:, ::2]}
+    made |= {
+        "of another order": made["plain"].astype(">f8"),
+        "whole": np.arange(6).reshape(3, 2),
+        "no rows": np.ones((0, 2)),
+    }
+    made |= {"no columns": np.ones((2, 0)), "deep": np.ones((2, 2, 2)), "flat": np.ones(3), "list": [[1.0, 2.0]]}
+    made |= {
+        "huge": np.full((2, 2), 1.7e308),
+        "sparse": sp.csr_array(np.eye(2)),
+        "matrix": np.ones((2, 2)).view(np.matrix),
+    }
+    for name, value in (("nan", np.nan), ("inf", np.inf), ("-inf", -np.inf)):
+        made[name] = made["plain"].copy()
+        made[name][1, 1] = value
+    made["both"] = np.array([[np.inf, -np.inf]])
+    return made
+
+
+@pytest.mark.parametrize("name", tables_of_numbers())
+def test_a_table_is_taken_or_refused_as_by_scikit_learn(name):
+    """A party's process does without it where a site has read the table."""
+    X, what = tables_of_numbers()[name], "X"
+    try:
+        with np.errstate(invalid="ignore"):
+            expected = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=what)
+    except (ValueError, TypeError) as error:
+        with pytest.raises(type(error), match=re.escape(str(error))), np.errstate(invalid="ignore"):
+            _numbers(X, what)
+        return
+    got = _numbers(X, what)
+    assert type(got) is type(expected) and got.dtype == expected.dtype and got.dtype.isnative == expected.dtype.isnative
+    if isinstance(got, np.ndarray):
+        assert np.array_equal(got, expected) and got.flags.c_contiguous and (got is X) == (expected is X)
 
 
 class Fake:

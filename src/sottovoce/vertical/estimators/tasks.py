@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import accuracy_score, r2_score
 
 from sottovoce._entries import listed, numbers_of, places_in
 from sottovoce._numerics import Vector
@@ -69,6 +67,8 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
         return predicted
 
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        from sklearn.linear_model import LogisticRegression
+
         signs = _signs(y, self.classes_)
         if len(set(signs)) < 2:
             raise DataError("y holds one class only: take people of both.")
@@ -86,6 +86,8 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
 
     def score(self, parties: Any, y: Any) -> float:
         """Return the accuracy on the rows of ``parties``."""
+        from sklearn.metrics import accuracy_score
+
         return float(accuracy_score(np.asarray(y), self.predict(parties)))
 
 
@@ -151,13 +153,19 @@ class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc
         return self.decision_function(parties)
 
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        from sklearn.linear_model import LinearRegression
+
         model = LinearRegression().fit(scores, self._targets(y)[0])
         return model.coef_, float(model.intercept_)
 
     def score(self, parties: Any, y: Any) -> float:
         """Return the coefficient of determination R^2 on the rows of ``parties``."""
+        from sklearn.metrics import r2_score
+
         return float(r2_score(np.asarray(y, dtype=np.float64), self.predict(parties)))
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        from sklearn.metrics import r2_score
+
         numbers = numbers_of(y)
         return {"mean squared error": float(np.mean((numbers - scores) ** 2)), "R^2": float(r2_score(numbers, scores))}

@@ -19,6 +19,7 @@ from typing import Any, Final
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.hardening.closed import LEAD, job_config, require_engine
 from sottovoce.vertical.flare.hardening.guard import read_settings_of_the_kit_alone
+from sottovoce.vertical.flare.hardening.waits import COMMAND, look_often
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec
@@ -30,7 +31,7 @@ _LOOK_SECONDS: Final = 2.0
 _ENDED: Final = ("done", "failed", "stopped")
 _OVER: Final = "FINISHED"
 _WAITING: Final = ("SUBMITTED", "APPROVED")
-_EVERY: Final = 1.0  # seconds between two lines of progress
+_EVERY: Final = 0.1  # seconds between two looks at how far it is; FLARE is asked at each twentieth
 
 
 def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dict[str, str]:
@@ -157,6 +158,7 @@ def open_office(kit: Kit) -> Iterator[Office]:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     read_settings_of_the_kit_alone(kit.lead)
+    look_often(COMMAND)
     try:
         with _silent():
             session = new_secure_session(LEAD, str(kit.lead), timeout=_CONNECT_SECONDS)
@@ -197,7 +199,7 @@ def follow(
         if state["phase"] in _ENDED:  # where FLARE stopped it because a process died, the program was not told whose
             gone = _gone(kit.federation.parties, _log_of(kit, job)) if state["phase"] == "stopped" else ""
             return _failed(kit, spec, state, gone) if gone else state
-        if time.monotonic() - asked >= 2 * _EVERY:
+        if time.monotonic() - asked >= 20 * _EVERY:
             asked, status, meta = time.monotonic(), "", dict[str, Any]()
             with suppress(Exception):  # the coordinator's process is gone, or for the moment
                 status, meta = office.state(job)
@@ -214,7 +216,7 @@ def follow(
                     return state
                 error = why_ended(kit.federation.parties, status, meta, _log_of(kit, job))
                 return _failed(kit, spec, state, error, "stopped" if "ABORTED" in status else "failed")
-        time.sleep(_EVERY / 2)
+        time.sleep(_EVERY)
 
 
 def _failed(kit: Kit, spec: RunSpec, state: dict[str, Any], error: str, phase: str = "failed") -> dict[str, Any]:

@@ -295,3 +295,57 @@ def test_a_party_gives_a_sign_of_life_at_each_new_connection(tmp_path):
         tmp_path,
     )
     assert told.split() == ["heart_beat"] * 4
+
+
+def test_flare_looks_often_at_what_happens_once(tmp_path):
+    """In each kind of process, and with the same clock for all else; what waits for a coordinator, a few times only."""
+    told = run(
+        """
+        import importlib, time
+        from sottovoce.vertical.flare.hardening import waits
+
+        for program, modules in waits._WAITS.items():
+            for name in modules:
+                assert vars(importlib.import_module(name))["time"].sleep, f"{name} has no clock"
+            waits.look_often(program)
+        waits.look_often("another")
+        from nvflare.fuel.f3 import mpm
+        from nvflare.private.fed import authenticator
+        for module, times in ((mpm, 30), (authenticator, 30)):
+            slept = []
+            waits.time.sleep, before = slept.append, time.sleep
+            try:
+                for _ in range(times):
+                    module.time.sleep(1.0)
+                module.time.sleep(0.01)
+            finally:
+                waits.time.sleep = before
+            assert module.time.monotonic is time.monotonic
+            print(len([seconds for seconds in slept if seconds == 0.1]), slept[-2:])
+        """,
+        tmp_path,
+    )
+    assert told.splitlines() == ["30 [0.1, 0.01]", "20 [1.0, 0.01]"]
+
+
+@pytest.mark.parametrize("code, status", [(0, 0), (None, 0), (3, 3), ("a text", 1)])
+def test_a_process_whose_work_is_done_ends_at_once(code, status):
+    """With its status, what it has said, and what was to be done at its end."""
+    program = "import atexit, sys; from sottovoce.vertical.flare.hardening.waits import leave; "
+    program += f"atexit.register(print, 'tidied up'); print('said'); leave({code!r}); print('never')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split("\n")) == (status, ["said", "tidied up", ""])
+    assert done.stderr.strip() == (code if isinstance(code, str) else "")
+
+
+def test_the_process_of_a_partys_run_does_without_scikit_learn(tmp_path):
+    """Which brings half of all that it would load: each run would begin a second later."""
+    told = run(
+        """
+        import sys
+        import sottovoce.vertical.flare.party
+        print(*({"sklearn", "scipy.stats", "pandas"} & sys.modules.keys()))
+        """,
+        tmp_path,
+    )
+    assert told.strip() == ""

@@ -23,6 +23,7 @@ ALLOWED_CLASSES: Final = {"coordinator": [COORDINATOR_SITE, CONTROLLER], "party"
 """The classes that a job may name, by kind of site."""
 
 _SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
+_TASK_SECONDS: Final = 0.5  # between two looks of a party at whether there is a task: there are two, and the end
 _NOTHING: Final = dict.fromkeys(
     ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate", "shell_commands", "byoc",
      "server-predeployed-flwr"), "none",
@@ -126,7 +127,8 @@ def job_config(end: str, **arguments: str) -> dict[str, Any]:
     """Return the configuration of a job at one end, ``server`` or ``client``: two classes, and what ours is told."""
     if end == "server":
         asked = {"server_obj_id": "coordinator", "collab_obj_ids": [], "sync_task_timeout": _SYNC_SECONDS}
-        caller = {"workflows": [{"id": "controller", "path": CONTROLLER, "args": asked}]}
+        caller: dict[str, Any] = {"workflows": [{"id": "controller", "path": CONTROLLER, "args": asked}]}
+        caller["server"] = {"task_request_interval": _TASK_SECONDS}
         ours = {"id": "coordinator", "path": COORDINATOR_SITE, "args": arguments}
     else:
         served = {"client_obj_id": "party", "collab_obj_ids": []}

@@ -13,6 +13,7 @@ that were refused, and of a party that is there twice.
 
 import asyncio.sslproto
 import copy
+import importlib
 import io
 import logging
 import os
@@ -26,6 +27,9 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
+
+from sottovoce._lazy import without_collector
+from sottovoce.vertical.flare.hardening.waits import leave, look_often
 
 TWICE: Final = "another process of this site has registered with the coordinator: its kit is in use twice"
 """What a party's process is told, and its owner by its command, where a later process took its place."""
@@ -51,6 +55,12 @@ MAIN: Final = {
 """FLARE's module for each kind of site, and the file that it starts with."""
 
 _OF_COORDINATOR: Final = (MAIN["coordinator"][0], "nvflare.private.fed.app.server.runner_process")
+_OURS: Final = {
+    "nvflare.private.fed.app.server.runner_process": "sottovoce.vertical.flare.coordinator",
+    "nvflare.private.fed.app.client.worker_process": "sottovoce.vertical.flare.party",
+}
+"""What the process of a run will load, by the module of FLARE that it runs."""
+
 _NETWORK_REQUESTS: Final = frozenset({"_do_heartbeat", "_do_stop", "_do_stop_cell"})
 _DEPLOY: Final = "train.deploy"
 _OF_JOB: Final = "train.notify_job_status"
@@ -345,7 +355,14 @@ def main() -> None:
     else:
         guard()
         tell_second_process()
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    look_often(sys.argv[0])
+    if sys.argv[0] in _OURS:
+        with without_collector():
+            importlib.import_module(_OURS[sys.argv[0]])
+    try:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        leave(end.code)
 
 
 if __name__ == "__main__":
