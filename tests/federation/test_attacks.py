@@ -14,7 +14,7 @@ pytest.importorskip("nvflare", reason="parties in different organisations need t
 from sottovoce.vertical.flare.jobs import job_files
 from sottovoce.vertical.flare.runs import RunSpec, new_run_name
 from support.federation import Columns, running_federation, until
-from support.small_federation import RUN, make_ledgers, sites
+from support.small_federation import RUN, SHORT, make_ledgers, sites
 
 pytestmark = [
     pytest.mark.federation,
@@ -279,7 +279,7 @@ def test_the_lead_of_another_federation_is_nobody_here(federation):
 
 def test_sites_go_on_after_all_of_that(federation):
     """An honest run, with the parties that were attacked."""
-    federation.train(*RUN)
+    federation.train(*SHORT)
     for name in federation.names[1:]:
         assert federation.register(name)[-1]["outcome"] == "answered"
 
@@ -291,7 +291,7 @@ def test_nothing_of_a_table_is_in_logs_and_registers():
     X[:, 0] = float(SECRET)
     made["north"] = Columns(X=X, settings=made["north"].settings)
     with running_federation(made, prepare=make_ledgers) as federation:
-        federation.train(*RUN)
+        federation.train(*SHORT)
         federation.stop()
         found = [
             path for name in federation.names for path in federation.kit(name).rglob("*")

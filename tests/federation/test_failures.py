@@ -171,7 +171,7 @@ def test_a_run_that_is_resumed_while_it_runs_goes_on_once(federation, expected):
     for said in (first.end(fails=True), second):
         assert "a job of it is under way" in said or "held by another process" in said
     process.resume()
-    until(lambda: (run.folder / "ended.json").exists(), what="the end of the run")
+    until(lambda: run.status()["phase"] == "done", what="the end of the run")  # written last, after ended.json
     # what begins with a dot is being written, and is named at once
     results = {path: path.read_bytes() for path in run.folder.iterdir() if path.is_file() and path.name[0] != "."}
     federation.wait_for_silence()

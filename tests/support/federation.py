@@ -37,7 +37,7 @@ import sottovoce
 from sottovoce.vertical.flare.processes import _end_with_parent
 from support.ports import free_ports
 
-SECONDS = 90  # that anything may take before a test fails
+SECONDS = 180  # that anything may take before a test fails, beside whatever else the machine does
 
 
 def until(happens: Callable[[], Any], seconds: float = SECONDS, what: str = "it") -> Any:

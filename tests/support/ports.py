@@ -16,3 +16,13 @@ def free_ports(count: int) -> list[int]:
             probe.bind(("127.0.0.1", port))
             found += [] if port in found else [port]
     return found
+
+
+def free_block(count: int) -> int:
+    """Return the first of so many ports in a row where nobody listens, above those of `free_ports`."""
+    while True:
+        first = _LAST + secrets.randbelow(10_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
+            for port in range(first, first + count):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first

@@ -9,14 +9,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from support.federation import Columns, Federation, Helps
+from support.ports import free_block
 
 ROUNDS = 80
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
-FIRST_PORT = 21400  # of joint computations: ten for each site
+FIRST_PORT = free_block(50)  # of joint computations: ten for each site
 RUN = (
     "--model", "sparse-logistic", "--epsilon", EPSILON, "--delta", DELTA, "--aggregation", "global", "--radius", RADIUS,
     "--n-steps", ROUNDS, "--labels-public", "--timeout", 20, "--json",
 )  # fmt: skip
+SHORT = tuple(8 if word == ROUNDS else word for word in RUN)  # where nothing happens meanwhile
 _ACCOUNT = """
 [budget]
 ledger = "sqlite:///ledger.db"

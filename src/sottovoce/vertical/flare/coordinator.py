@@ -11,7 +11,7 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
-from sottovoce.vertical.flare.hardening.guard import end_with_parent
+from sottovoce.vertical.flare.hardening.guard import begin_run
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.parties import Alive, Call, RunStopped
 from sottovoce.vertical.flare.programs import execute
@@ -28,7 +28,7 @@ class CoordinatorSite:
     @collab.main  # type: ignore[untyped-decorator]
     def run(self) -> None:
         """Do the run; an error ends the job everywhere, what went wrong is in the run's folder."""
-        end_with_parent()
+        begin_run()
         kit = Kit.open(collab.workspace.get_root_dir())
         context = collab.context
         proxies = {proxy.name: proxy for proxy in collab.clients}

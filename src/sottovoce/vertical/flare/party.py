@@ -5,7 +5,7 @@ from pathlib import Path
 from nvflare.collab import collab
 
 from sottovoce.vertical.flare.hardening.gate import Gate
-from sottovoce.vertical.flare.hardening.guard import end_with_parent
+from sottovoce.vertical.flare.hardening.guard import begin_run
 
 
 class PartySite:
@@ -20,7 +20,7 @@ class PartySite:
     @collab.init  # type: ignore[untyped-decorator]
     def begin(self) -> None:
         """Open the site of the kit that FLARE was started with."""
-        end_with_parent()
+        begin_run()
         job = str(collab.fl_ctx.get_job_id())
         self._gate.open(collab.workspace.get_root_dir(), run=job, app=Path(collab.workspace.get_app_dir(job)))
 

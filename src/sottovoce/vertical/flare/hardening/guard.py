@@ -13,7 +13,7 @@ that were refused, and of a party that is there twice.
 
 import asyncio.sslproto
 import copy
-import importlib
+import gc
 import io
 import logging
 import os
@@ -28,8 +28,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sottovoce._lazy import without_collector
-from sottovoce.vertical.flare.hardening.waits import leave, look_often
+from sottovoce.vertical.flare.hardening.waits import RUN, leave, look_often
 
 TWICE: Final = "another process of this site has registered with the coordinator: its kit is in use twice"
 """What a party's process is told, and its owner by its command, where a later process took its place."""
@@ -55,12 +54,6 @@ MAIN: Final = {
 """FLARE's module for each kind of site, and the file that it starts with."""
 
 _OF_COORDINATOR: Final = (MAIN["coordinator"][0], "nvflare.private.fed.app.server.runner_process")
-_OURS: Final = {
-    "nvflare.private.fed.app.server.runner_process": "sottovoce.vertical.flare.coordinator",
-    "nvflare.private.fed.app.client.worker_process": "sottovoce.vertical.flare.party",
-}
-"""What the process of a run will load, by the module of FLARE that it runs."""
-
 _NETWORK_REQUESTS: Final = frozenset({"_do_heartbeat", "_do_stop", "_do_stop_cell"})
 _DEPLOY: Final = "train.deploy"
 _OF_JOB: Final = "train.notify_job_status"
@@ -327,6 +320,13 @@ def tell_second_process() -> None:
     communicator.Communicator.send_heartbeat, CoreCell.state_change = send_heartbeat, state_change
 
 
+def begin_run() -> None:
+    """Let the process of a run be one: all is loaded, and it ends soon when it is over, and with the site's process."""
+    gc.enable()
+    look_often(RUN)
+    end_with_parent()
+
+
 def end_with_parent(end: Callable[[int], object] = os._exit) -> None:
     """End this process, at once and without tidying up, soon after the one that started it is gone.
 
@@ -356,9 +356,8 @@ def main() -> None:
         guard()
         tell_second_process()
     look_often(sys.argv[0])
-    if sys.argv[0] in _OURS:
-        with without_collector():
-            importlib.import_module(_OURS[sys.argv[0]])
+    if sys.argv[0] not in (MAIN["coordinator"][0], MAIN["party"][0]):
+        gc.disable()  # until the run begins: what is loaded is searched in vain, a fifth of the time
     try:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     except SystemExit as end:

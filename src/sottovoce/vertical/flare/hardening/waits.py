@@ -7,31 +7,34 @@ as it is.
 
 import atexit
 import importlib
+import math
 import os
 import sys
 import time
 from typing import Any, Final, NoReturn
 
-_OFTEN: Final = 20  # looks for a coordinator that may be away for days, of which each is a line in the log
-COMMAND: Final = "sottovoce"
+_LINE: Final = {"nvflare.private.fed.authenticator": (0.1, 20)}
+"""With the coordinator, which may be away for days: each look is a line in the log, so that only the first are soon."""
+
+COMMAND, RUN = "a command", "a run that has begun"
 _WAITS: Final[dict[str, dict[str, tuple[float, float]]]] = {
-    COMMAND: {"nvflare.private.fed.authenticator": (0.1, _OFTEN)},  # the line with the coordinator
-    "nvflare.private.fed.app.client.client_train": {"nvflare.private.fed.authenticator": (0.1, _OFTEN)},
+    COMMAND: _LINE,
+    "nvflare.private.fed.app.client.client_train": _LINE,
     "nvflare.private.fed.app.server.server_train": {
-        "nvflare.private.fed.server.job_runner": (0.5, float("inf")),  # whether a job waits, or has ended: reads files
+        "nvflare.private.fed.server.job_runner": (0.5, math.inf),  # whether a job waits, or has ended: it reads files
     },
     "nvflare.private.fed.app.server.runner_process": {
-        "nvflare.private.fed.server.fed_server": (0.25, float("inf")),  # whether the run has ended, and a message
-        "nvflare.private.fed.app.utils": (0.1, float("inf")),  # whether its parent is there, before it ends itself
-        "nvflare.fuel.f3.mpm": (0.1, float("inf")),  # nothing: all lines are closed before
+        "nvflare.private.fed.server.fed_server": (0.25, math.inf),  # whether the run has ended; each look is a message
     },
     "nvflare.private.fed.app.client.worker_process": {
-        "nvflare.private.fed.client.client_app_runner": (0.05, float("inf")),  # the line with its parent
-        "nvflare.private.fed.app.utils": (0.1, float("inf")),
-        "nvflare.fuel.f3.mpm": (0.1, float("inf")),
+        "nvflare.private.fed.client.client_app_runner": (0.05, math.inf),  # whether the line with its site is there
+    },
+    RUN: {  # one that a site refuses goes FLARE's pace: where the first process ends, all others are ended unheard
+        "nvflare.private.fed.app.utils": (0.1, math.inf),  # whether its site is there, before it ends itself
+        "nvflare.fuel.f3.mpm": (0.1, math.inf),  # for nothing: all lines are closed before
     },
 }
-"""For each module that is run, whose sleep takes at most so many seconds, for so many times, and what it waits for."""
+"""Whose sleep takes at most so many seconds, for so many times, by the module that is run, and what it waits for."""
 
 
 class _Clock:
@@ -48,9 +51,9 @@ class _Clock:
         time.sleep(seconds if self._times < 0 else min(seconds, self._longest))
 
 
-def look_often(program: str) -> None:
-    """Let FLARE look often in this process, which runs that module of it."""
-    for name, how in _WAITS.get(program, {}).items():
+def look_often(what: str) -> None:
+    """Let FLARE look often in this process, which is a command's or a run's, or runs that module of FLARE."""
+    for name, how in _WAITS.get(what, {}).items():
         vars(importlib.import_module(name)).update(time=_Clock(*how))
 
 
