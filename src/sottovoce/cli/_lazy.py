@@ -10,6 +10,7 @@ import typer
 import typer.core
 import typer.main
 
+from sottovoce._lazy import without_collector
 from sottovoce.exceptions import SottovoceError
 
 _PLACES = {"Arguments": 0, "Privacy": 1, "Model": 2, "Data": 3, "Output": 5, "Options": 6}  # of headings in a help
@@ -72,7 +73,8 @@ def group(text: str, **commands: str) -> typer.Typer:
 
 def _loaded(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute or name)
+    with without_collector():
+        found = getattr(import_module(module), attribute or name)
     if isinstance(found, typer.Typer):
         command: Any = typer.main.get_group(found)
     else:
