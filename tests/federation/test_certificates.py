@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -16,11 +15,12 @@ import pytest
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.processes import why_not_connected
 from sottovoce.vertical.flare.provisioning import provision
+from support.ports import free_ports
+from support.waiting import until
 
 pytest.importorskip("nvflare", reason="a federation needs the extra [vertical]")
 pytestmark = pytest.mark.federation
 
-SECONDS = 60
 PROGRAM = (  # who attacks does not look at its own certificates before
     "import sys; from sottovoce.vertical.flare.kit import Kit; from sottovoce.vertical.flare.processes import run_site;"
     "Kit._check_certificates = lambda kit: None;"
@@ -46,8 +46,7 @@ def folder(tmp_path_factory):
 
 def make_kits(folder):
     """Make the kits of one federation, and of another with the same names at the same place."""
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     (folder / "federation.toml").write_text(FEDERATION.format(port=port), encoding="utf-8")
     for name in ("ours", "theirs"):
         provision(folder / "federation.toml", folder / name)
@@ -73,11 +72,11 @@ def said(kit):
 
 
 def wait_for(path, text, process=None):
-    deadline = time.monotonic() + SECONDS
-    while not path.exists() or text not in path.read_text():
+    def said():
         assert process is None or process.poll() is None, f"it ended:\n{path.read_text()}"
-        assert time.monotonic() < deadline, f"{path} has not {text!r}:\n{path.read_text() if path.exists() else ''}"
-        time.sleep(0.1)
+        return path.exists() and text in path.read_text()
+
+    until(said, what=f"{text!r} in {path}")
 
 
 def changed(folder, kit, by, certificate, name):
@@ -114,7 +113,7 @@ def test_a_party_with_a_foreign_certificate(folder, coordinator):
 def test_nobody_without_a_certificate(coordinator):
     kit = Kit.open(coordinator)
     context = ssl.create_default_context(cafile=coordinator / "startup" / "rootCA.pem")
-    plain = socket.create_connection(("localhost", kit.federation.port), timeout=SECONDS)
+    plain = socket.create_connection(("localhost", kit.federation.port), timeout=60)
     with context.wrap_socket(plain, server_hostname="localhost") as line:
         assert no_answer(line)
     wait_for(coordinator / "state" / "log.txt", "PEER_DID_NOT_RETURN_A_CERTIFICATE")
@@ -122,7 +121,7 @@ def test_nobody_without_a_certificate(coordinator):
 
 def test_nobody_in_plain_text(coordinator):
     kit = Kit.open(coordinator)
-    with socket.create_connection(("localhost", kit.federation.port), timeout=SECONDS) as plain:
+    with socket.create_connection(("localhost", kit.federation.port), timeout=60) as plain:
         assert no_answer(plain)
     wait_for(coordinator / "state" / "log.txt", "HTTP_REQUEST")
 

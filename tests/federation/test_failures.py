@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("nvflare", reason="parties in different organisations need the extra [vertical]")
 
 from sottovoce.vertical import VerticalSparseLogisticRegression
-from support.federation import Federation, Line, free_port, place, running_federation, until
+from support.federation import Federation, Line, place, running_federation, until
+from support.ports import free_ports
 from support.small_federation import DELTA, EPSILON, RADIUS, ROUNDS, RUN, check_model, in_process, make_ledgers, sites
 
 pytestmark = pytest.mark.federation
@@ -193,7 +194,7 @@ def test_a_party_that_is_not_there_is_named_before_anything_is_asked():
 
 def test_a_slow_line_is_only_slow():
     """20 ms each way to one of the parties."""
-    port = free_port()
+    (port,) = free_ports(1)
     line = Line(port, delay=0.02)
     try:
         with running_federation(sites(), prepare=make_ledgers, port=port, start=False) as federation:

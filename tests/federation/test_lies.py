@@ -19,9 +19,7 @@ def federation():
         yield federation
 
 
-@pytest.mark.parametrize(
-    "lie", ["garbage", "nan", "short", "huge", "object", "raises", "hangs"]
-)  # fmt: skip
+@pytest.mark.parametrize("lie", ["garbage", "nan", "short", "huge", "object", "raises", "hangs"])
 def test_a_party_that_lies_is_named(federation, lie):
     (federation.kit("bank") / "lie.txt").write_text(lie)
     done = federation.train(*RUN, "--timeout", 8, fails=True)

@@ -32,19 +32,9 @@ def test_a_thousand_rounds_more_need_no_more_memory():
         sites[name] = Columns(X=sites[name].X, settings='[allow]\nanswers = ["exact", "columns", "foreign-weights"]')
     with running_federation(sites) as federation:
         run = federation.begin(
-            "--model",
-            "sparse-logistic",
-            "--aggregation",
-            "global",
-            "--radius",
-            5,
-            "--epsilon",
-            "inf",
-            "--tol",
-            "1e-300",
-            "--max-iter",
-            ROUNDS,
-        )
+            "--model", "sparse-logistic", "--aggregation", "global", "--radius", 5, "--epsilon", "inf", "--tol",
+            "1e-300", "--max-iter", ROUNDS,
+        )  # fmt: skip
         run.wait_for_rounds(BEFORE, seconds=2 * SECONDS)
         processes = {name: federation.run_process(name) for name in federation.names}
         largest = dict.fromkeys(processes, 0)

@@ -36,25 +36,7 @@ import psutil
 import sottovoce
 from sottovoce.vertical.flare.processes import _end_with_parent
 from support.ports import free_ports
-
-SECONDS = 180  # that anything may take before a test fails, beside whatever else the machine does
-
-
-def until(happens: Callable[[], Any], seconds: float = SECONDS, what: str = "it") -> Any:
-    """Wait until ``happens`` returns something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while True:
-        got = happens()
-        if got:
-            return got
-        assert time.monotonic() < deadline, f"{what} has not happened within {seconds:g} s"
-        time.sleep(0.1)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at now."""
-    return free_ports(1)[0]
-
+from support.waiting import SECONDS, until
 
 # ------------------------------------------------------------------ tables
 
@@ -128,7 +110,7 @@ class Federation:
     folder: Path
     names: tuple[str, ...]
     host: str = "localhost"
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=lambda: free_ports(1)[0])
     prefix: dict[str, list[str]] = field(default_factory=dict)
     """What a site's command is started with, such as ``ip netns exec NAME``."""
     helpers: tuple[str, ...] = ()
@@ -406,24 +388,21 @@ class Training:
     def wait_for_note(self, words: str, seconds: float = SECONDS) -> None:
         """Wait until a joint computation is where these words say."""
 
-        def there() -> bool:
-            state = self.status()
-            ended = state["phase"] in ("done", "failed", "stopped") or self.process.poll() is not None
-            assert not ended, f"{state}\n{self.said()}\n{self._federation.logs()}"
-            return words in (state.get("note") or "")
-
-        until(there, seconds, words)
+        self._wait(lambda state: words in (state.get("note") or ""), seconds, words)
 
     def wait_for_rounds(self, rounds: int, seconds: float = SECONDS) -> None:
         """Wait until the run has had so many."""
 
-        def there() -> bool:
+        self._wait(lambda state: state["phase"] == "training" and state["rounds"] >= rounds, seconds, f"round {rounds}")
+
+    def _wait(self, there: Callable[[dict[str, Any]], bool], seconds: float, what: str) -> None:
+        def looked() -> bool:
             state = self.status()
             ended = state["phase"] in ("done", "failed", "stopped") or self.process.poll() is not None
             assert not ended, f"{state}\n{self.said()}\n{self._federation.logs()}"
-            return state["phase"] == "training" and state["rounds"] >= rounds
+            return there(state)
 
-        until(there, seconds, f"round {rounds}")
+        until(looked, seconds, what)
 
     def said(self) -> str:
         """Return what the command has printed."""
