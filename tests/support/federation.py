@@ -4,7 +4,7 @@ Everything is done as its users do it: ``python -m sottovoce vertical ...`` in p
 loopback. What FLARE 2.9 was seen to do, which the tests are built on:
 
 * a run's processes have sessions of their own: killing a site's process group leaves them (see `Federation.processes`);
-* from submission to the first request about 5 s, from the last one to the end of the job 2 to 8 s;
+* from submission to the first request some 5 s, most of them for the modules of three processes;
 * a party's run process that is killed is noticed at once; FLARE ends the whole job, without telling the coordinator's
   program by a failed call;
 * one that hangs is noticed when the call's time is over; it stays where it is until it goes on or is killed;

@@ -9,11 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from support.federation import Columns, Federation, Helps
-from support.ports import free_block
+from support.ports import free_ports
 
 ROUNDS = 80
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
-FIRST_PORT = free_block(50)  # of joint computations: ten for each site
+FIRST_PORT = free_ports(50)[0]  # of joint computations: ten for each site
 RUN = (
     "--model", "sparse-logistic", "--epsilon", EPSILON, "--delta", DELTA, "--aggregation", "global", "--radius", RADIUS,
     "--n-steps", ROUNDS, "--labels-public", "--timeout", 20, "--json",

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError, SottovoceError
@@ -98,21 +99,6 @@ def _workshop(out: Path) -> Iterator[Path]:
 # ------------------------------------------------------------------ FLARE's builders
 
 
-class _Quiet:
-    """What FLARE's provisioner logs to: errors are kept for the exception."""
-
-    def __init__(self) -> None:
-        self.errors: list[str] = []
-
-    def debug(self, message: str) -> None:
-        """Drop."""
-
-    info = warning = debug
-
-    def error(self, message: str) -> None:
-        self.errors.append(message)
-
-
 def _build(facts: Federation, parties: tuple[str, ...], workshop: Path, state: dict[str, str] | None = None) -> Path:
     """Let FLARE's builders make keys, certificates and start-up files; return the folder of kits by site."""
     from nvflare.lighter.constants import CtxKey
@@ -137,10 +123,11 @@ def _build(facts: Federation, parties: tuple[str, ...], workshop: Path, state: d
         WorkspaceBuilder(template_file=["master_template.yml"]), StaticFileBuilder(config_folder="config"),
         CertBuilder(root_valid_days=_AUTHORITY_DAYS),
     ]  # fmt: skip
-    log = _Quiet()
+    errors: list[str] = []
+    log = SimpleNamespace(error=errors.append, **dict.fromkeys(("debug", "info", "warning"), lambda message: None))
     ctx = Provisioner(str(workshop), builders).provision(project, logger=log)
     if ctx.get(CtxKey.BUILD_ERROR):
-        raise SottovoceError(f"FLARE could not make the kits: {'; '.join(log.errors)}")
+        raise SottovoceError(f"FLARE could not make the kits: {'; '.join(errors)}")
     made = Path(ctx[CtxKey.CURRENT_PROD_DIR])
     if state is None:
         (workshop / facts.name / "state").rename(workshop / "state")

@@ -18,18 +18,10 @@ _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY,
     time REAL NOT NULL,
-    run TEXT NOT NULL,
-    coordinator TEXT NOT NULL,
-    purpose TEXT NOT NULL,
-    caller TEXT NOT NULL,
-    session TEXT NOT NULL,
-    step INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    bytes_in INTEGER NOT NULL,
-    bytes_out INTEGER NOT NULL,
-    outcome TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    times INTEGER NOT NULL
+    run TEXT NOT NULL, coordinator TEXT NOT NULL, purpose TEXT NOT NULL, caller TEXT NOT NULL,
+    session TEXT NOT NULL, step INTEGER NOT NULL, kind TEXT NOT NULL,
+    bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL,
+    outcome TEXT NOT NULL, reason TEXT NOT NULL, times INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_coordinator ON requests (coordinator);
 """

@@ -12,5 +12,7 @@
 * Jobs that are set up otherwise, and whatever the coordinator's key has not signed for this run and process (`gate`,
   `envelope`): a forged, repeated or diverted request.
 
+Beside these, `waits` cuts short how long FLARE sleeps before it looks again; it closes and opens nothing.
+
 Nothing else imports what FLARE calls private, but for the carrier, `sottovoce.vertical.flare.coordinator`.
 """
