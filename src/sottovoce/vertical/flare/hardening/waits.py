@@ -7,11 +7,13 @@ as it is.
 
 import atexit
 import importlib
+import itertools
 import math
 import os
 import sys
 import time
-from typing import Any, Final, NoReturn
+from types import SimpleNamespace
+from typing import Final, NoReturn
 
 _LINE: Final = {"nvflare.private.fed.authenticator": (0.1, 20)}
 """With the coordinator, which may be away for days: each look is a line in the log, so that only the first are soon."""
@@ -37,24 +39,20 @@ _WAITS: Final[dict[str, dict[str, tuple[float, float]]]] = {
 """Whose sleep takes at most so many seconds, for so many times, by the module that is run, and what it waits for."""
 
 
-class _Clock:
-    """The module `time`, whose sleep takes at most so long, for so many times."""
+def _clock(longest: float, times: float) -> SimpleNamespace:
+    """Return the module `time` with a sleep that takes at most so long, for so many times."""
+    looks = itertools.count()
 
-    def __init__(self, longest: float, times: float) -> None:
-        self._longest, self._times = longest, times
+    def sleep(seconds: float) -> None:
+        time.sleep(min(seconds, longest) if next(looks) < times else seconds)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
-
-    def sleep(self, seconds: float) -> None:
-        self._times -= 1
-        time.sleep(seconds if self._times < 0 else min(seconds, self._longest))
+    return SimpleNamespace(**{**vars(time), "sleep": sleep})
 
 
 def look_often(what: str) -> None:
     """Let FLARE look often in this process, which is a command's or a run's, or runs that module of FLARE."""
     for name, how in _WAITS.get(what, {}).items():
-        vars(importlib.import_module(name)).update(time=_Clock(*how))
+        vars(importlib.import_module(name)).update(time=_clock(*how))
 
 
 def leave(code: object) -> NoReturn:
