@@ -15,7 +15,7 @@ import time
 from types import SimpleNamespace
 from typing import Final, NoReturn
 
-_LINE: Final = {"nvflare.private.fed.authenticator": (0.1, 20)}
+_LINE: Final[dict[str, tuple[float, float]]] = {"nvflare.private.fed.authenticator": (0.1, 20)}
 """With the coordinator, which may be away for days: each look is a line in the log, so that only the first are soon."""
 
 COMMAND, RUN = "a command", "a run that has begun"
