@@ -28,7 +28,7 @@ from sottovoce.central.sums.whole_gram import CurvatureGram, gram, gram_mechanis
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
-from support.asking import answered, calibrating, table_of
+from support.asking import answered, calibrating, straightened, table_of
 from support.many_parts import cut
 from support.noise import exact_releases
 
@@ -94,6 +94,11 @@ def slope_and_shift(X, y, neighbours, constant, w, ends, *, mu=0.1, prior=PRIOR)
         calibrating(rows, y, w[: rows.n_weights], mu, prior, 0, adjacency=neighbours.adjacency, n_public=N)
 
 
+def line_of_numbers(X, y, neighbours, constant, w, ends, *, mu=MU, cut=0.5):
+    rows = make_rows(X, data_norm=1.0, constant=constant, names=None, team=TEAM)
+    straightened(rows, y, w[: rows.n_weights], cut, mu, 0, neighbours=neighbours, n_public=N)
+
+
 def histograms(X, y, neighbours, constant, w, ends, *, bounds=None):
     """Of columns; a round follows from what the one before it released."""
     facts = scales_plan(adjacency=neighbours.adjacency, centred=not sp.issparse(X), bounds=bounds)
@@ -111,7 +116,10 @@ def scales_plan(n_samples=30, n_features=D, **changed):
 
 
 SPREAD = np.random.default_rng(1).normal(size=WIDE) * (np.random.default_rng(2).random(WIDE) < 0.5)
-SUMS = (moments, curvature, moments_with_labels, eigenvalue, sketch, slope_and_shift, histograms, bounded_histograms)
+SUMS = (
+    moments, curvature, moments_with_labels, eigenvalue, sketch, slope_and_shift, line_of_numbers, histograms,
+    bounded_histograms,
+)  # fmt: skip
 
 
 def distances(run, tables, neighbours, constant=0.0, w=None, *, cuts=((3,), (1, 7)), **options):
@@ -191,6 +199,20 @@ def test_slope_and_shift_with_any_noise_and_prior(one, other, adjacency, w, expo
     assert max(found) <= 1.0 + 1e-12
 
 
+numbers = st.floats(allow_nan=False) | st.floats(-3.0, 3.0)
+
+
+@settings(max_examples=200)
+@given(one=row, other=row, adjacency=st.sampled_from(list(Adjacency)), labels=st.tuples(numbers, numbers),
+       w=st.floats(-20, 20) | wild, exponent=st.floats(-3.0, 12.0),
+       cut=st.floats(1e-12, 1e12) | st.just(5e-324))  # fmt: skip
+def test_the_line_of_numbers_with_any_label_cut_and_noise(one, other, adjacency, labels, w, exponent, cut):
+    tables = neighbours_of(RESTS["random"](one), one, other, labels, adjacency)
+    given = {"mu": 10.0**-exponent, "cut": cut}
+    found = distances(line_of_numbers, tables, Neighbours(adjacency), 0.2, np.full(D + 1, w), **given)
+    assert max(found) <= 1.0 + 1e-12
+
+
 # --- and it is no larger than it must be ------------------------------------------------------------------------------
 
 
@@ -244,10 +266,17 @@ def test_the_bound_on_slope_and_shift_is_nearly_reached(adjacency, least):
     assert least < max(found) <= 1.0
 
 
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_bound_on_the_line_of_numbers_is_reached(adjacency):
+    """By rows without a prediction, whose residuals are beyond the cut."""
+    tables = neighbours_of(np.array([[0.5]]), np.zeros(1), np.zeros(1), (4.0, -4.0), adjacency)
+    assert 0.9999 < distances(line_of_numbers, tables, Neighbours(adjacency), 0.0, np.ones(1))[0] <= 1.0
+
+
 # --- what else the noise must cover -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", SUMS[:6], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", SUMS[:7], ids=lambda run: run.__name__)
 def test_the_noise_is_that_of_its_share(run):
     with exact_releases() as seen:
         run(RESTS["random"](E1), np.ones(N - 1), Neighbours(REMOVED), 0.2, np.zeros(D + 1), ())

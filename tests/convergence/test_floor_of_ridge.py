@@ -1,8 +1,9 @@
 """Ridge is never worse than a constant by more than that constant's noise: not far below its floor, whatever the table.
 
 Over signals, widths, sizes, budgets and label bounds. Where the default is the constant, its error is that of the exact
-mean plus the noise of the mean. Elsewhere passes over rows are taken, whose noise has no such bound; there the error of
-a weak signal must stay below twice that of the exact mean. Seeds are fixed: each figure is a mean over 12 fits.
+mean plus the noise of the mean. Elsewhere passes over rows are taken, whose noise has no such bound; but at the end
+slope and shift take it back: a weak signal, or none, costs at most a tenth of the error of the exact mean beside that
+noise. Seeds are fixed: each figure is a mean over 12 fits.
 """
 
 import numpy as np
@@ -34,16 +35,17 @@ def errors(n, d, epsilon, signal, bounds, mean):
     return solver, ours, exact, (half / (gaussian_mu(epsilon, 1e-6) * n)) ** 2
 
 
+@pytest.mark.parametrize(("n", "signal"), [(700, 0.0), (700, 0.3), (3000, 0.0), (3000, 0.3)])
 @pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("d", [1, 8, 30])
 @pytest.mark.parametrize(("bounds", "mean"), [((-10.0, 20.0), 0.0), ((-4.0, 4.0), 1.0), ((0.0, 100.0), 8.0)])
-def test_a_weak_signal_costs_no_more_than_the_noise_of_a_constant(epsilon, d, bounds, mean):
-    solver, ours, exact, noise = errors(700, d, epsilon, 0.3, bounds, mean)
+def test_a_weak_signal_costs_no_more_than_the_noise_of_a_constant(n, signal, epsilon, d, bounds, mean):
+    solver, ours, exact, noise = errors(n, d, epsilon, signal, bounds, mean)
     if solver == "constant":
         # the mean of 12 squared normal numbers is beyond 3.3 once in 50,000 times
         assert ours <= exact + 3.3 * noise
     else:
-        assert ours <= 2.0 * exact
+        assert ours <= 1.1 * exact + noise
 
 
 @pytest.mark.parametrize("d", [1, 8, 30])

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from sottovoce.central.data.rows import Rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.sums.shared_counts import Prior
+from sottovoce.central.sums.slope import slope_and_shift
 from sottovoce.losses import Logistic
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.randomness import Purpose, Streams
 from support.many_parts import begun
 
@@ -45,6 +47,16 @@ def calibrating(
         label_bound=None,
     )  # fmt: skip
     return answered(lambda: calibrated(w, prior, mu, facts, 0), begun(rows, y, team), noise)
+
+
+def straightened(
+    rows: Rows, y: Any, w: Any, cut: float, mu: float, noise: Any, *, neighbours: Neighbours | None = None,
+    n_public: int | None = None, team: Team | None = None,
+) -> Driven[Any]:  # fmt: skip
+    """Release slope and shift of the predictions of numbers from scaled rows."""
+    neighbours = neighbours or Neighbours(Adjacency.ZERO_OUT)
+    asks = partial(slope_and_shift, np.asarray(w), cut, n_public or rows.n_samples, neighbours, mu)
+    return answered(asks, begun(rows, y, team), noise)
 
 
 def table_of(X: Any) -> LocalHolder:

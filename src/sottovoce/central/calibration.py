@@ -17,7 +17,8 @@ sigma(a z + b) with two fitted numbers mends both, and learns the base rate wher
    likelihood and a prior that the information mu n decides: where it is small the slope is near 0, that is the noise
    of the weights is shrunk away, and the shift is near the logarithm of the odds of the labels.
 
-Everything after step 1 is post-processing. Privacy: ``docs/privacy/calibration.md``.
+Everything after step 1 is post-processing. Numbers have sums of their own: ``central/sums/slope.py``. Privacy:
+``docs/privacy/calibration.md``.
 
 References
 ----------
@@ -46,6 +47,7 @@ from sottovoce.central.sums.shared_counts import (
     equations_at,
     grid_around,
 )
+from sottovoce.central.sums.slope import LONGEST, cut_for, slope_and_shift
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
@@ -72,29 +74,26 @@ def share_for(information: float) -> float:
 
 
 def share_by_rule(given: float | None, facts: TrainingFacts) -> float:
-    """Return the share that was given, or that of the rule: the logistic loss of one model has one."""
+    """Return the share that was given, or that of the rule: one model of two classes or of numbers has one."""
     if given is not None:
         return given
     if facts.weight_bound is not None:
         return 0.0  # the odds that weights ask for are not those of the rows
     mu = gaussian_mu(facts.epsilon, facts.delta)
-    is_one = facts.n_models == 1 and isinstance(facts.loss, Logistic) and facts.alpha <= _SHORT_BY_WISH
+    # the sums for numbers are not cut by person, as passes are: for several rows they would be noise
+    of_numbers = not facts.loss.is_classification and facts.neighbours.rows == 1
+    is_one = facts.n_models == 1 and (isinstance(facts.loss, Logistic) or of_numbers) and facts.alpha <= _SHORT_BY_WISH
     return share_for(mu * facts.n_units) if is_one and mu <= HARDLY_ANY_NOISE else 0.0
 
 
 def check_share(given: float | None, facts: TrainingFacts) -> None:
-    """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
+    """Refuse a share that is none, or one for rows with weights."""
     if given is not None:
         number("calibration_share", given, at_least=0.0, at_most=0.5)
     if given and facts.weight_bound is not None:
         raise ParameterError(
             "calibration_share must be 0 or None where rows have weights (class_weight, max_sample_weight): the "
             f"odds that weights ask for are not those of the rows; got {given!r}."
-        )
-    if given and not facts.loss.is_classification:
-        raise ParameterError(
-            f"calibration_share must be 0 or None for the {facts.loss.name} loss: only the predictions of "
-            f"classifiers have a slope and a shift to fit; got {given!r}."
         )
 
 
@@ -117,6 +116,18 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift, cut)
 
 
+def shrunk(weights: Vector, scale: float, mu: float, facts: TrainingFacts, model: int) -> Asked[Vector]:
+    """Release slope and shift of the predictions of numbers, and return the weights with them.
+
+    ``scale``: > 0; released; of the labels. The rest is as in `calibrated`.
+    """
+    cut = cut_for(scale, mu * facts.n_units)
+    found = yield from slope_and_shift(weights, cut, facts.n_samples, facts.neighbours, mu)
+    slope: float = yield Keep(SLOPES, found[0], partial(number, at_least=0.0, at_most=LONGEST), 1.0, model)
+    shift: float = yield Keep(SHIFTS, found[1], partial(number, at_least=-cut, at_most=cut), 0.0, model)
+    return _moved(weights, slope, shift, facts)
+
+
 def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, model: int) -> Asked[Vector]:
     """Release slope and shift of the predictions of some weights, and return the weights with them.
 
@@ -131,6 +142,10 @@ def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, m
     found = cache(lambda: _fit(prior, noisy, mechanism.grid.noise_std, facts.n_samples))
     slope: float = yield Keep(SLOPES, lambda: found()[0], partial(number, above=0.0), 1.0, model)
     shift = yield Keep(SHIFTS, lambda: found()[1], number, 0.0, model)
+    return _moved(weights, slope, shift, facts)
+
+
+def _moved(weights: Vector, slope: float, shift: float, facts: TrainingFacts) -> Vector:
     moved: Vector = slope * weights
     if facts.constant > 0.0:
         moved[-1] += shift / facts.entry

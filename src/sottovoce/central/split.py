@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.calibration import calibrated, prior_for
+from sottovoce.central.calibration import calibrated, prior_for, shrunk
 from sottovoce.central.core import Asked, Keep, Release, Steps
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.operation import Count
@@ -36,6 +36,9 @@ State = tuple[Vector, ...]  # the point where a model is, and whatever else its 
 
 _ORIGIN: Final[State] = (np.zeros(1),)  # one entry stands for all weights
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
+# Over mu n: the share of the labels' scales where a slope follows. Bisections that err would move and cut all labels.
+_LABELS: Final = 20.0
+_MOST_OF_LABELS: Final = 0.2
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
 
 # names in the receipt
@@ -153,7 +156,7 @@ class _Shares:
     shortens_rows: bool
     share_of_norm: float  # of mu^2
     norm: float  # mu for the length of the rows
-    scale: float  # mu for lambda_max, and for the labels
+    scale: float  # mu for lambda_max
     of_labels: float  # mu for the labels: 0 where nothing is released of them
     slopes: float  # mu for slope and shift of all models together
     steps: float  # mu that is left for the steps of all models together
@@ -188,11 +191,14 @@ class Split(_Shares):
         noisy, scale = whole <= HARDLY_ANY_NOISE, whole * math.sqrt(_SHARE)
         shortens = self.shortens and noisy and not self.facts.releases_norm
         norm = _NORM_SHARE * shortens + self.facts.share_of_norm
-        scales = norm + _SHARE * (self.eigenvalue + self.labels)
+        label = _SHARE * self.labels
+        if self.labels and self.calibration:
+            label = min(_MOST_OF_LABELS, max(_SHARE, _LABELS / (whole * self.facts.n_units)))
+        scales = norm + _SHARE * self.eigenvalue + label
         steps = whole * math.sqrt(1.0 - self.others - scales - self.calibration)
         vars(self).update(
             whole=whole, is_noisy=noisy, shortens_rows=shortens, share_of_norm=norm, norm=whole * math.sqrt(norm),
-            scale=scale, of_labels=scale if self.labels else 0.0, slopes=whole * math.sqrt(self.calibration),
+            scale=scale, of_labels=whole * math.sqrt(label), slopes=whole * math.sqrt(self.calibration),
             steps=steps, model=steps / math.sqrt(self.facts.n_models),
         )  # fmt: skip
 
@@ -213,17 +219,18 @@ class Split(_Shares):
         if self.labels:
             assert facts.label_bound is not None
             location, label = yield from label_location_and_scale(
-                facts.n_samples, facts.label_bound, facts.neighbours, self.scale, located=facts.constant > 0.0
+                facts.n_samples, facts.label_bound, facts.neighbours, self.of_labels, located=facts.constant > 0.0
             )
         return Scales(norm, eigenvalue, location, label)
 
-    def calibrated(self, weights: Vector, eigenvalue: float, model: int) -> Asked[Vector]:
+    def calibrated(self, weights: Vector, scales: Scales, model: int) -> Asked[Vector]:
         """Return finished weights of the model at work with slope and shift as planned."""
         if not self.calibration:
             return weights
-        facts = self.facts
-        prior = prior_for(self.model * facts.n_units, facts, eigenvalue, self.scale * facts.n_samples)
-        mu = self.slopes / math.sqrt(facts.n_models)
+        facts, mu = self.facts, self.slopes / math.sqrt(self.facts.n_models)
+        if not facts.loss.is_classification:
+            return (yield from shrunk(weights, scales.label, mu, facts, model))
+        prior = prior_for(self.model * facts.n_units, facts, scales.eigenvalue, self.scale * facts.n_samples)
         return (yield from calibrated(weights, prior, mu, facts, model))
 
 
@@ -280,7 +287,7 @@ def one_by_one(
     for model in range(n_models):
         yield BeginModel(model, scales.location, duals)
         point = yield from averaged(step, start, n_points, share, unit=unit, model=(model, n_models))
-        found = yield from split.calibrated(point, scales.eigenvalue, model)
+        found = yield from split.calibrated(point, scales, model)
         weights.append(unshortened(found, scales.norm, split.facts.n_features))
     return weights
 

@@ -26,7 +26,7 @@ from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
-from support.asking import answered, calibrating, table_of, trained
+from support.asking import answered, calibrating, straightened, table_of, trained
 from support.audits.audit import DELTA, SLOW, Audit, Scores, along_difference, note_releases
 from support.audits.transcript import Transcript
 from support.labels import plan_on_labels
@@ -93,6 +93,21 @@ def slope_and_shift(adjacency, factor, patch):
 
     def run(place, noise):
         calibrating(*held[place], weights, gaussian_mu(1.0, DELTA), prior, noise, adjacency=adjacency, n_public=3)
+
+    return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 5000))
+
+
+def line_of_numbers(adjacency, factor, patch):
+    """The canary has no prediction, and a residual beyond the cut, on the other side where it is replaced."""
+    seen, others, y = note_releases(patch, factor), np.array([[0.1], [-0.4]]), np.array([0.3, -0.1])
+    tables = [(np.vstack([others, [[0.0]]]), np.append(y, 4.0 * sign)) for sign in (1.0, -1.0)]
+    if adjacency is Adjacency.ADD_REMOVE:
+        tables[1] = (others, y)
+    held = [(make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM), y) for X, y in tables]
+    given = {"neighbours": Neighbours(adjacency), "n_public": 3}
+
+    def run(place, noise):
+        straightened(*held[place], [1.0], 0.5, gaussian_mu(1.0, DELTA), noise, **given)
 
     return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 5000))
 
@@ -194,7 +209,8 @@ AUDITS = (
     Audit("labels by bisection: location and scale", partial(labels_by_bisection, True, 12), least=0.4),
     Audit("labels by bisection: scale alone", partial(labels_by_bisection, False, 5), least=0.4),
     *(
-        Audit(f"slope and shift, {one.value}", partial(slope_and_shift, one))
+        Audit(f"{name}, {one.value}", partial(run, one))
+        for name, run in (("slope and shift", slope_and_shift), ("line of numbers", line_of_numbers))
         for one in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     ),
     *(

@@ -1,5 +1,6 @@
 """Slope and shift of finished weights: right where there is no noise, harmless where there is nothing but noise."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -10,18 +11,19 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import sottovoce as sv
-from sottovoce.central import split
+from sottovoce.central import calibration, split
 from sottovoce.central.calibration import SHIFTS, SLOPES, calibrated, share_for
 from sottovoce.central.core import replay
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import shared_counts
 from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, scores_of_cells
+from sottovoce.central.sums.slope import LONGEST, cut_for, slope_and_shift
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.report.comparison import made_again
-from support.asking import calibrating
+from support.asking import calibrating, straightened
 
 TEAM = Team(1, None)
 PRIOR = Prior(0.7, 0.45, 0.25)
@@ -174,12 +176,6 @@ def test_only_one_logistic_model_is_calibrated_unless_asked():
     assert sv.plan(asked, 600, 5).split.calibration == 0.1
 
 
-def test_ridge_has_nothing_to_calibrate():
-    ridge = sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=1.0, label_bounds=(-1, 1))
-    with pytest.raises(ParameterError, match="calibration_share must be 0 or None for the squared"):
-        sv.plan(ridge.set_params(solver_options={"calibration_share": 0.1}), 600, 5)
-
-
 @pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, "all"])
 def test_the_share_is_checked(share):
     with pytest.raises(ParameterError, match="calibration_share"):
@@ -210,3 +206,130 @@ def test_a_receipt_with_more_numbers_than_models_is_not_that_of_its_run():
     longer = replace(receipt, parameters={**receipt.parameters, SLOPES: [*receipt.parameters[SLOPES], 2.0]})
     with pytest.raises(ModelFormatError, match="must have 1 values, one for each model"):
         made_again(longer)
+
+
+# --- of numbers
+
+
+def line(rows, y, w, mu, *, cut=20.0, **changed):
+    return straightened(rows, y, w, cut, mu, 1, **changed).result
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(0.4, 0.3), (1.0, -0.5), (0.0, 0.6), (1.1, 0.0)])
+def test_without_noise_the_line_of_numbers_is_that_of_least_squares(slope, shift):
+    """The shift makes a mean of the labels of what the slope leaves of the predictions."""
+    rows, w, rng = rows_and_weights(100_000)
+    w[-1] = 0.0
+    z = rows.margins(w, TEAM)
+    found = line(rows, slope * z + rng.standard_normal(len(z)), w, 1e3)
+    assert found[0] == pytest.approx(slope, abs=0.02)
+    assert found[1] == pytest.approx((1.0 - found[0]) * slope * z.mean(), abs=0.02)
+    nothing, mean = line(rows, 0.0 * z + shift, 0.0 * w, 1e3)
+    assert mean == pytest.approx((1.0 - nothing) * shift, abs=1e-4)
+
+
+def test_what_no_noise_hides_is_cut_at_the_longest():
+    rows, w, _ = rows_and_weights(1000)
+    assert line(rows, 3.0 * rows.margins(w, TEAM), w, 1e3)[0] == LONGEST
+
+
+def test_with_noise_alone_a_constant_is_left():
+    rows, w, _ = rows_and_weights(50)
+    seen = [straightened(rows, np.ones(50), w, 20.0, 1e-3, seed).result for seed in range(200)]
+    # the squares are pure noise: what is made of them is within that of one of the four numbers
+    assert np.mean([slope < 0.6 for slope, _ in seen]) > 0.8
+    assert all(0.0 <= slope <= LONGEST and abs(shift) <= 20.0 for slope, shift in seen)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_skewed_labels_keep_a_slope_of_one_where_the_weights_are_right(share):
+    """Residuals beyond the cut on one side are cut for every prediction alike."""
+    rows, w, rng = rows_and_weights(50_000)
+    z = rows.margins(w, TEAM)
+    tail = rng.exponential(3.0, len(z)) * (rng.random(len(z)) < share)
+    # what passes with cut residuals lead to: a mean of the cut residuals of 0
+    cut = 4.0
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.clip(tail - middle, -cut, cut).mean() > 0 else (low, middle)
+    slope, shift = line(rows, z + tail - low, w, 1e3, cut=cut)
+    assert slope == pytest.approx(1.0, abs=0.05)
+    assert abs(shift) < 0.02
+
+
+def test_residuals_are_cut_less_where_there_is_more_information():
+    cuts = [cut_for(2.0, mu_n) for mu_n in (1e-9, 100.0, 400.0, 1e6)]
+    assert cuts == [2.0, 2.0, 4.0, 200.0]
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-3, 1e3])
+def test_any_budget_makes_a_finite_line(mu):
+    rows, w, _ = rows_and_weights(50)
+    for weights, y in itertools.product((w, 1e300 * w, np.zeros(7)), (np.ones(50), np.full(50, -1.7e308))):
+        slope, shift = line(rows, y, weights, mu)
+        assert 0.0 <= slope <= LONGEST
+        assert abs(shift) <= 20.0
+
+
+def test_threads_and_ranges_change_no_line():
+    rows, w, rng = rows_and_weights(5000)
+    y = rng.standard_normal(5000)
+    assert line(rows, y, w, 0.5) == line(rows, y, w, 0.5, team=Team(3, None))
+
+
+def ridge(**changed):
+    fixed = {"epsilon": 1.0, "delta": 1e-7, "data_norm": 1.0, "label_bounds": (-3, 5), "solver": "scd"}
+    return sv.DPRidge(**{**fixed, "random_state": 0, **changed})
+
+
+def test_ridge_has_a_slope_where_rows_are_units_and_no_wish_speaks_against_it():
+    assert sv.plan(ridge(), 600, 5).split.calibration > 0.0
+    assert sv.plan(ridge(max_rows_per_group=2), 600, 5).split.calibration == 0.0
+    assert sv.plan(ridge(alpha=2e-3), 600, 5).split.calibration == 0.0
+    assert sv.plan(ridge(max_sample_weight=2.0), 600, 5).split.calibration == 0.0
+    assert sv.plan(ridge(epsilon=1000.0), 600, 5).split.calibration == 0.0
+    asked = ridge(max_rows_per_group=2, solver_options={"calibration_share": 0.1})
+    assert sv.plan(asked, 600, 5).split.calibration == 0.1
+
+
+def test_labels_get_more_of_few_rows_where_a_slope_follows():
+    shares = [(one.of_labels / one.whole) ** 2 for one in (sv.plan(ridge(), n, 5).split for n in (200, 800, 10**6))]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == pytest.approx(0.2)
+    assert shares[-1] == pytest.approx(0.02)
+    off = sv.plan(ridge(solver_options={"calibration_share": 0.0}), 200, 5).split
+    assert off.of_labels == pytest.approx(off.scale)
+
+
+@pytest.mark.parametrize("given", [{}, {"max_rows_per_group": 3, "solver_options": {"calibration_share": 0.2}}])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_ridge_is_the_model_with_its_slope_and_shift(intercept, given):
+    X, _ = table()
+    y, seen = 2.0 * X[:, 0] + 1.0, []
+    groups = {"groups": np.arange(600) // 3} if given else {}
+
+    def noted(w, *rest):
+        seen.append((w.copy(), rest))
+        return (yield from slope_and_shift(w, *rest))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "slope_and_shift", noted)
+        fitted = ridge(fit_intercept=intercept, **given).fit(X, y, **groups)
+    weights = next(w for w, _ in seen if len(w) == 5 + intercept)  # a replay has one
+    receipt = fitted.guarantee_.parameters
+    assert receipt["slopes of the calibration (noisy)"] != [1.0]
+    unit = (math.sqrt(1.04) if intercept else 1.0) * receipt[split.NORM]
+    np.testing.assert_allclose(fitted.coef_, receipt[SLOPES][0] * weights[:5] / unit, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [SLOPES, SHIFTS])
+@pytest.mark.parametrize("forged", [-0.01, 1.26, math.nan, None])
+def test_a_receipt_with_another_line_is_no_run(name, forged):
+    X, _ = table()
+    receipt = ridge().fit(X, X[:, 0]).guarantee_
+    plan = sv.plan(ridge(), *X.shape)
+    assert replay(plan.asks, receipt.parameters).event == receipt.event
+    beyond = 1e3 * forged if name == SHIFTS and forged is not None else forged
+    with pytest.raises(ParameterError):
+        replay(plan.asks, {**receipt.parameters, name: [beyond]})

@@ -121,9 +121,9 @@ class AcceleratedPlan(Plan):
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
     # Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
-    # follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
-    # the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and where
-    # rows have weights, which ask for other odds than those of the rows.
+    # follows a rule for one model with the logistic loss, or of numbers where rows are units. It is 0 for others (among
+    # one-vs-rest models the noise of the shifts would decide), for an alpha above 1e-3, which asks for shorter
+    # predictions than honest ones, and where rows have weights, which ask for other odds than those of the rows.
     calibration_share: float | None = None
     # Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
     # prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then

@@ -65,5 +65,5 @@ class MomentumPlan(Plan):
     def train(self) -> Asked[Solution]:
         scales = yield from self.split.scales()
         found = yield from far_steps(self.facts, self.split.model)
-        found = yield from self.split.calibrated(found, scales.eigenvalue, 0)
+        found = yield from self.split.calibrated(found, scales, 0)
         return self.solution([unshortened(found, scales.norm, self.n_features)], self.n_steps)

@@ -30,7 +30,7 @@ References
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -159,6 +159,7 @@ class NewtonPlan(Plan):
         scales = yield from split.scales()
         matrix = yield from gram(self.gram_mechanism, "X'X of the scaled rows, noisy")
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
+        seen = replace(scales, eigenvalue=curvature.largest / self.n_samples)
         sums, weights = self.sums, []
         for model in range(self.n_models):
             yield BeginModel(model, fresh=((DUAL, None),))
@@ -167,6 +168,6 @@ class NewtonPlan(Plan):
                 moved = NewtonPass(self.loss, steps.point, steps.share, one.clip, one.ticks_per_unit)
                 done = model * len(sums) + step, len(sums) * self.n_models
                 steps.take((yield Release(_AFTER_PASSES, moved, one.mechanism, done)), one.mechanism.noise_std)
-            found = yield from split.calibrated(steps.point, curvature.largest / self.n_samples, model)
+            found = yield from split.calibrated(steps.point, seen, model)
             weights.append(unshortened(found, scales.norm, self.n_features))
         return self.solution(weights, len(sums))
