@@ -122,9 +122,11 @@ def shrunk(weights: Vector, scale: float, mu: float, facts: TrainingFacts, model
     ``scale``: > 0; released; of the labels. The rest is as in `calibrated`.
     """
     cut = cut_for(scale, mu * facts.n_units)
+    reach = cut if facts.constant > 0.0 else 0.0
     found = yield from slope_and_shift(weights, cut, facts.n_samples, facts.neighbours, mu)
     slope: float = yield Keep(SLOPES, found[0], partial(number, at_least=0.0, at_most=LONGEST), 1.0, model)
-    shift: float = yield Keep(SHIFTS, found[1], partial(number, at_least=-cut, at_most=cut), 0.0, model)
+    shift = min(max(-reach, found[1]), reach)
+    shift = yield Keep(SHIFTS, shift, partial(number, at_least=-reach, at_most=reach), 0.0, model)
     return _moved(weights, slope, shift, facts)
 
 
