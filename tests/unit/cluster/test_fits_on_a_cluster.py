@@ -141,7 +141,7 @@ def test_errors_about_data_name_rows_of_the_whole_table():
     broken = X.copy()
     broken[[150, 400], 2] = np.nan
     with (
-        TableOfParts(PartsPool(2), sources(y, [100, 200], broken), "abcdef") as table,
+        TableOfParts(PartsPool(2), sources(y, [100, 200], broken), list("abcdef")) as table,
         pytest.raises(DataError, match=r"NaN: row 150, column 'c' \(2 row\(s\) hold NaN"),
     ):
         clone(model).fit(table)

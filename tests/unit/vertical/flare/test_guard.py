@@ -308,13 +308,13 @@ def test_flare_looks_often_at_what_happens_once(tmp_path, monkeypatch):
     assert clock.monotonic is waits.time.monotonic
     told = run(
         """
-        import importlib, time
+        import time
         from sottovoce.vertical.flare.hardening import waits
 
-        for what, modules in waits._WAITS.items():
-            assert all(hasattr(importlib.import_module(name).time, "sleep") for name in modules), modules
+        for what in (waits.COMMAND, waits.RUN, *waits.OF_FLARE):
+            assert all(hasattr(module.time, "sleep") for module in waits.sleepers(what)), what
             waits.look_often(what)
-            print({importlib.import_module(name).time is not time for name in modules})
+            print({module.time is not time for module in waits.sleepers(what)})
         """,
         tmp_path,
     )

@@ -6,37 +6,47 @@ as it is.
 """
 
 import atexit
-import importlib
 import itertools
 import math
 import os
 import sys
 import time
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Final, NoReturn
 
-_LINE: Final[dict[str, tuple[float, float]]] = {"nvflare.private.fed.authenticator": (0.1, 20)}
-"""With the coordinator, which may be away for days: each look is a line in the log, so that only the first are soon."""
-
 COMMAND, RUN = "a command", "a run that has begun"
-_WAITS: Final[dict[str, dict[str, tuple[float, float]]]] = {
-    COMMAND: _LINE,
-    "nvflare.private.fed.app.client.client_train": _LINE,
-    "nvflare.private.fed.app.server.server_train": {
-        "nvflare.private.fed.server.job_runner": (0.5, math.inf),  # whether a job waits, or has ended: it reads files
-    },
-    "nvflare.private.fed.app.server.runner_process": {
-        "nvflare.private.fed.server.fed_server": (0.25, math.inf),  # whether the run has ended; each look is a message
-    },
-    "nvflare.private.fed.app.client.worker_process": {
-        "nvflare.private.fed.client.client_app_runner": (0.05, math.inf),  # whether the line with its site is there
-    },
-    RUN: {  # one that a site refuses goes FLARE's pace: where the first process ends, all others are ended unheard
-        "nvflare.private.fed.app.utils": (0.1, math.inf),  # whether its site is there, before it ends itself
-        "nvflare.fuel.f3.mpm": (0.1, math.inf),  # for nothing: all lines are closed before
-    },
-}
-"""Whose sleep takes at most so many seconds, for so many times, by the module that is run, and what it waits for."""
+OF_FLARE: Final = tuple(f"nvflare.private.fed.app.{name}" for name in (
+    "client.client_train", "client.worker_process", "server.server_train", "server.runner_process",
+))  # fmt: skip
+"""What a process may be: a command, a run, or a module of FLARE that it runs."""
+
+
+def sleepers(what: str) -> dict[ModuleType, tuple[float, float]]:
+    """Return whose sleep takes at most so many seconds, for so many times, in such a process."""
+    if what in (COMMAND, OF_FLARE[0]):
+        from nvflare.private.fed import authenticator
+
+        # the coordinator may be away for days, and each look is a line in the log: only the first are soon
+        return {authenticator: (0.1, 20)}
+    if what == OF_FLARE[1]:
+        from nvflare.private.fed.client import client_app_runner
+
+        return {client_app_runner: (0.05, math.inf)}  # whether the line with its site is there
+    if what == OF_FLARE[2]:
+        from nvflare.private.fed.server import job_runner
+
+        return {job_runner: (0.5, math.inf)}  # whether a job waits, or has ended: it reads files
+    if what == OF_FLARE[3]:
+        from nvflare.private.fed.server import fed_server
+
+        return {fed_server: (0.25, math.inf)}  # whether the run has ended; each look is a message
+    if what == RUN:  # one that a site refuses goes FLARE's pace: where the first process ends, all end unheard
+        from nvflare.fuel.f3 import mpm
+        from nvflare.private.fed.app import utils
+
+        # whether its site is there, before it ends itself; and for nothing: all lines are closed before
+        return {utils: (0.1, math.inf), mpm: (0.1, math.inf)}
+    return {}
 
 
 def _clock(longest: float, times: float) -> SimpleNamespace:
@@ -51,8 +61,8 @@ def _clock(longest: float, times: float) -> SimpleNamespace:
 
 def look_often(what: str) -> None:
     """Let FLARE look often in this process, which is a command's or a run's, or runs that module of FLARE."""
-    for name, how in _WAITS.get(what, {}).items():
-        vars(importlib.import_module(name)).update(time=_clock(*how))
+    for module, how in sleepers(what).items():
+        vars(module).update(time=_clock(*how))
 
 
 def leave(code: object) -> NoReturn:
