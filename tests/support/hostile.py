@@ -213,7 +213,8 @@ def _impersonate(target: str) -> None:
         return honest(to_endpoint, message)
 
     core._send_to_endpoint = send
-    for raw in _forged(kit, job, json.loads((kit / "forged.json").read_text())):
+
+    def ask(raw: bytes) -> None:
         request = new_cell_message(
             {CallHeaderKey.PROTOCOL_VERSION: CALL_PROTOCOL_VERSION, CallHeaderKey.TARGET_NAME: target,
              CallHeaderKey.METHOD_NAME: "answer"},
@@ -222,16 +223,18 @@ def _impersonate(target: str) -> None:
         )  # fmt: skip
         try:
             cell.send_request(
-                channel=MSG_CHANNEL,
-                target=f"north.{job}",
-                topic=MSG_TOPIC,
-                request=request,
-                timeout=0.05,
-                optional=True,
+                channel=MSG_CHANNEL, target=f"north.{job}", topic=MSG_TOPIC, request=request, timeout=5.0, optional=True
             )
         except Exception as error:
             sent.append(repr(error))
-        write_whole(kit / "sent.json", json.dumps(sent))  # now: the run ends as soon as the coordinator hears of it
+
+    # all at once: the run ends as soon as the coordinator hears of one
+    raws = _forged(kit, job, json.loads((kit / "forged.json").read_text()))
+    for raw in raws:
+        threading.Thread(target=ask, args=(raw,), daemon=True).start()
+    while len(sent) < len(raws):
+        time.sleep(0.001)
+    write_whole(kit / "sent.json", json.dumps(sent))
 
 
 def _forged(kit: Path, job: str, frames: list[str]) -> list[bytes]:
