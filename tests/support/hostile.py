@@ -229,8 +229,7 @@ def _impersonate(target: str) -> None:
             sent.append(repr(error))
 
     # all at once: the run ends as soon as the coordinator hears of one
-    raws = _forged(kit, job, json.loads((kit / "forged.json").read_text()))
-    for raw in raws:
+    for raw in (raws := _forged(kit, job, json.loads((kit / "forged.json").read_text()))):
         threading.Thread(target=ask, args=(raw,), daemon=True).start()
     while len(sent) < len(raws):
         time.sleep(0.001)
