@@ -215,17 +215,17 @@ def line(rows, y, w, mu, *, cut=20.0, **changed):
     return straightened(rows, y, w, cut, mu, 1, **changed).result
 
 
-@pytest.mark.parametrize(("slope", "shift"), [(0.4, 0.3), (1.0, -0.5), (0.0, 0.6), (1.1, 0.0)])
-def test_without_noise_the_line_of_numbers_is_that_of_least_squares(slope, shift):
-    """The shift makes a mean of the labels of what the slope leaves of the predictions."""
+@pytest.mark.parametrize("intercept", [0.0, 2.0])
+@pytest.mark.parametrize(("slope", "mean"), [(0.4, 0.3), (1.0, -0.5), (0.0, 0.6), (1.1, 0.0)])
+def test_without_noise_the_line_of_numbers_is_that_of_least_squares(slope, mean, intercept):
+    """The shift makes a mean of the labels of what the slope leaves of the predictions, wherever these lie."""
     rows, w, rng = rows_and_weights(100_000)
-    w[-1] = 0.0
-    z = rows.margins(w, TEAM)
-    found = line(rows, slope * z + rng.standard_normal(len(z)), w, 1e3)
-    assert found[0] == pytest.approx(slope, abs=0.02)
-    assert found[1] == pytest.approx((1.0 - found[0]) * slope * z.mean(), abs=0.02)
-    nothing, mean = line(rows, 0.0 * z + shift, 0.0 * w, 1e3)
-    assert mean == pytest.approx((1.0 - nothing) * shift, abs=1e-4)
+    z = rows.margins(np.append(w[:-1], intercept), TEAM)
+    y = slope * z + mean + rng.standard_normal(len(z))
+    best = z @ y / (z @ z)
+    assert line(rows, y, np.append(w[:-1], intercept), 1e3) == pytest.approx((best, (1.0 - best) * y.mean()), abs=0.001)
+    nothing, left = line(rows, 0.0 * z + mean, 0.0 * w, 1e3)
+    assert left == pytest.approx((1.0 - nothing) * mean, abs=1e-4)
 
 
 def test_what_no_noise_hides_is_cut_at_the_longest():
