@@ -180,6 +180,9 @@ def test_the_model_follows_from_the_target(folder: Folder, target: str, kind: st
 @pytest.mark.parametrize(("epsilon", "told"), [(0.01, True), (0.1, True), (0.2, False), (float("inf"), False)])
 def test_so_few_rows_that_a_constant_may_do_as_well_are_told(folder: Folder, epsilon: float, told: bool) -> None:
     assert ("so few rows are mostly noise" in folder.fit(epsilon=epsilon).stdout) == told
+    said = folder.fit("--force", target="hours", model="ridge", epsilon=epsilon).stdout
+    is_one = load_model(folder.model)[0].guarantee_.parameters.get("solver") == "constant"
+    assert ("the model is one number" in " ".join(said.split())) == is_one == (epsilon <= 0.2)
 
 
 def test_a_tighter_bound_on_rows_can_be_chosen(folder: Folder) -> None:

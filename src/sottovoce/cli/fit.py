@@ -239,10 +239,11 @@ def fit(
 
 def _lost_in_noise(guarantee: Guarantee) -> list[tuple[str, str]]:
     known: Any = guarantee.parameters
-    if guarantee.epsilon * known["n_samples"] >= max(40.0, 8.0 * math.sqrt(known["n_features"])):
-        return []
     few = "so few rows are mostly noise at this epsilon: a constant may do as well. See sottovoce plan"
-    return [("WARNING", few)]
+    if is_one := known.get("solver") == "constant":
+        few = "noise would hide the slopes of so few rows at this epsilon: the model is one number. See sottovoce plan"
+    enough = max(40.0, 8.0 * math.sqrt(known["n_features"]))
+    return [("WARNING", few)] * (is_one or guarantee.epsilon * known["n_samples"] < enough)
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:

@@ -37,7 +37,6 @@ from sottovoce.privacy.adjacency import Neighbours
 
 _WORDS: Final = "noisy sums of predictions, their squares, residuals and products of both: slope and shift follow"
 _LEAST: Final = 0.25  # of the noise: a sum of squares is no less, whatever the noise was
-
 _WIDER: Final = 100.0  # mu n of the release from which on R is beyond the scale of the labels
 
 LONGEST: Final = 1.25
