@@ -1,10 +1,10 @@
-"""Write the table of docs/privacy/README.md from receipts of real, tiny fits: ``python docs/make_proofs.py [-]``.
+"""Write docs/privacy/mechanisms.csv from receipts of real, tiny fits: ``python docs/make_proofs.py``.
 
-Neighbours are those that a plan accepts; audits are the tests that a proof page names. ``-`` prints the table.
+Neighbours are those that a plan accepts.
 """
 
-import re
-import sys
+import csv
+import io
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +21,8 @@ from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatAndSelect
 from sottovoce.vertical import VerticalLasso, VerticalLogisticRegression, split_columns
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "privacy" / "README.md"
-BEGIN, END = "<!-- table mechanisms -->", "<!-- end of table mechanisms -->"
-HEAD = "| what trains | neighbours | unit | released | event | proof |\n" + "| --- " * 6 + "|"
+TABLE = ROOT / "docs" / "privacy" / "mechanisms.csv"
+HEAD = ("what trains", "neighbours", "unit", "released", "event", "proof")
 UNITS = {
     "one row of the table, label included": "row",
     "one person: their rows at all parties are replaced together, the label included": "person",
@@ -140,51 +139,33 @@ def kinds(event: Event) -> str:
     return ", ".join(found)
 
 
-def audits(proof: str) -> str:
-    """Return links to the tests of a proof page that attack, or compare exact outputs of neighbours."""
-    text = (ROOT / proof).read_text(encoding="utf-8")
-    tests = dict.fromkeys(re.findall(r"`(tests/(?:statistical|contracts)/(test_\w+)\.py)`", text))
-    return ", ".join(f"[{name.removeprefix('test_').replace('_', ' ')}](../../{path})" for path, name in tests)
-
-
-def row(name: str, able: str, receipt: Any) -> str:
+def row(name: str, able: str, receipt: Any) -> tuple[str, ...]:
     """Return a row of the table."""
     page, unit = receipt.proof.removeprefix("docs/privacy/"), UNITS.get(receipt.unit, receipt.unit)
     released = "; ".join(receipt.releases).replace(f"; {TRIAL}", "; ")
-    cells = (name, able, unit, released, kinds(receipt.event), f"[{page}]({page})")
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return name, able, unit, released, kinds(receipt.event), f"[{page}]({page})"
 
 
-def lines() -> Iterator[str]:
-    """Yield the rows of the table, and then the audits of each proof."""
+def rows() -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table."""
     X, classes, numbers = table()
-    proofs: dict[str, None] = {}
     for name, make, regression in central():
         receipt = make().fit(X, numbers if regression else classes).guarantee_
-        proofs[receipt.proof] = None
         yield row(name, neighbours(lambda make=make, **facts: make(**facts).plan(200, 4), receipt), receipt)
     for name, attempt, receipt in beside():
-        proofs[receipt.proof] = None
         yield row(name, neighbours(attempt, receipt), receipt)
     for name, receipt in apart():
-        proofs[receipt.proof] = None
         yield row(name, receipt.adjacency, receipt)
-    yield "\nAudits of these proofs:\n"
-    for proof in proofs:
-        yield f"* {Path(proof).stem}: {audits(proof)}"
 
 
 def written() -> str:
-    """Return the table between its marks."""
+    """Return the text of the table."""
+    text = io.StringIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return "\n".join((BEGIN, HEAD, *lines(), END))
+        csv.writer(text, lineterminator="\n").writerows((HEAD, *rows()))
+    return text.getvalue()
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["-"]:
-        sys.stdout.write(written() + "\n")
-    else:
-        text = PAGE.read_text(encoding="utf-8")
-        head, rest = text.split(BEGIN)
-        PAGE.write_text(head + written() + rest.split(END)[1], encoding="utf-8")
+    TABLE.write_text(written(), encoding="utf-8")
