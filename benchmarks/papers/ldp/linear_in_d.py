@@ -1,4 +1,4 @@
-"""Bernstein reports: people needed against the number of features, and the bound on the risk beside what is measured.
+"""Bernstein reports: people needed, and the second moment of a report's gradient, against the number of features.
 
     python -m benchmarks.papers.ldp.linear_in_d [--quick] [--seeds 5] [--docs]
 
@@ -8,11 +8,11 @@ that carry nothing, only lengths. So one pass is simulated by its exact law in t
 `run_pass`. A test compares it with passes over reports.
 
 Excess risk on the 100,000 people who are drawn from (the population here), over that of w = 0. Tight noise, epsilon 32,
-delta = 1e-6, beta = 1/4. ``--docs`` writes tables and picture into docs/papers/ldp.md.
+delta = 1e-6, beta = 1/4. ``--docs`` writes the tables into docs/measured/data/ldp.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, Final
 
@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from benchmarks.driver import FIGURES, RESULTS, benchmark, keep, keep_picture, option
+from benchmarks.driver import benchmark
 from sottovoce._compiling import njit
-from sottovoce.papers.ldp import risk_bound
 from sottovoce.papers.ldp.noise import CopyNoise
 from sottovoce.papers.ldp.reproduce import people
 from sottovoce.papers.ldp.server import STEP_FACTOR
-from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle, hinge_half, smoothed_hinge_derivative
+from sottovoce.papers.ldp.surrogate import Oracle, hinge_half
 
 Array = NDArray[np.float64]
 
@@ -114,18 +113,16 @@ def simulated(
 class Population:
     """The people who are drawn from, and the best weights of the unit ball for them."""
 
-    def __init__(self, name: str | None = None) -> None:
+    def __init__(self) -> None:
         self.X, self.y = people(TEST, SIGNAL, 2**31)
         self.Z = self.X * self.y[:, None]
-        loss = GENERAL_LOSSES.get(name or "")
-        self.value = hinge_half if loss is None else loss.value
         ball = {"type": "ineq", "fun": lambda w: 1.0 - w @ w, "jac": lambda w: -2.0 * w}
         start = self.Z.mean(axis=0) / np.linalg.norm(self.Z.mean(axis=0))
         best = minimize(self.risk, start, constraints=[ball], method="SLSQP", options={"ftol": 1e-10, "maxiter": 500})
         self.best, self.trivial = float(best.fun), self.risk(np.zeros(SIGNAL))
 
     def risk(self, w: Array) -> float:
-        return float(self.value(self.Z @ w).mean())
+        return float(hinge_half(self.Z @ w).mean())
 
     def excess(self, w: Array) -> float:
         return self.risk(w) - self.best
@@ -140,138 +137,42 @@ def people_needed(excess: Array, stops: NDArray[np.int64], target: float) -> flo
     return float(stops[below - 1] * (stops[below] / stops[below - 1]) ** share)
 
 
-def curve(
-    population: Population, d: int, oracle: Oracle, noise: CopyNoise, largest: int, seeds: int, parts: int = 6
-) -> tuple[NDArray[np.int64], Array]:
-    """Return numbers of reports and the excess risk after each of them, seeds by stops."""
-    stops = np.unique(np.geomspace(100, largest, 1 + round(parts * math.log10(largest / 100))).round().astype(np.int64))
-    runs = [simulated(population.X, population.y, d, oracle, noise, stops, 1000 * d + s) for s in range(seeds)]
-    return stops, np.array([[population.excess(w) for w in run] for run in runs])
+Table = tuple[tuple[str, ...], Iterator[tuple[str, ...]]]
 
 
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-Found = list[dict[str, Any]]
-
-
-def people_table(hinge: Population, seeds: int, quick: bool) -> tuple[Table, Found]:
+def people_table(hinge: Population, seeds: int, quick: bool) -> Table:
     gain, targets = hinge.trivial - hinge.best, (0.5, 0.2)
-    needed: Found = []
-    rows: list[tuple[str, ...]] = []
-    for degree, sizes, per_feature in (
-        (1, (5, 50) if quick else (5, 16, 50, 160, 500, 1600, 5000), 6000.0),
-        (2, () if quick else (5, 16, 50, 160), 80_000.0),
-    ):
-        noise, oracle = CopyNoise.calibrated("tight", EPSILON, DELTA, degree), Oracle(degree, BETA)
-        for d in sizes:
-            stops, excess = curve(hinge, d, oracle, noise, int(per_feature * d), seeds)
-            mean = excess.mean(axis=0) / gain
-            found = [people_needed(mean, stops, target) for target in targets]
-            shown = [None if math.isnan(n) else n for n in found]
-            needed.append({"degree": degree, "d": d, "people": shown, "stops": stops.tolist(), "excess": mean.tolist()})
-            cells = ("-" if math.isnan(n) else f"{n:,.0f} ({n / d:,.0f} a feature)" for n in found)
-            rows.append((f"{degree}", f"{d:,}", *cells))
-            print(rows[-1], flush=True)
-    return (("p", "d", *(f"people to {target:g} of the excess of w = 0" for target in targets)), rows), needed
+    sizes = {1: (5, 50) if quick else (5, 16, 50, 160, 500, 1600, 5000), 2: () if quick else (5, 16, 50, 160)}
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for degree, per_feature in ((1, 6000), (2, 80_000)):
+            noise, oracle = CopyNoise.calibrated("tight", EPSILON, DELTA, degree), Oracle(degree, BETA)
+            for d in sizes[degree]:
+                largest = per_feature * d
+                stops = np.geomspace(100, largest, 1 + round(6 * math.log10(largest / 100))).round().astype(np.int64)
+                runs = [simulated(hinge.X, hinge.y, d, oracle, noise, stops, 1000 * d + s) for s in range(seeds)]
+                mean = np.mean([[hinge.excess(w) for w in run] for run in runs], axis=0) / gain
+                found = [people_needed(mean, stops, target) for target in targets]
+                cells = ("-" if math.isnan(n) else f"{n:,.0f} ({n / d:,.0f} a feature)" for n in found)
+                yield f"{degree}", f"{d:,}", *cells
+
+    return ("p", "d", *(f"people to {target:g} of the excess of w = 0" for target in targets)), rows()
 
 
-def moment_table() -> tuple[Table, Found]:
-    sizes, rows, shares = (5, 20, 80, 320), [], []
-    for epsilon, degree in product((1.0, 8.0, 32.0), (1, 2)):
-        noise, oracle = CopyNoise.calibrated("tight", epsilon, DELTA, degree), Oracle(degree, BETA)
-        values = [oracle.gradient_std(noise, d) ** 2 / d for d in sizes]
-        spread = max(values) / min(values) - 1.0
-        shares.append({"epsilon": epsilon, "degree": degree, "values": values, "spread": spread})
-        rows.append((f"{epsilon:g}", f"{degree}", *(f"{v:.4g}" for v in values), f"{100 * spread:.3f} %"))
-    head = ("epsilon", "p", *(f"sigma^2/d, d = {d}" for d in sizes), "largest over smallest, less 1")
-    return (head, rows), shares
+def moment_table() -> Table:
+    sizes = (5, 20, 80, 320)
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for epsilon, degree in product((1.0, 8.0, 32.0), (1, 2)):
+            noise, oracle = CopyNoise.calibrated("tight", epsilon, DELTA, degree), Oracle(degree, BETA)
+            values = [oracle.gradient_std(noise, d) ** 2 / d for d in sizes]
+            spread = max(values) / min(values) - 1.0
+            yield f"{epsilon:g}", f"{degree}", *(f"{v:.4g}" for v in values), f"{100 * spread:.3f} %"
+
+    return ("epsilon", "p", *(f"sigma^2/d, d = {d}" for d in sizes), "largest over smallest, less 1"), rows()
 
 
-def bound_table(hinge: Population, seeds: int, quick: bool) -> tuple[Table, Found]:
-    bounds, rows = [], []
-    noise = CopyNoise.calibrated("tight", EPSILON, DELTA, 1)
-    for title, name in (
-        ("hinge (Algorithm 1, Theorem 4.5)", None),
-        ("logistic (Algorithm 2, Theorem 4.12)", "logistic"),
-    ):
-        population = hinge if name is None else Population(name)
-        oracle, trivial = Oracle(1, BETA, GENERAL_LOSSES.get(name or "")), population.trivial - population.best
-        stops, excess = curve(population, SIGNAL, oracle, noise, 10_000 if quick else 10_000_000, seeds, 1)
-        for n, column in zip(stops.tolist(), excess.T, strict=True):
-            bound = risk_bound(oracle, noise, SIGNAL, n)
-            bounds.append({"loss": name or "hinge", "n": n, "measured": column.tolist(), "bound": bound.total})
-            parts = (f"{bound.surrogate:.3f}", f"{bound.noise:.3g}", f"{bound.smoothness:.2g}", f"{bound.total:.3g}")
-            rows.append((title, f"{n:,}", f"{column.mean():.4f}", *parts, f"{trivial:.3f}"))
-    head = ("loss", "n", "measured excess", "surrogate", "noise", "smoothness", "bound", "excess of w = 0")
-    return (head, rows), bounds
-
-
-def order_table(hinge: Population, seeds: int, quick: bool) -> tuple[Table, Found]:
-    """Measure what a higher order of the iterated operator gains at the polynomial, and costs at the noise."""
-    u = np.linspace(-1.0, 1.0, 2001)
-    gain, n = hinge.trivial - hinge.best, 10_000 if quick else 300_000
-    found, rows = [], []
-    for degree, order in product((1, 2) if quick else (1, 2, 3, 5), (1, 2, 4)):
-        if degree == 1 and order > 1:
-            continue  # nothing changes there
-        oracle = Oracle(degree, BETA, order=order)
-        error = float(np.abs(oracle.derivative(u) - smoothed_hinge_derivative(u, BETA)).max())
-        cells, measured = [], {}
-        for epsilon in (32.0, 64.0, 1e4):
-            noise = CopyNoise.calibrated("tight", epsilon, DELTA, degree)
-            stops = np.array([n])
-            weights = [simulated(hinge.X, hinge.y, SIGNAL, oracle, noise, stops, s)[0] for s in range(seeds)]
-            measured[epsilon] = [hinge.excess(w) / gain for w in weights]
-            cells.append(f"{np.mean(measured[epsilon]):.4f}")
-        std = oracle.gradient_std(CopyNoise.calibrated("tight", 32.0, DELTA, degree), SIGNAL)
-        found.append({"degree": degree, "order": order, "error": error, "sigma": std, "excess": measured})
-        rows.append((f"{degree}", f"{order}", f"{error:.3f}", f"{std:.3g}", *cells))
-        print(rows[-1], flush=True)
-    head = ("p", "h", "sup error", "sigma at epsilon 32", "excess, epsilon 32", "epsilon 64", "almost no noise")
-    return (head, rows), found
-
-
-def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.0), layout="constrained")
-    for degree, colour in ((1, "tab:blue"), (2, "tab:orange")):
-        for place, (target, mark) in enumerate(((0.5, "o"), (0.2, "s"))):
-            points = [(e["d"], e["people"][place]) for e in needed if e["degree"] == degree]
-            points = [(d, n) for d, n in points if n is not None]
-            if points:
-                label = f"p = {degree}, excess {target:g}"
-                left.loglog(
-                    *zip(*points, strict=True), mark, color=colour, mfc="white" if place else colour, label=label
-                )
-                d0, n0 = points[-1]
-                ends = np.array([points[0][0], d0])
-                left.loglog(ends, n0 * ends / d0, "-", color=colour, lw=0.8, alpha=0.7)
-    left.set(xlabel="features d", ylabel="people", title="People to a fixed excess risk; lines: proportional to d")
-    left.legend(fontsize=8)
-    for name, colour in (("hinge", "tab:blue"), ("logistic", "tab:green")):
-        some = [e for e in bounds if e["loss"] == name]
-        n = [e["n"] for e in some]
-        right.loglog(n, [e["bound"] for e in some], "--", color=colour, label=f"{name}, bound")
-        right.loglog(n, [float(np.mean(e["measured"])) for e in some], "o-", color=colour, label=f"{name}, measured")
-    right.set(xlabel="people n", ylabel="excess risk", title="Bound beside measured, d = 5, p = 1, epsilon = 32")
-    right.legend(fontsize=8)
-    keep_picture(figure, FIGURES / "linear_in_d.png")
-
-
-@benchmark(
-    page="papers/ldp.md", seeds=(5, 1), only=option("second moment,linear,bound,order", help="some of these tables")
-)
+@benchmark(page="papers/ldp.md", seeds=(5, 1))
 def main(run) -> None:
-    seeds, hinge = run.seeds, Population()
-    made: dict[str, Callable[[], tuple[Table, Found]]] = {
-        "second moment": moment_table, "linear": lambda: people_table(hinge, seeds, run.quick),
-        "bound": lambda: bound_table(hinge, seeds, run.quick), "order": lambda: order_table(hinge, seeds, run.quick),
-    }  # fmt: skip
-    found = {}
-    for name in run.only.split(","):
-        table, found[name] = made[name]()
-        mark = "" if name in ("bound", "order") else name  # those are told in words
-        run.table(f"{name}, {seeds} seeds", *table, mark=mark)
-    if run.docs and "linear" in found and "bound" in found:
-        draw(found["linear"], found["bound"])
-    keep("linear_in_d", found, FIGURES if run.docs else RESULTS)
+    run.table("second moment", *moment_table(), mark="second moment")
+    run.table(f"people, {run.seeds} seeds", *people_table(Population(), run.seeds, run.quick), mark="linear")

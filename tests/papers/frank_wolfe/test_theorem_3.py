@@ -1,24 +1,16 @@
 """Theorem 3 of Lou and Cheung: its formula, the floor that sampling leaves, and the loop that measures it."""
 
 import math
-import warnings
 from copy import copy
 
 import numpy as np
 import pytest
 
 from benchmarks.papers.frank_wolfe import theorem_3 as measured
-from benchmarks.vertical.frank_wolfe import NAMES, table
-from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.exceptions import ParameterError
 from sottovoce.papers import frank_wolfe as bfw
 from sottovoce.papers.frank_wolfe.bounds import theorem_3, weight_cap
-from sottovoce.papers.frank_wolfe.noise import (
-    Sketch,
-    published_column_std,
-    published_rows,
-    published_selection_scale,
-)
-from sottovoce.vertical import InProcessParties, Party, VerticalLasso
+from sottovoce.papers.frank_wolfe.noise import published_column_std, published_selection_scale
 
 FACTS = {
     "n_columns": 200, "n_parties": 4, "sampled_columns": 10, "epsilon": 0.5, "delta": 1e-6, "radius": 2.0,
@@ -69,50 +61,6 @@ def test_the_loop_without_noise_and_sketch_is_frank_wolfe_over_a_product_of_ball
         bfw.ElementarySampling(4), max_iter=45, tol=0.0, gap_every=45,
     )  # fmt: skip
     assert x == pytest.approx(result.x, abs=1e-9)
-
-
-def on_records(entries, y, T, epsilon, n_parties=4):
-    """Return the model of `PublishedBallPlan`, as one loop in one place (its G is 1)."""
-    rng, (n, d) = np.random.default_rng(0), entries.shape
-    claim = {"n_people": n, "n_steps": T, "epsilon": epsilon, "delta": 1e-5}
-    sketch = Sketch(n, published_rows(T, 1e-5, 0.3), 0)
-    J = np.empty((sketch.n_rows, n), np.float32)
-    for place, piece in sketch._drawn_pieces():
-        J[:, place] = piece
-    std = published_column_std(sketch.leading_singular_value, n_parties=n_parties, **claim)
-    scale = published_selection_scale(1.0, 1.0, **claim)
-    A, labels, width = np.asarray(entries, np.float32), np.asarray(y, np.float32), d // n_parties
-    x, q = np.zeros(d), np.zeros(sketch.n_rows)
-    for t in range(T):
-        size = 2.0 / (t + 2.0)
-        slopes = np.clip(q.astype(np.float32) @ J - labels, -1.0, 1.0)
-        gradient = ((slopes @ A) / n).reshape(n_parties, width)
-        noisy = np.concatenate([gradient, -gradient], axis=1)
-        best = (noisy + rng.laplace(0.0, scale, noisy.shape)).argmax(axis=1)
-        places, signs = width * np.arange(n_parties) + best % width, np.where(best < width, -1.0, 1.0)
-        shared = J @ A[:, places] + rng.normal(0.0, std, (len(J), n_parties))
-        x *= 1.0 - size
-        x[places] += size * signs
-        q = (1.0 - size) * q + size * (shared @ signs)
-    return x
-
-
-def test_the_loop_on_records_is_the_product():
-    """With noise far below anything, both give one model."""
-    entries, y = table(400, 40)
-    parties = InProcessParties(
-        [
-            Party(part, name=k, data_bound=1.0, protocols=[bfw.PROTOCOL])
-            for k, part in zip(NAMES, np.split(entries, 4, axis=1), strict=True)
-        ]
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        model = VerticalLasso(
-            epsilon=1e6, delta=1e-5, radius=1.0, label_bounds=(-1.0, 1.0), labels_public=True, fit_intercept=False,
-            mechanism=bfw.PublishedBallPlan, n_steps=20, random_state=0,
-        ).fit(parties, y)  # fmt: skip
-    assert on_records(entries, y, 20, 1e6) == pytest.approx(np.ravel(model.coef_), abs=1e-4)
 
 
 @pytest.mark.parametrize("choices", [True, False])

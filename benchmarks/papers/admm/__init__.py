@@ -1,1 +1,0 @@
-"""What the papers print, measured: where it holds and where it does not."""
