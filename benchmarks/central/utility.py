@@ -12,12 +12,10 @@ import math
 import warnings
 
 import numpy as np
-from matplotlib import pyplot as plt
-from matplotlib.ticker import NullFormatter
 
 import sottovoce as sv
 from benchmarks.common import parts_at_hand
-from benchmarks.driver import FIGURES, benchmark, keep
+from benchmarks.driver import benchmark
 from benchmarks.sets import split
 from sottovoce.central.utility import excess_risk_bound
 from sottovoce.exceptions import PrivacyWarning
@@ -174,39 +172,10 @@ def tables(found):
     }
 
 
-def picture(found):
-    figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharey=True)
-    panels = (("rows, alpha 0.01", "rows n"), ("columns", "columns d"), ("mu", "mu"), ("alpha", "alpha"))
-    for axis, (name, label) in zip(axes, panels, strict=True):
-        for method, colour in (("accelerated", "tab:blue"), ("plain", "tab:orange")):
-            lines = [line for line in found[name] if line["method"] == method]
-            key = KEYS[name]
-            axis.plot([x[key] for x in lines], [x["bound"] for x in lines], "--", color=colour,
-                      label=f"{method}: bound")  # fmt: skip
-            run = [line for line in lines if "runs" in line]
-            axis.plot([x[key] for x in run], [x["median"] for x in run], "o-", ms=4, color=colour,
-                      label=f"{method}: measured")  # fmt: skip
-        beside = [line for line in found[name] if "default" in line]
-        axis.plot([x[key] for x in beside], [x["default"] for x in beside], "x:", color="black", ms=5,
-                  label='by the rules of "scd"')  # fmt: skip
-        axis.set(xscale="log", yscale="log", xlabel=label)
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("excess risk F(w) - min F")
-    axes[0].legend(fontsize=7)
-    figure.tight_layout()
-    return figure
-
-
 @benchmark(page="privacy/dp_scd_utility.md")
 def main(run) -> None:
     parts = parts_at_hand(("made up",), ("real",))
-    found = sweeps(run.quick)
-    shown = tables(found)
+    shown = tables(sweeps(run.quick))
     if "real" in parts:
         shown["real rows"] = table_of_predictions(predictions(run.quick))
     run.tables(shown)
-    run.keep("utility", found)
-    run.picture(lambda: picture(found), "dp_scd_utility.png")
-    if run.docs:
-        keep("dp_scd_utility", found, FIGURES)

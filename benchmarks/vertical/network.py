@@ -1,12 +1,12 @@
-"""Training over a federation of real processes: seconds a round, memory, whole runs.
+"""Training over a federation of real processes: seconds a round, whole runs.
 
-    python -m benchmarks.vertical.network [--quick] [--docs] [--only rounds,memory,runs]
+    python -m benchmarks.vertical.network [--quick] [--docs] [--only rounds,runs]
 
 All processes are on this machine and talk over loopback with mutual TLS. ``rounds``: exact Frank-Wolfe carries one
 number a person to each party and a choice back; each party has one column, so that little is computed. A round is timed
-at the coordinator, from the first request to the last answer, with all that is written to disk for it. ``memory``:
-what every process holds resident during 1,000 rounds. ``runs``: a9a over three organisations, from the command to its
-end, beside the same training in this process; models are compared bit by bit.
+at the coordinator, from the first request to the last answer, with all that is written to disk for it. ``runs``: a9a
+over three organisations, from the command to its end, beside the same training in this process; models are compared bit
+by bit.
 """
 
 import contextlib
@@ -18,14 +18,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,7 +33,7 @@ from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegressi
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site import Site
 
-PARTS = ("rounds", "memory", "runs")
+PARTS = ("rounds", "runs")
 COORDINATOR = "party0"
 
 
@@ -130,18 +128,6 @@ class Federation:
         """Return what each site opens for a run, in this process."""
         return [Site.read(Kit.open(self.kit(name))).open_party("train") for name in self.names]
 
-    def memory(self) -> dict[str, float]:
-        """Return the resident MB of each process below the sites, by site and what it is."""
-        found: dict[str, float] = {}
-        for name, process in self.processes.items():
-            with contextlib.suppress(psutil.Error):
-                for child in psutil.Process(process.pid).children(recursive=True):
-                    with contextlib.suppress(psutil.Error):
-                        kind = "site" if any(part.endswith("_train") for part in child.cmdline()) else "run"
-                        place = f"{name}, {kind}"
-                        found[place] = found.get(place, 0.0) + child.memory_info().rss / 1e6
-        return found
-
 
 def command(*words: object) -> str:
     """Run ``sottovoce vertical``, or leave with what it said."""
@@ -194,42 +180,6 @@ def median_round_here(sites: Federation, n_rounds: int) -> float:
     )
     model.fit(Timed(sites.parties()))
     return statistics.median(found)
-
-
-# ------------------------------------------------------------------ memory
-
-
-def memory(n: int, n_rounds: int, every: float) -> dict[str, Any]:
-    """Return the resident MB of each process during one long training."""
-    samples: list[dict[str, float]] = []
-    done = threading.Event()
-    with federation(2) as sites:
-        sites.fill(one_column_each(n, 2))
-
-        def watch() -> None:
-            while not done.wait(every):
-                running = list((sites.kit(COORDINATOR) / "runs").glob("*/status.json"))
-                at = json.loads(running[0].read_text())["rounds"] if running else 0
-                samples.append({"round": at, **sites.memory()})
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
-            took, told = sites.train(*EXACT, "--max-iter", n_rounds)
-        finally:
-            done.set()
-            watcher.join()
-    return {"people": n, "rounds": told["training_rounds"], "seconds": took, "samples": samples}
-
-
-def memory_rows(found: dict[str, Any], parts: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return a table: a line a process, its MB at every tenth of the rounds."""
-    samples, last = found["samples"], found["rounds"]
-    marks = [round(last * part / parts) for part in range(1, parts + 1)]
-    nearest = [min(samples, key=lambda sample, mark=mark: abs(sample["round"] - mark)) for mark in marks]
-    names = sorted({name for sample in nearest for name in sample} - {"round"})
-    lines = [(name, *(f"{sample[name]:.0f}" if name in sample else "" for sample in nearest)) for name in names]
-    return ("resident MB after rounds", *map(str, marks)), lines
 
 
 # ------------------------------------------------------------------ whole runs
@@ -301,13 +251,11 @@ def picked(columns: dict[str, str], found: list[dict[str, Any]]) -> tuple[Any, A
 
 @benchmark(page="measured/vertical_deployment.md", only=option(",".join(PARTS), help="some of the parts"))
 def main(run) -> None:
-    parts = [part for part in parts_at_hand(("rounds", "memory"), ("runs",)) if part in run.only.split(",")]
+    parts = [part for part in parts_at_hand(("rounds",), ("runs",)) if part in run.only.split(",")]
     tables: dict[str, Any] = {}
     if "rounds" in parts:
         sizes = ((10, 1_000), (2,), 10) if run.quick else ((10, 100_000), (2, 3), 100)
         tables["network rounds"] = picked(ROUNDS, rounds(*sizes))
-    if "memory" in parts:
-        tables["network memory"] = memory_rows(memory(*((1_000, 50) if run.quick else (100_000, 1_000)), 0.5))
     if "runs" in parts:
         found = runs(1_000 if run.quick else None)
         tables["network runs"] = picked(RUNS, [{**one, "same": "yes" if one["same model"] else "no"} for one in found])

@@ -1,6 +1,6 @@
 """Joint training inside secure computation: seconds, CPU seconds, bytes and memory of a party, cell by cell.
 
-    python -m benchmarks.vertical.secure_costs [--quick] [--only spu,slow,two,shamir,start] [--again] [--list]
+    python -m benchmarks.vertical.secure_costs [--quick] [--only spu,slow,two,shamir] [--again]
     python -m benchmarks.vertical.secure_costs --docs    # the tables of the appendix, from the figures kept
 
 A cell is an engine, a loss, n people, d columns in all, how many parties hold them, how many helpers there are, and the
@@ -10,9 +10,9 @@ each pass, and all together. Seconds and MiB are the largest of any party, CPU s
 those of a party's process and its engine's together (memory: the sum of the two largest sizes). Bytes are what the
 engine's process writes to its sockets (Linux counts them); those of Shamir's shares, and those over a slow link, are
 counted by a forwarder. Parts: ``spu`` ABY3 over loopback, ``slow`` the same with 20 ms round trip and 100 Mbit/s in
-each direction between any two parties, ``two`` CHEETAH, ``shamir``, ``start`` a connection without training. Each cell
-is kept in docs/figures/vertical_secure_costs.json as soon as it ends, and is not run again but with --again; with
---quick none is kept. One cell takes at most 9 minutes.
+each direction between any two parties, ``two`` CHEETAH, ``shamir``. Each cell is kept in
+docs/figures/vertical_secure_costs.json as soon as it ends, and is not run again but with --again; with --quick none is
+kept. One cell takes at most 9 minutes.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from benchmarks.driver import FIGURES, HIDDEN, ROOT, benchmark, option
 from support.slow_link import SlowLink
 
 FILE = FIGURES / "vertical_secure_costs.json"
-PARTS = ("start", "spu", "slow", "two", "shamir")
+PARTS = ("spu", "slow", "two", "shamir")
 LIMIT = 540.0
 LINKS = {"loopback": None, "counted": (0.0, 1e12), "20 ms, 100 Mbit/s": (0.01, 12.5e6)}
 DELTA, EPSILON = 1e-5, 1.0
@@ -72,19 +72,12 @@ def cells(part: str, quick: bool) -> list[Cell]:
     slow = "20 ms, 100 Mbit/s"
     if quick:
         small = {
-            "start": [Cell("spu", "start", 0, 0, 3, 0)],
             "spu": [Cell("spu", "logistic", 600, 6, 2, 1), Cell("spu", "squared", 600, 6, 3, 0)],
             "slow": [Cell("spu", "squared", 600, 6, 2, 1, slow)],
             "two": [Cell("spu", "squared", 300, 6, 2, 0)],
             "shamir": [Cell("shamir", "squared", 300, 6, 3, 0, "counted")],
         }
         return small[part]
-    if part == "start":
-        return [
-            Cell(engine, "start", 0, 0, 3 if engine == "shamir" or link else holders, 0, link or "loopback")
-            for engine, holders in (("spu", 3), ("spu", 2), ("shamir", 3))
-            for link in ((None, slow) if holders == 3 else (None,))
-        ]
     if part == "spu":
         found = [
             Cell("spu", loss, n, d, holders, 3 - holders)
@@ -199,9 +192,8 @@ def party(path: str, place: str) -> None:
     rank, cell = int(place), Cell(*task["cell"])
     report = Path(path).parent / f"{rank}.json"
     X = y = None
-    if cell.loss != "start":
-        make_plan(cell)  # imports what is needed
-    if cell.loss != "start" and rank < cell.holders:
+    make_plan(cell)  # imports what is needed
+    if rank < cell.holders:
         X = table(cell, rank)
         y = labels(cell, X) if rank == 0 else None
     _wait_for_all(Path(path).parent, rank, cell.holders + cell.helpers)
@@ -211,8 +203,7 @@ def party(path: str, place: str) -> None:
     try:
         engine.start()
         watch.end("start")
-        if cell.loss != "start":
-            said = train(cell, rank, X, y, engine, watch)
+        said = train(cell, rank, X, y, engine, watch)
         said |= watch.memory()
     finally:
         engine.close()
@@ -408,19 +399,7 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
         rows = [kept[cell.key] for cell in cells(part, quick=False) if cell.key in kept]
         if not rows:
             continue
-        if part == "start":
-            head: tuple[str, ...] = "engine", "parties", "link", "s", "CPU s a party", "MB a party", "MiB a party"
-            made[part] = (
-                head,
-                [
-                    (row["protocol"], who(row), row["link"], *cost(row, "start").split(" / "), memory(row))
-                    if row["ended"]
-                    else (row["protocol"], who(row), row["link"], row["why"], "", "", "")
-                    for row in rows
-                ],
-            )
-            continue
-        head = (
+        head: tuple[str, ...] = (
             *(("link",) if part in ("two", "shamir") else ()),
             "model", "people x columns", "parties", "share, moments", "a pass", "passes", "all", "MiB",
         )  # fmt: skip
@@ -447,7 +426,6 @@ def read() -> dict[str, dict[str, Any]]:
 @benchmark(
     page="measured/vertical_secure_costs.md", only=",".join(PARTS),
     again=option(False, help="run cells that are kept already"),
-    list=option(False, help="print the cells and whether they are kept"),
     match=option("", help="cells whose key has these words: 'spu logistic 10000'"), party=option(help=HIDDEN),
 )  # fmt: skip
 def main(run) -> None:
@@ -457,9 +435,6 @@ def main(run) -> None:
     kept = {} if run.quick else read()
     for part in [] if run.docs else run.only.split(","):
         for cell in cells(part, run.quick):
-            if run.list:
-                print(part, cell.key, "kept" if kept.get(cell.key, {}).get("ended") else "")
-                continue
             if run.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not run.again_):
                 continue
             found = measure(cell)
@@ -468,6 +443,4 @@ def main(run) -> None:
             kept = ({} if run.quick else read()) | {cell.key: found}
             if not run.quick:
                 FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    if run.list:
-        return
     run.tables(tables(kept), width=160)

@@ -67,8 +67,8 @@ def share_for(information: float) -> float:
     """Return the share of mu^2 that slope and shift of one model get, for mu n of its training.
 
     Their own noise costs about c / (share (mu n)^2) in log loss, and the share costs about share c' / (mu n) in that of
-    the weights: the best share falls with the root of mu n. Its factor was measured by
-    ``benchmarks/central/calibration.py``. Where mu n is next to nothing, so is the share.
+    the weights: the best share falls with the root of mu n. Its factor was measured
+    (``docs/privacy/calibration.md``). Where mu n is next to nothing, so is the share.
     """
     return min(0.5, max(0.005, 1.5 / math.sqrt(information))) if information > 1e-3 else 0.0
 

@@ -95,7 +95,7 @@ def automatic_alpha(n_samples: int, *, private: bool) -> float:
     """Return the penalty that ``alpha="auto"`` stands for: 1 / (2 n) within public limits.
 
     Without noise it falls with the sampling error of n rows. With noise the number of passes and their average
-    regularise already, and less than 1e-5 would only ask for more passes (measured by ``benchmarks/central/alpha.py``).
+    regularise already, and less than 1e-5 would only ask for more passes (``docs/measured/data/solvers/notes.txt``).
     """
     return min(1e-3, max(0.5 / n_samples, 1e-5 if private else 1e-7))
 

@@ -57,7 +57,7 @@ class PipelinePlan(FrozenPlan):
 
 
 def scaler_share(epsilon: float, delta: float, n_samples: int, n_features: int, per_column: float) -> float:
-    """Return the share of mu^2 that a scaler gets, from public facts; measured by ``benchmarks/central/raw_units.py``.
+    """Return the share of mu^2 that a scaler gets, from public facts; ``docs/measured/data/pipelines``.
 
     So much that counts of all columns stand out from their noise, at least 3 % and at most 30 %.
     """

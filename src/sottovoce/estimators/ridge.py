@@ -12,7 +12,7 @@ from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.losses import Squared
 
 _ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
-_ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (measured by ``benchmarks/central/alpha.py``)
+_ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (``docs/measured/data/solvers/notes.txt``)
 
 
 class _RidgePenalty(penalised.Penalised):
