@@ -56,7 +56,13 @@ def test_the_wheel_has_the_proofs(wheel):
         for name in proof_names():
             packed = f"sottovoce/proofs/{proof_path(name).removeprefix('docs/')}"
             assert opened.read(packed).decode("utf-8") == proof_page(name), name
-        assert len([name for name in opened.namelist() if "/proofs/" in name]) == len(proof_names())
+        assert len([name for name in opened.namelist() if "/proofs/" in name and name.endswith(".md")]) == len(
+            proof_names()
+        )
+        assert (
+            opened.read("sottovoce/proofs/privacy/mechanisms.csv")
+            == (ROOT / "docs/privacy/mechanisms.csv").read_bytes()
+        )
 
 
 def test_the_readme_is_given_the_addresses_of_the_project():
