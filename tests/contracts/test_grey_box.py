@@ -32,6 +32,7 @@ from support.grey_box import (
     jointly_compared,
     persons_compared,
 )
+from support.pairs import by_pairs
 from support.replay import grey_box, recording, replaying
 
 PAIRS = 6
@@ -64,8 +65,7 @@ def test_every_solver(case, adjacency):
     assert largest > case.reached
 
 
-@pytest.mark.parametrize("adjacency", ALL)
-@pytest.mark.parametrize("case", PERSON_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(("case", "adjacency"), by_pairs(PERSON_CASES, ALL))
 def test_every_solver_that_takes_groups(case, adjacency):
     """On tables that differ in a whole person."""
     rng = np.random.default_rng([PERSON_CASES.index(case), ALL.index(adjacency), 7])

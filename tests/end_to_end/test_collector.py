@@ -114,6 +114,7 @@ def test_no_acknowledged_report_is_lost_when_the_collector_is_killed(tmp_path, d
         assert kept <= sent
 
 
+@pytest.mark.slow
 def test_no_acknowledged_report_is_lost_when_postgresql_is_killed(tmp_path, postgres_server, postgres_url):
     """The collector answers 503 until the server is back, and then goes on by itself."""
     with running_collector(tmp_path, postgres_url) as collector:

@@ -13,6 +13,7 @@ from support.data import VARIABLE
 
 pytest.importorskip("statsmodels")
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow  # trains fifty models
 
 
 @pytest.fixture(scope="module")

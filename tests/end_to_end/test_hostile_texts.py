@@ -19,7 +19,7 @@ from sottovoce.papers import dp_scd
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import verify_receipt
 from sottovoce.report.comparison import made_again
-from support.pairs import by_pairs
+from support.pairs import by_pairs, every_second
 from support.receipts import CENTRAL, OTHER, fitted, receipts, together
 from support.schemas import schema_text
 
@@ -187,7 +187,7 @@ def everywhere(data, old, new):
     return new if data == old else data
 
 
-@pytest.mark.parametrize("name", [*CENTRAL, *OTHER])
+@pytest.mark.parametrize("name", every_second([*CENTRAL, *OTHER]))
 def test_no_words_of_a_forger_stand_unquoted_in_the_sentences_of_a_receipt(name):
     """The forger lets this library write the sentences that follow."""
     if "global" in name:

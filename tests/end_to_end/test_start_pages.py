@@ -52,6 +52,7 @@ def test_what_the_privacy_officer_looks_for_is_on_the_page(analyst):
             assert word.lower() in receipt, word
 
 
+@pytest.mark.slow
 def test_product_team(tmp_path):
     pytest.importorskip("starlette")
     follow(START / "product_team.md", tmp_path)

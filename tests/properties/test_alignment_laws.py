@@ -87,13 +87,13 @@ def check_against_brute_force(columns):
 
 
 @given(st.lists(a_column, min_size=2, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_equal_to_brute_force(columns):
     check_against_brute_force(columns)
 
 
 @given(a_column, st.integers(2, 4), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_equal_to_brute_force_when_most_are_in_common(column, n_parties, random):
     columns = [random.sample(column, random.randint(2 * len(column) // 3, len(column))) for _ in range(n_parties)]
     check_against_brute_force(columns)
@@ -103,7 +103,7 @@ def test_psi_is_equal_to_exact():
     pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
 
     @given(a_column, st.lists(a_column, min_size=2, max_size=4), st.randoms(use_true_random=False))
-    @settings(max_examples=40)
+    @settings(max_examples=15)
     def law(shared, own, random):
         columns = [random.sample(shared, len(shared)) + column + [("", None)] for column in own]
         parties = [

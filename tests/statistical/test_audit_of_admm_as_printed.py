@@ -65,7 +65,10 @@ def test_isotropic_noise_does_not_show_the_block(block, noise):
     assert other == pytest.approx(own, rel=1e-3)
 
 
-@pytest.mark.parametrize(("law", "least", "most"), [(published, TRIES, TRIES), (isotropic, 0, TRIES // 2)])
+@pytest.mark.parametrize(
+    ("law", "least", "most"),
+    [(published, TRIES, TRIES), pytest.param(isotropic, 0, TRIES // 2, marks=pytest.mark.slow)],
+)
 def test_an_unknown_row_is_identified_under_the_published_noise_only(block, noise, law, least, most):
     """One of 815 different rows, the commonest of which is 21 % of the table: what a blind guess can reach.
 

@@ -1,6 +1,6 @@
-"""A part of a product of cases in which every choice still meets every other one; the rest is slow."""
+"""A part of many cases for `make test`, such that every choice still meets every other one; the rest is slow."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -18,6 +18,11 @@ def by_pairs(*axes: Sequence[Any]) -> list[Any]:
         slow = sum(place for place, _ in chosen) % 2
         cases.append(pytest.param(*(one for _, one in chosen), id="-".join(names), marks=[pytest.mark.slow] * slow))
     return cases
+
+
+def every_second(cases: Iterable[Any]) -> list[Any]:
+    """Return all cases, of which the second, the fourth and so on are slow."""
+    return [pytest.param(case, marks=[pytest.mark.slow] * (k % 2)) for k, case in enumerate(cases)]
 
 
 def by_turns(cases: Sequence[Any], forms: Sequence[Any]) -> list[Any]:

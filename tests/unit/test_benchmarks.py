@@ -44,6 +44,7 @@ def helps():
     return {name.removesuffix(".__main__"): text for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
+@pytest.mark.slow
 def test_every_script_can_be_imported_and_has_a_short_form(helps):
     assert len(SCRIPTS) >= 37
     for name in SCRIPTS:

@@ -223,7 +223,7 @@ def test_hinge_with_l2_has_no_duality_gap(split, form):
     assert primal == pytest.approx(-found.fun, rel=1e-6)
 
 
-@pytest.mark.parametrize("split", ["two", "three"])
+@pytest.mark.parametrize("split", ["two", pytest.param("three", marks=pytest.mark.slow)])
 def test_hinge_with_l1_is_the_linear_programs(split):
     """Hinge and L1: both have corners, and ADMM is slow near them; the optimum is a linear program."""
     case = Case(split)
@@ -256,7 +256,7 @@ def orthogonal_case(widths, n=60, seed=0):
 
 @pytest.mark.parametrize("widths", [(3, 4), (2, 5, 3)])
 @each_form
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(more, marks=pytest.mark.slow) for more in (1, 2))])
 def test_sigmoid_loss_becomes_stationary(widths, form, seed):
     """rho as Theorem 1 asks for: V goes to 0, the gradient vanishes, and the objective falls in every round."""
     case = orthogonal_case(widths, seed=seed)

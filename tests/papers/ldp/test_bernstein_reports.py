@@ -171,6 +171,7 @@ def test_fit_without_reports():
             fit_reports(protocol(), np.zeros(shape, dtype=np.int32))
 
 
+@pytest.mark.slow
 def test_a_model_learns_and_predicts_in_the_unit_of_the_features():
     X, y = people(20_000)
     models = []

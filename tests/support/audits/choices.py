@@ -145,5 +145,8 @@ AUDITS = (
         for one in ("nonnegative", "simplex")
     ),
     Audit("search: the best trial", search, least=0.6),
-    *(Audit(f"secure choice, {loss}, others known", partial(secure_choice, loss, 2), least=0.4) for loss in LABELS),
+    *(
+        Audit(f"secure choice, {loss}, others known", partial(secure_choice, loss, 2), least=0.4, **rest)
+        for loss, rest in zip(LABELS, ({}, SLOW), strict=True)
+    ),
 )  # fmt: skip

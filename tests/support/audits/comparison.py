@@ -223,5 +223,5 @@ AUDITS = (
     *(Audit(f"Primal, {loss}", partial(primal, loss), **SLOW) for loss in LOSSES),
     *(Audit(f"Sequential, {loss}", partial(sequential, loss), **SLOW) for loss in LOSSES),
     Audit("Minibatch", minibatch, factors=(), slow=(1.0, 0.7, 0.5)),
-    Audit("Published", published, least=0.4),
+    Audit("Published", published, least=0.4, **SLOW),
 )

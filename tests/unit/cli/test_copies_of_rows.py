@@ -20,6 +20,7 @@ from sottovoce.cli.app import app
 from sottovoce.cli.vertical import predict as vertical_predict
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.tables import ParquetTable
+from support.pairs import by_pairs
 from support.schemas import schema_text
 
 SCHEMA = schema_text("sick", "confirmed = true\n", age=(0, 100), sick=["no", "yes"])
@@ -138,8 +139,7 @@ def killed_at(place, path, *, unnamed):
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.parametrize("unnamed", [True, False])
-@pytest.mark.parametrize("before", [None, b"old"])
+@pytest.mark.parametrize(("unnamed", "before"), by_pairs([True, False], [None, b"old"]))
 def test_a_kill_at_any_step_leaves_no_open_copy(tmp_path, unnamed, before):
     if unnamed and not hasattr(os, "O_TMPFILE"):
         pytest.skip("this system has no files without a name")

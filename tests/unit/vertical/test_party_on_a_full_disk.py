@@ -162,8 +162,16 @@ def room(disk):
     return sorted({*range(journal, journal + 13_000, 1030), *range(512, ledger + 8192 + 1, 2048)})
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("place", range(len(REQUESTS)), ids=[type(message).__name__ for message in MESSAGES])
+@pytest.mark.parametrize(
+    ("place", "restarts"),
+    [
+        pytest.param(
+            k, restarts, id=f"{type(message).__name__}-{restarts}", marks=[pytest.mark.slow] * ((k + restarts) % 2)
+        )
+        for k, message in enumerate(MESSAGES)
+        for restarts in (False, True)
+    ],
+)
 def test_at_every_size_that_a_file_may_have(clinic, whole, place, restarts):
     disks, answers = whole
     for size in room(disks[place]):

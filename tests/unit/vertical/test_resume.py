@@ -95,8 +95,7 @@ CUTS = {
     "kind",
     [
         "both after",
-        "one party",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("both before", "coordinator")),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("one party", "both before", "coordinator")),
     ],
 )
 def test_a_run_that_is_cut_off_goes_on(tmp_path, whole, kind):

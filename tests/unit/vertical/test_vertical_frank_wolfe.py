@@ -37,6 +37,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Refused, code_of
+from support.pairs import by_pairs
 from support.party import request as ask
 
 N, NAMES = 600, ("bank", "clinic", "shop")
@@ -49,7 +50,8 @@ Y = np.clip(MARGINS + 0.7 + 0.1 * RNG.normal(size=N), -2.0, 4.0)
 SIGNS = np.where(MARGINS + 0.3 * RNG.normal(size=N) > 0, "yes", "no")
 ALL = np.hstack([np.clip(TABLES[name], -2, 2) for name in NAMES])
 PUBLIC = {"epsilon": 5.0, "delta": 1e-4, "radius": 1.4, "random_state": 0}
-AGGREGATIONS = pytest.mark.parametrize("aggregation", ["local", "global"])
+FORMS = ["local", "global"]
+AGGREGATIONS = pytest.mark.parametrize("aggregation", FORMS)
 
 
 def parties(**changes):
@@ -159,9 +161,7 @@ def fitted(model):
 # --- private fits -----------------------------------------------------------------------------------------------------
 
 
-@AGGREGATIONS
-@pytest.mark.parametrize("public", [True, False], ids=["public labels", "secret labels"])
-@pytest.mark.parametrize("make", [lasso, logistic])
+@pytest.mark.parametrize(("make", "public", "aggregation"), by_pairs([lasso, logistic], [True, False], FORMS))
 def test_private_fit(make, public, aggregation):
     y, ready = (Y if make is lasso else SIGNS), parties()
     model = make(aggregation=aggregation, labels_public=public, n_steps=4)
