@@ -321,7 +321,8 @@ def charged(composition: str, estimators: list[Any], table: Any, labels: Any, **
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ledger = sv.Ledger(f"sqlite:///{folder}/budget.db", who="somebody")
-        ledger.create("people", epsilon=50.0, delta=1e-3, composition=composition, **public)
+        seeded = {"allow_nonprivate": True}
+        ledger.create("people", epsilon=50.0, delta=1e-3, composition=composition, **seeded, **public)
         for estimator in estimators:
             estimator.set_params(ledger=ledger, dataset="people").fit(table, labels)
         records = [
