@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._entries import numbers_of
+from sottovoce._entries import TIMES, numbers_of
 from sottovoce.exceptions import DataError
 
 # names of types in numpy, pandas, polars and Arrow
@@ -22,9 +23,14 @@ class _CellError(DataError, TypeError):
 def refuse_by_type(X: Any) -> None:
     """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
     refuse_same_names(X)
-    kinds = [getattr(X, "dtype", None), *(kind for _, kind in _typed_columns(X))]
-    if any(_READ_AS_NUMBER.search(str(kind)) for kind in kinds):
+    typed, dtype = _typed_columns(X), getattr(X, "dtype", None)
+    if any(_READ_AS_NUMBER.search(str(kind)) for kind in (dtype, *(kind for _, kind in typed))):
         refuse_texts(X)
+    objects = [X[name] for name, kind in typed if str(kind).lower() == "object"]
+    if dtype == object or isinstance(X, (list, tuple)):
+        objects = [as_array(X, object).ravel()]
+    if any(issubclass(kind, TIMES) for kind in set(map(type, chain(*objects)))):
+        refuse_texts(X, by_cell=True)
 
 
 def refuse_same_names(X: Any) -> None:

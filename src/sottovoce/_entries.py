@@ -17,6 +17,8 @@ from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
 from sottovoce.exceptions import DataError
 
+TIMES = (np.datetime64, np.timedelta64)  # numpy makes numbers of them, of days or of nanoseconds
+
 
 def entries(given: Any, name: str = "y") -> NDArray[Any]:
     """Return one value a row as an array of its own type, or of objects, among which None is missing.
@@ -73,7 +75,7 @@ def is_missing(value: Any) -> bool:
         return True
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
-    if isinstance(value, (np.datetime64, np.timedelta64)):
+    if isinstance(value, TIMES):
         return bool(np.isnat(value))
     pandas = loaded("pandas")
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
@@ -87,7 +89,7 @@ def numbers_of(values: NDArray[Any]) -> Vector:
     numbers = np.full(values.size, np.nan)
     for place, entry in enumerate(values.ravel().tolist() if values.dtype.kind in "OSU" else ()):
         with suppress(TypeError, ValueError, OverflowError):
-            numbers[place] = float(entry)
+            numbers[place] = np.nan if isinstance(entry, TIMES) else float(entry)
     return numbers.reshape(values.shape)
 
 

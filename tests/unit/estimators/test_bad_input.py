@@ -230,6 +230,7 @@ SECRET = "a secret"
 OTHER = {
     "text": SECRET, "bytes": SECRET.encode(), "half a pair": "\ud800" + SECRET, "a list": [SECRET],
     "a day": date(2020, 2, 3), "a moment": pd.Timestamp(2020, 2, 3), "a duration": timedelta(33), "object": object(),
+    "a day of numpy": np.datetime64("2020-02-03"), "a duration of numpy": np.timedelta64(33, "D"),
     "complex": 2020 + 1j, "a dict": {1: SECRET},
     "beyond": 2020 * 10**400, "missing": pd.NA, "an array": np.array([2020.0, 1.0]), "none": None, "no time": pd.NaT,
 }  # fmt: skip
