@@ -27,7 +27,7 @@ def refuse_by_type(X: Any) -> None:
     if any(_READ_AS_NUMBER.search(str(kind)) for kind in (dtype, *(kind for _, kind in typed))):
         refuse_texts(X)
     objects = [X[name] for name, kind in typed if str(kind).lower() == "object"]
-    if dtype == object or isinstance(X, (list, tuple)):
+    if str(dtype) == "object" or isinstance(X, (list, tuple)):
         objects = [as_array(X, object).ravel()]
     if any(issubclass(kind, TIMES) for kind in set(map(type, chain(*objects)))):
         refuse_texts(X, by_cell=True)
