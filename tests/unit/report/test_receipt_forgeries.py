@@ -18,6 +18,8 @@ from sottovoce._plain_data import digest
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import ModelFormatError, ParameterError, PrivacyWarning
 from sottovoce.papers import dp_scd
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import NothingReleased
 from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
@@ -260,6 +262,21 @@ def test_forged_receipts_fail(tmp_path, name, forge):
         tried += 1
     if tried == 0:
         pytest.skip("a receipt of this kind has no such entry")
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER if name.startswith("vertical ") and "no noise" not in name])
+def test_the_receipt_of_a_party_states_what_its_plan_has_this_party_give_away(tmp_path, name):
+    model = fitted(name)
+    each = model.party_guarantees_
+    others = {NothingReleased(), model.guarantee_.event, *(receipt.event for receipt in each.values())}
+    for receipt, event in itertools.product(each.values(), others):
+        accountant = accountant_for(event)
+        epsilon = accountant.epsilon(event, receipt.delta)
+        given = dataclasses.replace(receipt, event=event, epsilon=epsilon, accountant=accountant.name)
+        assert (EVENT in failed(verified(tmp_path, given.to_json()))) == (event != receipt.event)
+    data = json.loads(receipt.to_json())
+    data["parameters"]["party"] = "nobody"
+    assert RUN in failed(verified(tmp_path, together(data)))
 
 
 @pytest.mark.parametrize(("entry", "value"), [("n_features", 5), ("n_features", 0), ("columns scaled", 5)])

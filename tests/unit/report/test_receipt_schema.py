@@ -66,7 +66,7 @@ def vertical(estimator, party=None):
     parties = split_columns(rng.uniform(0.0, 1.0, (200, 4)), [2, 2], **bounds)
     estimator.classes_ = np.array(estimator.classes)
     plan = estimator._plan(parties, "party1")
-    solution = VerticalSolution(scorer=None, event=plan.event, party_events={}, n_rounds=1)
+    solution = VerticalSolution(scorer=None, event=plan.event, n_rounds=1)
     promised = None if party else plan.promised_epsilon
     return estimator._receipt(plan, solution, plan.event, promised, False, party)
 

@@ -261,7 +261,6 @@ class PublishedBallPlan(PrivateBallPlan):
         return _choice_epsilon(self.selection_scale(name), self.slope_bound(name), self.facts.n_samples)
 
     def party_event(self, name: str) -> Event:
-        """Return what a party's steps cost."""
         return _steps_event(self.selection_epsilon(name), self.column.noise_multiplier, self.n_steps)
 
     @property
@@ -281,8 +280,7 @@ class PublishedBallPlan(PrivateBallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         names = self.facts.names
-        events = {name: self.party_event(name) for name in names}
-        check_affordable(parties, events)
+        check_affordable(parties, {name: self.party_event(name) for name in names})
         warnings.warn(
             f"PublishedBallPlan reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
             f"states epsilon={self.promised_epsilon:.4g}. Use mechanism='frank-wolfe' for a model that keeps its "
@@ -307,9 +305,7 @@ class PublishedBallPlan(PrivateBallPlan):
                 predicted += size * sign * self.vertex(name) * shared
         parts = {name: self.in_units(name, self.label_unit * weights[name]) for name in names}
         parties.exchange({name: kept_weights(model, *parts[name]) for name in names}, Done)
-        return VerticalSolution(
-            scorer=self.scorer, event=self.event, party_events=events, n_rounds=self.n_steps, weights=parts
-        )
+        return VerticalSolution(scorer=self.scorer, event=self.event, n_rounds=self.n_steps, weights=parts)
 
     def _start(self, name: str, labels: Vector) -> PublishedBallStart:
         return PublishedBallStart(

@@ -22,7 +22,7 @@ from sottovoce._version import RELEASE, release_name
 from sottovoce.exceptions import AccountingError, DataError, ParameterError, PartyError
 from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
-from sottovoce.privacy.events import Event, NothingReleased, compose, event_from_dict
+from sottovoce.privacy.events import Event, NothingReleased, event_from_dict
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.parties import Parties
@@ -201,8 +201,6 @@ class VerticalSolution:
 
     scorer: SumOfScores
     event: Event  # what was spent about one person, at all parties together
-    # what was spent about one person's row of each party's columns alone; the label holder's covers the label
-    party_events: Mapping[str, Event]
     n_rounds: int  # rounds of messages
     history: History | None = None  # of a training without noise
     # public numbers that the training chose, for the receipt
@@ -243,6 +241,11 @@ class VerticalPlan(ABC):
     @abstractmethod
     def event(self) -> Event:
         """What the training will cost at most about one person, at all parties together."""
+
+    @property
+    def party_events(self) -> Mapping[str, Event]:
+        """What it costs about one person's row of each party's columns; the label holder's covers the label."""
+        return dict.fromkeys(self.facts.names, self.event)
 
     def meet(self, parties: Parties) -> None:  # noqa: B027 (most mechanisms have nothing to prepare)
         """Let the parties prepare what needs no data, before anything is charged: what fails here costs nothing."""
@@ -326,11 +329,6 @@ class LabelsOncePlan(VerticalPlan):
         if self.response is None:
             return gaussian_mu(self.epsilon, self.delta)
         return gaussian_mu_beside(self.epsilon, self.delta, self.response.event)
-
-    def with_labels(self, events: Mapping[str, Event]) -> dict[str, Event]:
-        """Return what each party gives away, the label holder also the labels."""
-        holder = self.facts.label_holder
-        return {**events, holder: compose(self.label_event, events[holder])}
 
     def released_labels(self, parties: Parties, y: Vector, streams: Streams) -> Vector:
         """Release labels in [-1, 1] as -1 and +1, by the response, which is not None; a fit does so once."""

@@ -266,8 +266,7 @@ class VerticalEstimator(Predicting, Budgeted):
         self.parts_, self.local_part_ = kept_parts(parties, model, holder)
         self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, seeded, None)
         self.party_guarantees_ = {
-            name: self._receipt(plan, solution, event, None, seeded, name)
-            for name, event in solution.party_events.items()
+            name: self._receipt(plan, solution, event, None, seeded, name) for name, event in plan.party_events.items()
         }
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:

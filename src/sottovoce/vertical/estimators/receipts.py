@@ -7,10 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._plain_data import decode
-from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.receipts import releases, stated_arguments
+from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
@@ -41,7 +39,7 @@ class _Stated(Parties):
 
 
 def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
-    """Return the receipt that a training with these parameters gets; of one party, what it can have given away."""
+    """Return the receipt that a training with these parameters gets, as a whole or for one party."""
     estimator = _KINDS[parameters["estimator"]](**stated_arguments(parameters))
     if "classes" in parameters:
         estimator.classes_ = np.array(parameters["classes"], dtype=object)
@@ -53,19 +51,6 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     plan = estimator._plan(_Stated({**described, **helpers}), parameters["label_holder"])
     told = {name: parameters[name] for name in _TOLD if name in parameters}
     party = parameters.get("party")
-    event = plan.event if party is None else _event_of_party(receipt.event, plan.event, len(described))
-    run = VerticalSolution(scorer=None, event=event, party_events={}, n_rounds=0, chosen=told)  # type: ignore[arg-type]
+    event = plan.event if party is None else plan.party_events[party]
+    run = VerticalSolution(scorer=None, event=event, n_rounds=0, chosen=told)  # type: ignore[arg-type]
     return estimator._receipt(plan, run, event, plan.promised_epsilon if party is None else None, receipt.seeded, party)
-
-
-def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
-    """Return what one party gave away, if it can be a party's part of the whole.
-
-    Each of its releases must be one of the whole's, with the same noise, as often as there or as often divided by one
-    of the numbers up to that of the parties. Raises ParameterError if it cannot.
-    """
-    counted = releases(whole)
-    for release, times in releases(event).items():
-        if not any(counted[release] == times * share for share in range(1, n_parties + 1)):
-            raise ParameterError("the event of this party is not a part of what all parties gave away together.")
-    return event

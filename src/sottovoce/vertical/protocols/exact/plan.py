@@ -80,7 +80,6 @@ class ExactPlan(VerticalPlan):
         return VerticalSolution(
             scorer=SumOfScores({name: Term() for name in parties.names}),
             event=self.event,
-            party_events=dict.fromkeys(parties.names, self.event),
             n_rounds=history.n_rounds,
             history=history,
             chosen={"converged": history.converged},

@@ -92,7 +92,6 @@ class ExactBallPlan(BallPlan):
             scorer=self.scorer,
             event=self.event,
             weights=weights,
-            party_events=dict.fromkeys(names, self.event),
             n_rounds=history.n_rounds,
             history=history,
             chosen={

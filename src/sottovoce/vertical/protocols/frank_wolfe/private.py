@@ -61,8 +61,7 @@ class LocalBallPlan(PrivateBallPlan):
 
         return 1.0 / least_scale(run, self.epsilon, self.delta)
 
-    @property
-    def _party_event(self) -> Event:
+    def party_event(self, name: str) -> Event:
         return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps)
 
     @property
@@ -71,8 +70,7 @@ class LocalBallPlan(PrivateBallPlan):
         return compose(self.label_event, RepeatedEvent(BoundedRangeEvent(self.selection_range), count))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        planned = self._party_event
-        check_affordable(parties, dict.fromkeys(self.facts.names, planned))
+        check_affordable(parties, {name: self.party_event(name) for name in self.facts.names})
         labels = self.soft_labels(parties, y, streams)
         requests = {
             name: TrainOnBall(
@@ -87,7 +85,6 @@ class LocalBallPlan(PrivateBallPlan):
         return VerticalSolution(
             scorer=self.scorer,
             event=self.event,
-            party_events=self.with_labels(dict.fromkeys(self.facts.names, planned)),
             n_rounds=1,
             weights=weights,
         )
@@ -207,6 +204,9 @@ class JointBallPlan(PrivateBallPlan):
     def event(self) -> Event:
         return self._event(self._scale)
 
+    def party_event(self, name: str) -> Event:
+        return compose(*self._steps(self._scale, self.n_steps, self.n_shared))
+
     @cached_property
     def column(self) -> ColumnRelease:
         return ColumnRelease(self.facts.n_samples, self._noise(self._scale)[2])
@@ -221,8 +221,7 @@ class JointBallPlan(PrivateBallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         names = self.facts.names
-        planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
-        check_affordable(parties, planned)
+        check_affordable(parties, {name: self.party_event(name) for name in names})
         starts = self._starts(self.soft_labels(parties, y, streams))
         with self.after_labels():
             parties.exchange(starts, Done)
@@ -232,7 +231,6 @@ class JointBallPlan(PrivateBallPlan):
         return VerticalSolution(
             scorer=self.scorer,
             event=self.event,
-            party_events=self.with_labels(planned),
             n_rounds=self.n_steps,
             chosen={"columns shared": len(columns)},
             weights=weights,

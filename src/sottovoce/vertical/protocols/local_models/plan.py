@@ -117,6 +117,12 @@ class LocalModelsPlan(LabelsOncePlan):
         labels = [] if self.response is None else [self.response.event]
         return compose(*labels, *(plan.event for plan in self.party_plans.values()))
 
+    @property
+    def party_events(self) -> Mapping[str, Event]:
+        return {self.facts.label_holder: self.label_event} | {
+            name: plan.event for name, plan in self.party_plans.items()
+        }
+
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         planned = {name: plan.event for name, plan in self.party_plans.items()}
         check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
@@ -138,7 +144,6 @@ class LocalModelsPlan(LabelsOncePlan):
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),
             event=self.event,
-            party_events={self.facts.label_holder: self.label_event, **planned},
             n_rounds=1,
         )
 

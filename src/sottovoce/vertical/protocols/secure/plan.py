@@ -116,7 +116,6 @@ class TrainedTogether(ABC):
         return VerticalSolution(
             scorer=scorer,
             event=self.event,
-            party_events=dict.fromkeys(self.facts.names, self.event),
             n_rounds=1 + plan.n_steps,
             chosen=dict(fitting.chosen),
             weights=fitting.weights,
