@@ -440,6 +440,17 @@ def test_receipts(make, epsilon):
     assert whole.parameters["label_holder"] == "party1"
 
 
+@ALL
+@pytest.mark.parametrize("labels_public", [False, True])
+def test_no_receipt_follows_from_rows_or_labels(make, labels_public):
+    """Nor does a digest in one: whoever knows all rows but one compares it with that of each row that it may be."""
+    receipts = []
+    for rows, labels in ((X, labels_of(make)), (1.0 - X, labels_of(make)[::-1])):
+        model = make(labels_public=labels_public).fit(parties(X=rows), labels)
+        receipts.append([each.to_json() for each in (model.guarantee_, *model.party_guarantees_.values())])
+    assert receipts[0] == receipts[1]
+
+
 def test_no_secret_in_receipts_and_texts():
     model = logistic().fit(parties(), Y)
     secret = [

@@ -316,6 +316,8 @@ class VerticalEstimator(Predicting, Budgeted):
     ) -> Guarantee:
         """Return the receipt of the whole, or of what one party gives away."""
         private = plan.is_private and math.isfinite(plan.promised_epsilon)
+        # one part that is exact, or an exact mean of labels, is confirmed by a digest to whoever can guess a row
+        tied = solution.weights is not None or not private
         unit, parts = plan.unit, getattr(self, "parts_", {})
         if party is not None:
             what = plan.given_away_by_holder if party == plan.facts.label_holder else "row of its columns"
@@ -352,7 +354,7 @@ class VerticalEstimator(Predicting, Budgeted):
             private=private,
             proof=plan.proof,
             charge=getattr(self, "charge_", None),
-            model=digest_of_parts(parts, solution.scorer if party is None else None),
+            model=digest_of_parts(parts, solution.scorer if party is None else None) if tied else None,
         )
 
     def _assumptions(self) -> tuple[str, ...]:
