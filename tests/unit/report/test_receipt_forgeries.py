@@ -45,7 +45,7 @@ def failed(found):
 @pytest.mark.parametrize("name", [*CENTRAL, *OTHER])
 def test_honest_receipts_pass(tmp_path, name):
     slow = "global" in name
-    for place, receipt in enumerate(itertools.islice(receipts(name), 2 if slow else None)):
+    for receipt in itertools.islice(receipts(name), 2 if slow else None):
         found = verified(tmp_path, receipt.to_json())
         assert found.passed, found.rows()
         assert {EVENT, WORDS} <= {check.name for check in found.checks}
