@@ -98,6 +98,7 @@ class Repertoire:
     ``answers``: what the owner of a table can allow, by name.
     ``answers_to``: for each request those answers of which one must be allowed; without any it is always answered. Any
     other message is refused.
+    ``kinds``: the same requests, by their numbers.
     ``workers``: what its sessions may hold that outlives the process, by name.
     """
 
@@ -105,7 +106,7 @@ class Repertoire:
         self.answers: dict[str, Answer] = {}
         self.answers_to: dict[type[Request], tuple[Answer, ...]] = {}
         self.workers: dict[str, type[Worker]] = {}
-        codes: dict[int, type[Request]] = {}
+        self.kinds: dict[int, type[Request]] = {}
         for each in protocols:
             if not isinstance(each, Protocol):
                 raise ParameterError(f"protocols must be Protocol objects; got {each!r}.")
@@ -115,10 +116,10 @@ class Repertoire:
                     raise ParameterError(f"two protocols have the name {answer.name!r} for what they give away.")
             self.workers |= {kind.__name__: kind for kind in each.workers}
             for request in each.requests:
-                if codes.setdefault(request.code, request) is not request:
+                if self.kinds.setdefault(request.code, request) is not request:
                     raise ParameterError(
-                        f"two protocols answer messages of kind {request.code}: {codes[request.code].__name__} and "
-                        f"{request.__name__}."
+                        f"two protocols answer messages of kind {request.code}: "
+                        f"{self.kinds[request.code].__name__} and {request.__name__}."
                     )
                 self.answers_to[request] = self.answers_to.get(request, ()) + leave
 

@@ -218,6 +218,7 @@ class Desk:
     feature_names: tuple[str, ...] | None
     streams: Callable[[], Streams]  # opens random streams of the session, others at each call
     shortage: Callable[[Event], str]  # tells why the budget does not cover an event; empty if it does
+    not_allowed: Callable[[int], str]  # tells why a kind of request is not answered; empty if it is, and for 0
     people: Any  # who the rows are; only of a party with identifiers
     guarded: bool = True  # a budget protects the rows from who asks
     most_models: int | None = None  # models that the party keeps at most; None for any number

@@ -24,6 +24,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Streams
 from sottovoce.vertical import (
     Party,
+    VerticalLasso,
     VerticalLinearSVC,
     VerticalLogisticRegression,
     VerticalRidge,
@@ -410,6 +411,19 @@ def test_a_party_that_says_it_spent_something_else():
     other = Overspending(X[:, 3:], name="other", data_norm=2.0)
     with pytest.raises(PartyError, match=r"party 'other' says that it spent .* planned was"):
         logistic().fit([Party(X[:, :3], name="holder"), other], Y)
+
+
+@pytest.mark.parametrize("why", [{"answers": {"score"}}, {"budget": (0.01, 1e-5)}, {"answers": {"secure"}}])
+@pytest.mark.parametrize("aggregation", [None, "local", "global"])
+def test_a_party_that_will_not_take_part_says_so_before_labels_leave(aggregation, why):
+    other = Party(X[:, 3:], name="other", data_norm=2.0, data_bound=1.0, **why)
+    group = InProcessParties([Party(X[:, :3], name="holder", data_bound=1.0, y=NUMBERS), other])
+    model = ridge()
+    if aggregation is not None:
+        model = VerticalLasso(**PRIVATE, label_bounds=(-4.0, 4.0), radius=2.0, aggregation=aggregation)
+    with group.recorded() as crossings, pytest.raises(PartyError, match="party 'other' refused Afford: it"):
+        model.fit(group)
+    assert not any(hasattr(each.message, "labels") for each in crossings)
 
 
 # ------------------------------------------------------------------ receipts

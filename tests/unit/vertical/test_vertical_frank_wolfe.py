@@ -38,6 +38,7 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Refused, code_of
 from support.pairs import by_pairs
+from support.party import asked
 from support.party import request as ask
 
 N, NAMES = 600, ("bank", "clinic", "shop")
@@ -474,10 +475,19 @@ def test_a_party_does_not_work_for_ever():
     assert "n_steps is at most 1,000,000" in reply.reason
 
 
+class _Changed(Party):
+    """Its owner takes the mechanism back between the question and the training."""
+
+    def handle(self, raw):
+        if isinstance(asked(raw), (TrainOnBall, BallStart)):
+            self.answers = frozenset({"secure"})
+        return super().handle(raw)
+
+
 @AGGREGATIONS
 @pytest.mark.parametrize("public", [False, True])
 def test_an_error_after_labels_have_left_says_so(aggregation, public):
-    others = [Party(TABLES[name], name=name, data_bound=2.0, answers={"secure"}) for name in NAMES[1:]]
+    others = [_Changed(TABLES[name], name=name, data_bound=2.0) for name in NAMES[1:]]
     model = lasso(aggregation=aggregation, labels_public=public, random_state=None)
     with pytest.raises(PartyError, match="refused") as caught:
         model.fit([Party(TABLES["bank"], name="bank", data_bound=2.0), *others], Y)

@@ -280,7 +280,7 @@ class PublishedBallPlan(PrivateBallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         names = self.facts.names
-        check_affordable(parties, {name: self.party_event(name) for name in names})
+        check_affordable(parties, {name: self.party_event(name) for name in names}, PublishedBallStart)
         warnings.warn(
             f"PublishedBallPlan reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
             f"states epsilon={self.promised_epsilon:.4g}. Use mechanism='frank-wolfe' for a model that keeps its "

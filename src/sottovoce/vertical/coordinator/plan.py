@@ -29,7 +29,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocols.general.messages import Afford, Describe, Description, Equipped
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Done, Message
 
 _LARGEST: Final = 1e140
 
@@ -410,12 +410,15 @@ def split_mu(mu: float, names: Sequence[str], shares: Mapping[str, float] | None
     return split
 
 
-def check_affordable(parties: Parties, events: Mapping[str, Event]) -> None:
+def check_affordable(parties: Parties, events: Mapping[str, Event], request: type[Message] | None = None) -> None:
     """Ask every party whether its budget covers what is planned, before anything is released or spent.
 
     Raises `PartyError` if one refuses.
+
+    ``request``: what is to spend it; the owner must allow that too.
     """
-    parties.exchange({name: Afford(event_text(event)) for name, event in events.items()}, Done)
+    code = 0 if request is None else request.code
+    parties.exchange({name: Afford(event_text(event), code) for name, event in events.items()}, Done)
 
 
 def check_spent(name: str, text: str, planned: Event) -> None:

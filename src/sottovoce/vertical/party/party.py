@@ -444,10 +444,10 @@ class Party:
         facts, training = self._facts, session.training
         answering = request.answer(facts, training)
         try:  # inside, nothing but public facts and the request is looked at
-            self._check_allowed(request, self._knows.answers_to[type(request)])
+            refuse(self._not_allowed(type(request), self._knows.answers_to[type(request)]))
             event = next(answering)
             while isinstance(event, Answer):
-                self._check_allowed(request, (event,))
+                refuse(self._not_allowed(type(request), (event,)))
                 event = next(answering)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
@@ -461,8 +461,8 @@ class Party:
             session.owe(place.release)
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
-            self.budget.shortage, self.people, guarded=self.budget.is_limited, most_models=self.most_models,
-            kept=self._keep, session=session.name, workers=self._sessions.workers,
+            self.budget.shortage, self._code_not_allowed, self.people, guarded=self.budget.is_limited,
+            most_models=self.most_models, kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         before = training.worker
         try:
@@ -525,9 +525,15 @@ class Party:
             self._digested = table, sha.digest()
         return self._digested[1]
 
-    def _check_allowed(self, request: Message, names: tuple[Answer, ...]) -> None:
+    def _not_allowed(self, kind: type[Message], names: tuple[Answer, ...]) -> str:
         limit = self.budget.limit if self.budget.is_limited else None
-        refuse(why_unanswered(type(request), names, self.answers, limit))
+        return why_unanswered(kind, names, self.answers, limit)
+
+    def _code_not_allowed(self, code: int) -> str:
+        kind = self._knows.kinds.get(code)
+        if kind is None:
+            return f"it answers no request of kind {code}" if code else ""
+        return self._not_allowed(kind, self._knows.answers_to[kind])
 
     @property
     def _facts(self) -> PartyFacts:

@@ -70,7 +70,7 @@ class LocalBallPlan(PrivateBallPlan):
         return compose(self.label_event, RepeatedEvent(BoundedRangeEvent(self.selection_range), count))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        check_affordable(parties, {name: self.party_event(name) for name in self.facts.names})
+        check_affordable(parties, {name: self.party_event(name) for name in self.facts.names}, TrainOnBall)
         labels = self.soft_labels(parties, y, streams)
         requests = {
             name: TrainOnBall(
@@ -221,7 +221,7 @@ class JointBallPlan(PrivateBallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         names = self.facts.names
-        check_affordable(parties, {name: self.party_event(name) for name in names})
+        check_affordable(parties, {name: self.party_event(name) for name in names}, messages.BallStart)
         starts = self._starts(self.soft_labels(parties, y, streams))
         with self.after_labels():
             parties.exchange(starts, Done)

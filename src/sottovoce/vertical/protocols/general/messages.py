@@ -48,9 +48,13 @@ class Describe(Request, code=14):
 
 
 class Afford(Request, code=39):
-    """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet."""
+    """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet.
+
+    ``request`` is the number of the kind of request that is to spend it, which the owner must allow; 0 for none.
+    """
 
     event: str
+    request: Count = 0
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         desk = yield None
@@ -58,7 +62,7 @@ class Afford(Request, code=39):
             event = event_from_dict(json.loads(self.event))
         except (ValueError, RecursionError):
             raise RefusalError("what it was asked to afford is not an event") from None
-        refuse(desk.shortage(event))
+        refuse(desk.not_allowed(self.request) or desk.shortage(event))
         return Done()
 
 

@@ -125,7 +125,8 @@ class LocalModelsPlan(LabelsOncePlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         planned = {name: plan.event for name, plan in self.party_plans.items()}
-        check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
+        # a party that will not pay, or not answer, says so before the labels are released
+        check_affordable(parties, planned, TrainOnLabels)
         train_alone(parties, self, y, own_model_name(model), model)
         signs, half_range = (y, 1.0) if self.loss.is_classification else self._centred(y)
         if self.response is not None:
