@@ -280,6 +280,22 @@ def test_the_receipt_of_a_party_states_what_its_plan_has_this_party_give_away(tm
     assert RUN in failed(verified(tmp_path, together(data)))
 
 
+@pytest.mark.parametrize(
+    ("name", "entry", "value"),
+    [
+        *((name, "label_holder", value) for name in ("vertical ridge", "vertical svm", "vertical lasso local")
+          for value in ("party2", "nobody", 0.25, "")),
+        *((name, "classes", value) for name in ("vertical svm", "vertical local-models", "vertical sparse")
+          for value in (["b", "a"], ["a", "ill"], ["a"])),
+    ],
+)  # fmt: skip
+def test_arguments_over_parties_go_with_what_was_trained(tmp_path, name, entry, value):
+    for receipt in receipts(name):
+        data = json.loads(receipt.to_json())
+        data["parameters"]["arguments"][entry] = value
+        assert failed(verified(tmp_path, together(data))) & {RUN, WORDS, EVENT}
+
+
 @pytest.mark.parametrize(("entry", "value"), [("n_features", 5), ("n_features", 0), ("columns scaled", 5)])
 def test_without_other_steps_all_of_a_pipeline_sees_as_many_columns(tmp_path, entry, value):
     data = json.loads(fitted("pipeline").guarantee_.to_json())

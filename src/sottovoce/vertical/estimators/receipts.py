@@ -42,13 +42,15 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     """Return the receipt that a training with these parameters gets, as a whole or for one party."""
     estimator = _KINDS[parameters["estimator"]](**stated_arguments(parameters))
     if "classes" in parameters:
-        estimator.classes_ = np.array(parameters["classes"], dtype=object)
+        given = parameters["classes"] if estimator.classes is None else estimator.classes
+        estimator.classes_ = np.array(given, dtype=object)
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
     stated = parameters.get("computing", {"helpers": (), "engines": {}})
     helpers = {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
     engines = {str(name): dict(each) for name, each in stated["engines"].items()}
     estimator._engines = lambda *_: engines  # type: ignore[method-assign]
-    plan = estimator._plan(_Stated({**described, **helpers}), parameters["label_holder"])
+    holder = parameters["label_holder"] if estimator.label_holder is None else estimator.label_holder
+    plan = estimator._plan(_Stated({**described, **helpers}), holder)
     told = {name: parameters[name] for name in _TOLD if name in parameters}
     party = parameters.get("party")
     event = plan.event if party is None else plan.party_events[party]
