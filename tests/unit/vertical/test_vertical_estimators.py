@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from sottovoce import vertical
 from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import NothingReleased, RandomizedResponseEvent, compose
 from sottovoce.privacy.guarantee import Guarantee
@@ -415,15 +416,19 @@ def test_a_party_that_says_it_spent_something_else():
 
 @pytest.mark.parametrize("why", [{"answers": {"score"}}, {"budget": (0.01, 1e-5)}, {"answers": {"secure"}}])
 @pytest.mark.parametrize("aggregation", [None, "local", "global"])
-def test_a_party_that_will_not_take_part_says_so_before_labels_leave(aggregation, why):
+def test_a_party_that_will_not_take_part_says_so_before_labels_leave_or_are_charged(tmp_path, aggregation, why):
+    ledger = Ledger(f"sqlite:///{tmp_path}/holder.db")
+    ledger.create("people", epsilon=1.5, delta=1e-4, adjacency="replace-one")
     other = Party(X[:, 3:], name="other", data_norm=2.0, data_bound=1.0, **why)
     group = InProcessParties([Party(X[:, :3], name="holder", data_bound=1.0, y=NUMBERS), other])
-    model = ridge()
+    facts = {"label_bounds": (-4.0, 4.0), "ledger": ledger, "dataset": "people"}
+    model = ridge(**facts)
     if aggregation is not None:
-        model = VerticalLasso(**PRIVATE, label_bounds=(-4.0, 4.0), radius=2.0, aggregation=aggregation)
+        model = VerticalLasso(**PRIVATE, **facts, radius=2.0, aggregation=aggregation)
     with group.recorded() as crossings, pytest.raises(PartyError, match="party 'other' refused Afford: it"):
         model.fit(group)
     assert not any(hasattr(each.message, "labels") for each in crossings)
+    assert ledger.history("people") == []
 
 
 # ------------------------------------------------------------------ receipts

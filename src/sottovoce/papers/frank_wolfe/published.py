@@ -16,6 +16,7 @@ Parties and estimator must both be given it, within one process:
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -41,7 +42,7 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution, check_affordable
+from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, refuse, within
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of
@@ -191,6 +192,7 @@ class PublishedBallPlan(PrivateBallPlan):
     """Plan of one training with the published noise; ``epsilon`` and ``delta`` are what the paper claims for it."""
 
     name: ClassVar[str] = "lou-cheung"
+    first_request = PublishedBallStart
     proof: ClassVar[str] = "docs/privacy/published_vertical_frank_wolfe.md"
     options: ClassVar[tuple[str, ...]] = ("jl_parameter", "sampled_columns", "sketch_rows", "sketch_seed")
 
@@ -264,6 +266,10 @@ class PublishedBallPlan(PrivateBallPlan):
         return _steps_event(self.selection_epsilon(name), self.column.noise_multiplier, self.n_steps)
 
     @property
+    def column_events(self) -> Mapping[str, Event]:
+        return {name: self.party_event(name) for name in self.facts.names}
+
+    @property
     def event(self) -> Event:
         """Choices and shared columns of all parties."""
         return compose(*(self.party_event(name) for name in self.facts.names))
@@ -280,7 +286,6 @@ class PublishedBallPlan(PrivateBallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         names = self.facts.names
-        check_affordable(parties, {name: self.party_event(name) for name in names}, PublishedBallStart)
         warnings.warn(
             f"PublishedBallPlan reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
             f"states epsilon={self.promised_epsilon:.4g}. Use mechanism='frank-wolfe' for a model that keeps its "

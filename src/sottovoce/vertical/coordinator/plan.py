@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from sottovoce._version import RELEASE, release_name
 from sottovoce.exceptions import AccountingError, DataError, ParameterError, PartyError
 from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
-from sottovoce.privacy.events import Event, NothingReleased, event_from_dict
+from sottovoce.privacy.events import Event, NothingReleased, compose, event_from_dict
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.parties import Parties
@@ -307,6 +307,9 @@ class VerticalPlan(ABC):
 class LabelsOncePlan(VerticalPlan):
     """A training before which the labels are released once, where they are secret."""
 
+    first_request: ClassVar[type[Message]]
+    """What is to spend a party's budget."""
+
     label_share: float = 0.75  # in (0, 1): share of epsilon for secret labels
 
     def check_label_share(self, name: str) -> None:
@@ -322,6 +325,20 @@ class LabelsOncePlan(VerticalPlan):
     def label_event(self) -> Event:
         """What the release of the labels costs."""
         return NothingReleased() if self.response is None else self.response.event
+
+    @property
+    @abstractmethod
+    def column_events(self) -> Mapping[str, Event]:
+        """What each party that is asked to train releases of its columns."""
+
+    @property
+    def party_events(self) -> Mapping[str, Event]:
+        events = dict.fromkeys(self.facts.names, cast("Event", NothingReleased())) | dict(self.column_events)
+        return {**events, self.facts.label_holder: compose(self.label_event, events[self.facts.label_holder])}
+
+    def meet(self, parties: Parties) -> None:
+        """Have each party say whether it will pay and answer: what it refuses then, no label has left for."""
+        check_affordable(parties, self.column_events, self.first_request)
 
     @cached_property
     def mu_beside_labels(self) -> float:

@@ -134,7 +134,7 @@ def test_what_goes_wrong_is_in_the_status_of_the_run(tmp_path: Path) -> None:
         kit.site_file.write_text(kit.site_file.read_text().replace('"frank-wolfe", ', ""))
     refused = sites.run(sites.begin(model="sparse-logistic", parameters=sparse))
     assert refused["phase"] == "failed"
-    assert "refused TrainOnBall: it does not answer" in refused["error"]
+    assert "refused Afford: it does not answer TrainOnBall" in refused["error"]
     wrong = sites.run(sites.begin(model="ridge", parameters=EXACT))
     assert "people.toml: a model of kind 'ridge' predicts a number" in wrong["error"]
     nothing = sites.begin(purpose="score", trained=refused["run"])

@@ -7,7 +7,6 @@ gives party k the radius share_k * radius.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,6 @@ from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
@@ -110,15 +108,6 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
     # (without an intercept the largest label in size)
     residual_bound: float | None = None
     label_share: float = 0.5
-
-    @abstractmethod
-    def party_event(self, name: str) -> Event:
-        """Return what a party gives away of its columns."""
-
-    @property
-    def party_events(self) -> Mapping[str, Event]:
-        events, holder = {name: self.party_event(name) for name in self.facts.names}, self.facts.label_holder
-        return {**events, holder: compose(self.label_event, events[holder])}
 
     def __post_init__(self) -> None:
         magnitude("radius", self.radius)

@@ -19,7 +19,7 @@ from sottovoce.privacy.calibration import bounded_range, least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution, check_affordable
+from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe import messages
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, unpack_places
@@ -39,6 +39,7 @@ class LocalBallPlan(PrivateBallPlan):
     """
 
     name: ClassVar[str] = "local"
+    first_request = TrainOnBall
     most_steps: ClassVar[int] = 16
     mechanism: ClassVar[str] = (
         "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
@@ -61,8 +62,9 @@ class LocalBallPlan(PrivateBallPlan):
 
         return 1.0 / least_scale(run, self.epsilon, self.delta)
 
-    def party_event(self, name: str) -> Event:
-        return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps)
+    @property
+    def column_events(self) -> Mapping[str, Event]:
+        return dict.fromkeys(self.facts.names, RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps))
 
     @property
     def event(self) -> Event:
@@ -70,7 +72,6 @@ class LocalBallPlan(PrivateBallPlan):
         return compose(self.label_event, RepeatedEvent(BoundedRangeEvent(self.selection_range), count))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        check_affordable(parties, {name: self.party_event(name) for name in self.facts.names}, TrainOnBall)
         labels = self.soft_labels(parties, y, streams)
         requests = {
             name: TrainOnBall(
@@ -138,6 +139,7 @@ class JointBallPlan(PrivateBallPlan):
     """
 
     name: ClassVar[str] = "global"
+    first_request = messages.BallStart
     most_steps: ClassVar[int] = 12
     mechanism: ClassVar[str] = (
         "Frank-Wolfe on the l1 ball: exponential mechanisms over each party's signed columns, and every column "
@@ -204,8 +206,9 @@ class JointBallPlan(PrivateBallPlan):
     def event(self) -> Event:
         return self._event(self._scale)
 
-    def party_event(self, name: str) -> Event:
-        return compose(*self._steps(self._scale, self.n_steps, self.n_shared))
+    @property
+    def column_events(self) -> Mapping[str, Event]:
+        return dict.fromkeys(self.facts.names, compose(*self._steps(self._scale, self.n_steps, self.n_shared)))
 
     @cached_property
     def column(self) -> ColumnRelease:
@@ -221,7 +224,6 @@ class JointBallPlan(PrivateBallPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         names = self.facts.names
-        check_affordable(parties, {name: self.party_event(name) for name in names}, messages.BallStart)
         starts = self._starts(self.soft_labels(parties, y, streams))
         with self.after_labels():
             parties.exchange(starts, Done)

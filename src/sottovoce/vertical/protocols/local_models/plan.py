@@ -39,7 +39,6 @@ from sottovoce.vertical.coordinator.plan import (
     SumOfScores,
     Term,
     VerticalSolution,
-    check_affordable,
     check_spent,
     require_row_bounds,
     split_mu,
@@ -61,6 +60,7 @@ class LocalModelsPlan(LabelsOncePlan):
     proof: ClassVar[str] = "docs/privacy/vertical_local_models.md"
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
     weighs_parties: ClassVar[bool] = True
+    first_request = TrainOnLabels
 
     # >= 0, or None: every other party's score counts this much, divided by M - 1. None for weights by public facts.
     combination: float | None = None
@@ -118,15 +118,10 @@ class LocalModelsPlan(LabelsOncePlan):
         return compose(*labels, *(plan.event for plan in self.party_plans.values()))
 
     @property
-    def party_events(self) -> Mapping[str, Event]:
-        return {self.facts.label_holder: self.label_event} | {
-            name: plan.event for name, plan in self.party_plans.items()
-        }
+    def column_events(self) -> Mapping[str, Event]:
+        return {name: plan.event for name, plan in self.party_plans.items()}
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        planned = {name: plan.event for name, plan in self.party_plans.items()}
-        # a party that will not pay, or not answer, says so before the labels are released
-        check_affordable(parties, planned, TrainOnLabels)
         train_alone(parties, self, y, own_model_name(model), model)
         signs, half_range = (y, 1.0) if self.loss.is_classification else self._centred(y)
         if self.response is not None:
@@ -139,7 +134,7 @@ class LocalModelsPlan(LabelsOncePlan):
         }
         with self.after_labels():
             for name, reply in parties.exchange(requests, Trained).items():
-                check_spent(name, reply.event, planned[name])
+                check_spent(name, reply.event, self.party_plans[name].event)
             parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
         terms = {name: Term(weight * half_range, self._prior(y)) for name, weight in self.weights.items()}
         return VerticalSolution(
