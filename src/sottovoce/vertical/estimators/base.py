@@ -44,7 +44,6 @@ from sottovoce.vertical.estimators.parties import (
     label_holder,
     labels_of,
     own_labels,
-    owned,
     seeded_for_session,
 )
 from sottovoce.vertical.estimators.prediction import Predicting
@@ -248,16 +247,14 @@ class VerticalEstimator(Predicting, Budgeted):
         run = parties.new_run().of((type(self).__name__, plan), own if y is None else y)
         model = run.model
         plan.meet(session)
-        with charging(
-            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
-            seeded=streams.seeded or any(party.is_seeded for party in owned(parties).values()),
+        with seeded_for_session(parties, streams, session.session_name) as seeded, charging(
+            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
             plan=self._public_summary(plan), run=run.charge,
         ) as charge:  # fmt: skip
             charge.looking()
             session.run = replace(run, open_charge=charge)
             targets, learnt = self._targets(labels_of(parties, holder, y))
-            with seeded_for_session(parties, streams, session.session_name) as seeded:
-                solution = plan.solve(session, targets, model, streams)
+            solution = plan.solve(session, targets, model, streams)
             charge.commit(solution.event)
         self.charge_ = charge.charge
         for name, value in learnt.items():
