@@ -4,13 +4,15 @@ What cannot be the answer of any party is an error that names the one that gave 
 ones cannot be told from a right one: it ruins the model, as the party's own data could.)
 """
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import PartyError
+from sottovoce.exceptions import ModelFormatError, PartyError
+from sottovoce.report.comparison import made_again
 from sottovoce.vertical import (
     InProcessParties,
     Party,
@@ -22,10 +24,12 @@ from sottovoce.vertical.alignment.sites import align_over
 from sottovoce.vertical.protocols.alignment.messages import AlignResponse, AlignSet
 from sottovoce.vertical.protocols.exact.messages import LbfgsProducts, LbfgsScores
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
-from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.protocols.general.messages import Description, Equipped
 from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.protocols.scoring.messages import Scores
+from sottovoce.vertical.wire import Refused
 from support.party import decode
+from support.receipts import fitted
 
 N = 60
 LIES = {
@@ -148,6 +152,35 @@ def test_facts_that_cannot_be_are_an_error_that_names_the_party(case, lie):
     with pytest.raises(Exception, match="'north'") as caught:
         _trained(CASES[case][0], Description, lambda reply: replace(reply, **lie))
     assert type(caught.value).__name__ in ("PartyError", "DataError")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "", "[]", "[" * 30_000, '{"spu": 1}', '{"spu": ""}', '{"auto": "spu 1"}', '{"proven": "spu 1"}',
+        '{"spu": "certified by the agency"}', '{"spu": "spu 1, for an epsilon of 0.01"}', '{"spu": "spu 1\\n"}',
+        '{"shamir": "sottovoce 0.1.0 (checked)"}', json.dumps({"spu": "spu " + "1" * 60_000}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mechanism", ["auto", "secure"])
+def test_a_party_says_nothing_in_receipts_by_the_engines_that_it_has(mechanism, told):
+    """It is asked for names of engines and versions of packages, which stand in the receipt of all."""
+    with pytest.raises(PartyError, match="'north' does not say which engines it has"):
+        _trained(_logistic(epsilon=1.0, mechanism=mechanism), Equipped, lambda reply: replace(reply, engines=told))
+    receipt = fitted("vertical local-models").guarantee_
+    words = {"helpers": [], "engines": {name: {"spu": "spu 1"} for name in receipt.parameters["parties"]}}
+    given = replace(receipt, parameters={**receipt.parameters, "computing": words})
+    assert made_again(given).parameters["computing"] == words
+    words["engines"]["party2"] = json.loads(told) if told.startswith("{") else told
+    with pytest.raises(ModelFormatError, match="does not say which engines"):
+        made_again(given)
+
+
+@pytest.mark.parametrize("reason", ["no\n\nReceipt\n  epsilon  0.01", "\x1b[2J", "x" * 60_000, "\u202e\u2028\r"])
+def test_a_refusal_is_told_in_one_line(reason):
+    with pytest.raises(PartyError, match="party 'north' refused ") as caught:
+        _trained(_logistic(epsilon=1.0), Trained, lambda reply: Refused(reason))
+    assert len(str(caught.value)) < 2_000 and str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("place", [4, 6, 7, 2**40, 2**62])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
+from sottovoce._shown import in_one_line
 from sottovoce._validation import in_order
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
@@ -23,6 +24,7 @@ from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Message, Refused, decode, new_session
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
+_MOST_REASON: Final = 1000  # letters, as of a party that does what it should
 _OWN: Final = frozenset({"checkpoint", "run", "session_name", "_process", "_steps", "_holding"})  # not for copies
 
 Reply = TypeVar("Reply", bound=Message)
@@ -148,7 +150,7 @@ class Parties(ABC):
                 replies[name] = reply
             else:
                 assert isinstance(reply, Refused)
-                refused = refused or f"party {name!r} refused {asked}: {reply.reason}"
+                refused = refused or f"party {name!r} refused {asked}: {in_one_line(reply.reason[:_MOST_REASON])}"
         if fault or refused:
             raise PartyError(fault or refused)
         return replies

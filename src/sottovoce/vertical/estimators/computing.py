@@ -2,8 +2,9 @@
 
 import json
 import math
+import re
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
@@ -57,7 +58,9 @@ def choose_mechanism(
 
 CHOICES: Final = ("auto", *ENGINES, IN_PROCESS)
 
-_MOST_NAMES: Final = 100
+# as `available_engines` has them: they stand in receipts, where no party says more by them
+_PACKAGE: Final = r"[a-z]{1,20} \d[0-9A-Za-z.+!]{0,40}"
+_VERSIONS: Final = re.compile(f"{_PACKAGE}(?:, {_PACKAGE}){{0,4}}")
 _SIZES: Final[Mapping[str, tuple[int, float]]] = {"spu": (2, 3), "shamir": (3, float("inf"))}
 
 
@@ -73,10 +76,23 @@ def told_engines(parties: Parties, told: Mapping[str, Description]) -> dict[str,
             own = json.loads(getattr(facts, "engines", ""))
         except (ValueError, RecursionError):
             own = None
-        if not isinstance(own, dict) or len(own) > _MOST_NAMES or not all(isinstance(v, str) for v in own.values()):
-            raise PartyError(f"party {name!r} does not say which engines it has. Bring all sites to the same version.")
-        engines[name] = {kind: version for kind, version in own.items() if together or kind != IN_PROCESS}
+        checked = checked_engines(name, own)
+        engines[name] = {kind: version for kind, version in checked.items() if together or kind != IN_PROCESS}
     return engines
+
+
+def checked_engines(name: str, told: Any) -> dict[str, str]:
+    """Return engines of a party with their versions, if that is what it told.
+
+    Raises `PartyError` if it is not.
+    """
+    if isinstance(told, dict) and set(told) <= {*ENGINES, IN_PROCESS} and all(map(_is_version, told.values())):
+        return told
+    raise PartyError(f"party {name!r} does not say which engines it has. Bring all sites to the same version.")
+
+
+def _is_version(text: object) -> bool:
+    return isinstance(text, str) and _VERSIONS.fullmatch(text) is not None
 
 
 def choose_engine(engines: Mapping[str, Collection[str]], only: Collection[str] = ENGINES) -> str | None:

@@ -11,6 +11,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.estimators.computing import checked_engines
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.general.messages import Description
 
@@ -47,7 +48,7 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
     stated = parameters.get("computing", {"helpers": (), "engines": {}})
     helpers = {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
-    engines = {str(name): dict(each) for name, each in stated["engines"].items()}
+    engines = {str(name): checked_engines(name, each) for name, each in stated["engines"].items()}
     estimator._engines = lambda *_: engines  # type: ignore[method-assign]
     holder = parameters["label_holder"] if estimator.label_holder is None else estimator.label_holder
     plan = estimator._plan(_Stated({**described, **helpers}), holder)
