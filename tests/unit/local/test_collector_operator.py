@@ -112,7 +112,11 @@ def test_the_pace_is_checked(name, value):
         Pace(**{name: value})
 
 
-def test_a_picture_is_taken_at_every_moment_and_at_no_other(store, monkeypatch):
+@pytest.mark.parametrize(
+    ("set_back", "last"),
+    [(0.0, 1_000_260.0), (50.0, 1_000_260.0), (3600.0, 996_660.0), (86_400.0, 913_860.0)],
+)
+def test_a_picture_is_taken_at_every_moment_and_at_no_other(store, monkeypatch, set_back, last):
     slept = []
 
     class Clock:
@@ -138,13 +142,14 @@ def test_a_picture_is_taken_at_every_moment_and_at_no_other(store, monkeypatch):
     async def take():
         taken.append(Clock.now)
         Clock.now += 4.0 if len(taken) == 2 else 0.0  # to count takes long once: the next moment is left out
+        Clock.now -= set_back if len(taken) == 3 else 0.0
 
     monkeypatch.setattr(counts_module, "time", Clock)
     monkeypatch.setattr(counts_module.asyncio, "sleep", sleep)
     monkeypatch.setattr(counts, "take", take)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(counts.keep_taking())
-    assert slept == [1_000_020.0, 1_000_080.0, 1_000_200.0, 1_000_260.0]
+    assert slept == [1_000_020.0, 1_000_080.0, 1_000_200.0, last]
     assert taken == slept[:3]
 
 

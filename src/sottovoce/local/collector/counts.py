@@ -146,6 +146,8 @@ class Counts:
         moment, took = 0.0, 0.0
         while True:
             now = time.time()
+            if moment - now > self.pace.seconds:  # the clock was set back: numbers would stand still until it is there
+                moment = 0.0
             moment = self.pace.next_moment(max(now, moment), not_before=now + 20.0 * took)
             await asyncio.sleep(moment - now)
             began = time.monotonic()

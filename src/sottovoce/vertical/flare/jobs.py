@@ -90,7 +90,8 @@ class Office:
     def _refuse_twice(self, names: Sequence[str]) -> None:
         for name in names:
             with suppress(FileNotFoundError):
-                ago = time.time() - (self._kit.state / "twice" / name).stat().st_mtime
+                # a clock may have been set back since
+                ago = abs(time.time() - (self._kit.state / "twice" / name).stat().st_mtime)
                 if ago < _TWICE_SECONDS:
                     raise PartyError(
                         f"two processes of party {name!r} were connected {ago:.0f} s ago: its kit is in use twice. See "
