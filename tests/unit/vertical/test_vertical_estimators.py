@@ -431,6 +431,16 @@ def test_a_party_that_will_not_take_part_says_so_before_labels_leave_or_are_char
     assert ledger.history("people") == []
 
 
+def test_a_label_holder_that_is_elsewhere_is_noticed_before_labels_are_charged(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.create("holder", epsilon=1.5, delta=1e-4, adjacency="replace-one")
+    group = parties()
+    group.here = {}
+    with pytest.raises(PartyError, match="party 'party1' does not live where the coordinator runs"):
+        ridge(ledger=ledger, dataset="holder").fit(group, NUMBERS)
+    assert ledger.history("holder") == []
+
+
 def test_a_party_that_takes_no_seed_says_so_before_labels_are_charged(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
     for name in ("holder", "other"):

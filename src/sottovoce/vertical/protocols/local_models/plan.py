@@ -121,6 +121,10 @@ class LocalModelsPlan(LabelsOncePlan):
     def column_events(self) -> Mapping[str, Event]:
         return {name: plan.event for name, plan in self.party_plans.items()}
 
+    def meet(self, parties: Parties) -> None:
+        parties.own(self.facts.label_holder)  # whose own model is trained before labels leave
+        super().meet(parties)
+
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         train_alone(parties, self, y, own_model_name(model), model)
         signs, half_range = (y, 1.0) if self.loss.is_classification else self._centred(y)
