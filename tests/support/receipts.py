@@ -189,6 +189,8 @@ OTHER = {
     **{f"vertical lasso {name}": functools.partial(joint, vertical.VerticalLasso, aggregation=name)
        for name in ("local", "global")},
     "vertical sparse": functools.partial(joint, vertical.VerticalSparseLogisticRegression, aggregation="local"),
+    "secure": functools.partial(joint, vertical.VerticalRidge, mechanism="secure"),
+    "secure lasso": functools.partial(joint, vertical.VerticalLasso, aggregation="secure"),
     "scaler": scaled,
     "scaler replace-one, bounds": functools.partial(
         scaled, adjacency="replace-one", bounds=([0, 0, 0, -1], [1, 2, 3, 4])

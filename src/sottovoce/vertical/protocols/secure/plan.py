@@ -397,7 +397,7 @@ class SecureBallPlan(TrainedTogether, BallPlan):
     @property
     def row_bounds(self) -> tuple[str, ...]:
         return tuple(
-            f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
         )
 
