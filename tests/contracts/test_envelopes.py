@@ -108,7 +108,8 @@ def unsigned_changes(raw):
     size = len(raw) - len(head) - len(signature) - len(content)
     for field in fields(envelope):
         value = getattr(envelope, field.name)
-        for other in [0, 1, 2, value + 1, 10**9, -1] if field.type is int else ["", "x", f"{value}x", value.upper()]:
+        texts = () if field.type is int else ("", "x", "\ud800", f"{value}x", value.upper())
+        for other in texts or (0, 1, 2, value + 1, 10**9, -1):
             if other != value:
                 fake = seal(_Keeps(signature), replace(envelope, **{field.name: other}), content)
                 yield f"{field.name} = {str(other)[:20]!r}", fake

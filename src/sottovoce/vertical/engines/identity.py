@@ -31,7 +31,7 @@ class Identity:
         self.certificate = _read(folder, "certificate.pem").decode("ascii", "replace")
         self._authority = _read(folder, "authority.pem")
         _certificate("authority.pem of this party's identity", self._authority)
-        own = _certificate("certificate.pem of this party's identity", self.certificate.encode())
+        own = _certificate("certificate.pem of this party's identity", self.certificate)
         try:
             key = load_pem_private_key(_read(folder, "key.pem"), password=None)
         except (ValueError, TypeError):  # TypeError: it is encrypted
@@ -98,7 +98,7 @@ class Identity:
 @lru_cache(64)  # a run shows the same certificates with each of its messages
 def _issued(whose: str, certificate: str, authority: bytes) -> tuple[Certificate, Certificate]:
     """Return a certificate and that of the authority, which issued it."""
-    shown = _certificate(f"the certificate of {whose}", certificate.encode())
+    shown = _certificate(f"the certificate of {whose}", certificate)
     trusted = _certificate("the authority's certificate", authority)
     try:
         shown.verify_directly_issued_by(trusted)
@@ -161,7 +161,7 @@ def check_session_certificate(whose: str, certificate: str) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     words = f"the session certificate of {whose}"
-    shown = _certificate(words, certificate.encode())
+    shown = _certificate(words, certificate)
     if not isinstance(shown.public_key(), ec.EllipticCurvePublicKey):
         raise EngineError(f"{words} is not of the kind that sessions use.")
     try:
@@ -190,11 +190,11 @@ def _read(folder: Path, name: str) -> bytes:
         raise EngineError(f"this party's identity lacks {name}, or it cannot be read.") from None
 
 
-def _certificate(words: str, text: bytes) -> Certificate:
+def _certificate(words: str, text: bytes | str) -> Certificate:
     from cryptography.x509 import load_pem_x509_certificate
 
     try:
-        return load_pem_x509_certificate(text)
+        return load_pem_x509_certificate(text.encode() if isinstance(text, str) else text)
     except Exception:  # one that was damaged is wrong in more ways than the library has a common error for
         raise EngineError(f"{words} is not a certificate in PEM.") from None
 
