@@ -15,6 +15,7 @@ import pytest
 
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.engines.seat import read_canonical
 from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
 from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.mechanisms import ANSWERS_TO
@@ -93,8 +94,6 @@ def run(tmp_path):
 
 def opened(raw):
     """Return the head and the content of an envelope, whoever signed it."""
-    from sottovoce.vertical.engines.seat import read_canonical
-
     head, _, content = _parts(raw)
     envelope = read_canonical(Envelope, head.decode())
     assert envelope is not None
@@ -177,6 +176,13 @@ def test_whatever_is_changed_of_a_request_the_party_refuses_and_charges_nothing(
     assert run.charges == 1
     with pytest.raises(PartyError, match=f"turned away {n:,} of the requests that came to it in the name of 'insurer'"):
         run.ask(Describe())
+
+
+def test_a_field_of_lists_in_lists_is_no_field_however_deep_they_are(run):
+    """At one depth there is room to read them, and none to write them again."""
+    head = _parts(run.sealed(b""))[0].decode()
+    for depth in range(500, 1000):
+        assert read_canonical(Envelope, head.replace(f'"{REQUEST}"', "[" * depth + "]" * depth)) is None, depth
 
 
 def register(run):

@@ -66,14 +66,12 @@ class SessionCard:
 
 def read_canonical(kind: type[_Read], text: str) -> _Read | None:
     """Return the dataclass that a text is of, or None: there is one way to write it, and what is read was signed."""
-    if len(text) > _MOST:
-        return None
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
     kinds = {each.name: each.type for each in fields(kind)}  # type: ignore[arg-type]
-    if not isinstance(content, dict) or content.keys() != kinds.keys() or canonical(content) != text:
+    try:
+        content = json.loads(text) if len(text) <= _MOST else None
+        if not isinstance(content, dict) or content.keys() != kinds.keys() or canonical(content) != text:
+            return None
+    except (ValueError, RecursionError):  # there may be room to read it, and none to write it
         return None
     return kind(**content) if all(type(content[name]) is each for name, each in kinds.items()) else None
 
