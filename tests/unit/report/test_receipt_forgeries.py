@@ -23,6 +23,7 @@ from sottovoce.privacy.events import NothingReleased
 from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
 from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, joint, made_up, receipts, ridge, table, together
 from support.schemas import schema_text
 
@@ -278,6 +279,23 @@ def test_the_receipt_of_a_party_states_what_its_plan_has_this_party_give_away(tm
     data = json.loads(receipt.to_json())
     data["parameters"]["party"] = "nobody"
     assert RUN in failed(verified(tmp_path, together(data)))
+
+
+@pytest.mark.parametrize("value", ["everybody is protected", "True", -1, 1.5, [], {"a": 1}])
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("vertical no noise", "converged"), ("vertical ridge", "converged"), ("secure", "columns shared"),
+        ("vertical lasso local", "columns shared"), ("secure lasso", LEAST_ALPHA), ("secure", LEAST_ALPHA),
+        ("vertical svm", "rounds of the label holder's own training, without messages to others"),
+    ],
+)  # fmt: skip
+def test_what_a_training_over_parties_tells_of_itself_is_no_text(tmp_path, name, entry, value):
+    receipt = fitted(name).guarantee_
+    data = json.loads(receipt.to_json())
+    data["parameters"][entry] = value
+    if not (entry == LEAST_ALPHA and value == 1.5):
+        assert failed(verified(tmp_path, together(data))) & {RUN, WORDS}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """A receipt of a vertical training again, from its own parameters."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._plain_data import decode
+from sottovoce._validation import number, truth, whole_number
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.parties import Parties
@@ -14,14 +16,14 @@ from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.estimators.computing import checked_engines
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
 
-# what a vertical training tells of itself without any rule behind it
-_TOLD: Final = (
-    "rounds of the label holder's own training, without messages to others",
-    "converged",
-    "columns shared",
-    "alpha that the noise asks for, at least, for rows in the plan's unit",
-)
+# what a vertical training tells of itself without any rule behind it, and what that can be
+_TOLD: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "converged": truth,
+    "columns shared": partial(whole_number, at_least=0),
+    LEAST_ALPHA: partial(number, above=0.0),
+}
 _KINDS: Final = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 
@@ -52,7 +54,7 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     estimator._engines = lambda *_: engines  # type: ignore[method-assign]
     holder = parameters["label_holder"] if estimator.label_holder is None else estimator.label_holder
     plan = estimator._plan(_Stated({**described, **helpers}), holder)
-    told = {name: parameters[name] for name in _TOLD if name in parameters}
+    told = {name: checked(name, parameters[name]) for name, checked in _TOLD.items() if name in parameters}
     party = parameters.get("party")
     event = plan.event if party is None else plan.party_events[party]
     run = VerticalSolution(scorer=None, event=event, n_rounds=0, chosen=told)  # type: ignore[arg-type]
