@@ -414,6 +414,24 @@ def test_a_party_that_says_it_spent_something_else():
         logistic().fit([Party(X[:, :3], name="holder"), other], Y)
 
 
+@pytest.mark.parametrize("value", [-1, 0, "everybody", math.nan, None, [1]], ids=repr)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        *((make, name) for make in (logistic, svc, ridge) for name in ("max_iter", "tol")),
+        (svc, "smoothing"), (ridge, "threshold"),
+        *((make, name) for make in (
+            lambda **more: VerticalLasso(**PRIVATE, label_bounds=(-4.0, 4.0), radius=2.0, aggregation="secure", **more),
+            lambda **more: VerticalLasso(label_bounds=(-4.0, 4.0), radius=2.0, epsilon=math.inf, **more),
+        ) for name in ("max_iter", "tol", "label_share")),
+    ],
+)  # fmt: skip
+def test_parameters_that_a_training_has_no_use_for_are_refused_all_the_same(make, name, value):
+    """Receipts have them, too, and would state anything."""
+    with pytest.raises(ParameterError, match=f"^{name} "):
+        make(**{name: value}).plan(parties(data_bound=dict.fromkeys(("party1", "party2", "party3"), 1.0)))
+
+
 @pytest.mark.parametrize("why", [{"answers": {"score"}}, {"budget": (0.01, 1e-5)}, {"answers": {"secure"}}])
 @pytest.mark.parametrize("aggregation", [None, "local", "global"])
 def test_a_party_that_will_not_take_part_says_so_before_labels_leave_or_are_charged(tmp_path, aggregation, why):

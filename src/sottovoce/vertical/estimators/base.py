@@ -14,7 +14,7 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
-from sottovoce._validation import privacy_budget, refuse_large_delta, warn_of_large_delta
+from sottovoce._validation import privacy_budget, refuse_large_delta, warn_of_large_delta, whole_number
 from sottovoce._warnings import warn_caller
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
@@ -205,6 +205,7 @@ class VerticalEstimator(Predicting, Budgeted):
         for name in ("labels_public", "fit_intercept"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        whole_number("max_iter", self.max_iter, at_least=1)
 
     @whole_fit
     def fit(self, parties: Any, y: ArrayLike | None = None) -> Self:

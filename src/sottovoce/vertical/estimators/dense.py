@@ -80,6 +80,7 @@ class _PenalisedEstimator(VerticalEstimator):
         if plan_class(self.mechanism) is None:
             choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
         choice("engine", self.engine, CHOICES)
+        number("tol", self.tol, above=0.0)
         super()._check_parameters()
 
     def _own_facts(self, n_samples: int) -> dict[str, Any]:
@@ -200,10 +201,11 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     )
 
     def _make_loss(self) -> SmoothLoss:
+        smoothing = number("smoothing", self.smoothing, above=0.0)
         if choice("loss", self.loss, _MARGIN_LOSSES) == "sigmoid":
             _refuse_private(self.loss, self.epsilon, "hinge")
             return SigmoidLoss()
-        return SmoothedHinge(number("smoothing", self.smoothing, above=0.0))
+        return SmoothedHinge(smoothing)
 
     def _margin_loss(self, margins: Vector) -> dict[str, float]:
         if self.loss == "sigmoid":
@@ -244,10 +246,11 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     )
 
     def _make_loss(self) -> SmoothLoss:
+        threshold = number("threshold", self.threshold, above=0.0)
         if choice("loss", self.loss, _RESIDUAL_LOSSES) == "squared":
             return Squared()
         _refuse_private(self.loss, self.epsilon, "squared")
-        return Huber(number("threshold", self.threshold, above=0.0))
+        return Huber(threshold)
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
         measures = super()._measures(y, scores)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import choice, in_full, magnitude
+from sottovoce._validation import choice, in_full, magnitude, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -109,6 +109,8 @@ class _BallEstimator(VerticalEstimator):
             )
         if plan_class(self.mechanism) is None:
             choice("mechanism", self.mechanism, MECHANISMS)
+        number("tol", self.tol, above=0.0)
+        number("label_share", in_full(self.label_share), above=0.0, below=1.0)
         super()._check_parameters()
         self._radius()
         self._published()
