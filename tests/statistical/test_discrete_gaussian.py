@@ -8,13 +8,15 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import chi2
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.mechanisms import exact_coins
-from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT, SharedGaussian
 from sottovoce.randomness import Purpose, Streams
 
 P_VALUE = 1e-9
@@ -91,9 +93,18 @@ def test_what_colluding_parties_do_not_know_covers_the_event(n_parties, colludin
     assert GaussianAccountant().epsilon(mechanism.event, 1e-5) == pytest.approx(2.9, abs=0.3)
 
 
-def test_the_proof_smooths_a_little_and_the_noise_pays_for_it():
-    assert SharedGaussian(10_180, 1.0, 2).scale() == 102  # 101**2 would cover the square, but not 36 more
-    assert SharedGaussian(10_180 * 10**4, 1.0, 2).scale(10**4) == 102  # nor does a weight make it less
+@given(scale=st.integers(65, 2**30), weight=st.integers(1, 10**9))
+def test_the_proof_smooths_a_little_and_the_noise_pays_for_it(scale, weight):
+    """A scale covers its square less 36, and nothing more; a weight makes that no less."""
+    assert SharedGaussian((scale**2 - 37) * weight, 1.0, 2).scale(weight) == scale
+    assert SharedGaussian((scale**2 - 36) * weight, 1.0, 2).scale(weight) == scale + 1
+
+
+def test_the_largest_scale_is_taken_and_what_a_plan_spends_leaves_room_for_rounding():
+    assert SharedGaussian(2**100 - 37, 1.0, 2).scale() == SharedGaussian(2**100 - 37, 1.0, 1, 0).scale() == 2**50
+    with pytest.raises(ParameterError, match=r"2\*\*50"):
+        SharedGaussian(2**100 - 36, 1.0, 2)
+    assert 1.0 - SPENT == 2.0**-40  # as docs/privacy/discrete_gaussian.md says
 
 
 def test_a_share_is_never_too_small_to_hide_the_others():
@@ -102,7 +113,14 @@ def test_a_share_is_never_too_small_to_hide_the_others():
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [((0, 1.0, 2), "square"), ((1, 0.0, 2), "mu"), ((1, 1.0, 2, 2), "colluding"), ((2**60, 1e-9, 2), "2\\*\\*50")],
+    [
+        ((0, 1.0, 2), "square"),
+        ((1, 0.0, 2), "mu"),
+        ((1, 1.0, 0), "n_parties"),
+        ((1, 1.0, 2, 2), "colluding"),
+        ((1, 1.0, 2, -1), "colluding"),
+        ((2**60, 1e-9, 2), "2\\*\\*50"),
+    ],
 )
 def test_refusals(arguments, words):
     with pytest.raises(ParameterError, match=words):

@@ -86,13 +86,19 @@ def test_every_count_that_fits_is_released():
     [
         ((0.0, 1, 1.0), "epsilon"),
         ((1.0, 0, 1.0), "l1_sensitivity"),
-        ((1.0, 1, 0.3), "tick"),
+        ((1.0, 1, 0.3), "tick must be a power of two"),
+        ((1.0, 1, -0.5), "tick must be a finite number > 0"),
         ((1e-9, 2**40, 1.0), "2\\*\\*55"),
+        ((0.5, 2**54 + 1, 1.0), "2\\*\\*55"),
     ],
 )
 def test_parameters(given, message):
     with pytest.raises(ParameterError, match=message):
         DiscreteLaplace(*given)
+
+
+def test_the_largest_scale_is_taken():
+    assert DiscreteLaplace(0.5, 2**54, 1.0).scale == 2**55
 
 
 def test_counts_must_be_whole():

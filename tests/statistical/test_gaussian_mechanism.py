@@ -16,7 +16,13 @@ from scipy.stats import chi2, kstest, norm
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.mechanisms.gaussian import (
+    GridGaussian,
+    counts_mechanism,
+    power_of_two_below,
+    rounding_norm,
+    to_ticks,
+)
 from sottovoce.randomness import Purpose, Streams
 
 DRAWS = 200_000
@@ -277,7 +283,7 @@ def test_ticks_are_powers_of_two(tick):
 def test_the_limits_of_the_tick():
     for tick in (2.0**-6, 2.0**-44):
         GridGaussian(1.0, 1.0, tick)
-    with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
+    with pytest.raises(ParameterError, match=r"tick must be at most noise_std / 64 = 0\.015625, .* got 0\.03125"):
         GridGaussian(1.0, 1.0, 2.0**-5)
     with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
         GridGaussian(1.0, 1.0 - 2.0**-53, 2.0**-6)
@@ -367,3 +373,15 @@ def test_every_value_has_its_ticks_and_none_is_refused(value, ticks):
 def test_bad_rounding_norms(size, tick):
     with pytest.raises(ParameterError, match=r"size|tick"):
         rounding_norm(size, tick)
+
+
+@given(size=st.integers(1, 10_000), sensitivity=st.floats(0.1, 1e9), exponent=st.floats(-10.0, 34.0))
+def test_counts_are_whole_ticks_or_their_rounding_is_counted(size, sensitivity, exponent):
+    """Ticks of 1 where the noise allows them: at least 2^20 of them make its deviation, and at most 2^43."""
+    mu = 2.0**-exponent
+    mechanism = counts_mechanism(size, sensitivity, mu)
+    noise, tick = sensitivity / mu, mechanism.tick
+    assert mechanism.event == GaussianEvent(1.0 / mu)
+    assert mechanism.l2_sensitivity == sensitivity + (math.sqrt(size) * tick if tick > 1.0 else 0.0)
+    least, most = (20, 21) if tick < 1.0 else (42, 43) if tick > 1.0 else (20, 43)
+    assert 2.0**least <= noise / tick < 2.0**most

@@ -50,7 +50,7 @@ class SharedGaussian:
         root of its weight, where they have weights.
     mu : float, > 0
         Gaussian-DP parameter that the release may cost against any ``colluding`` parties that know their own shares.
-    n_parties : int, >= 2
+    n_parties : int, >= 1
         K: parties that add a share.
     colluding : int, >= 0, below ``n_parties``
         Parties whose shares are taken to be known.
