@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sottovoce as sv
 from sottovoce.central.parallel import one_blas_thread, team
-from sottovoce.central.sums.samples import poisson_sample
 from sottovoce.central.sums.whole_gram import _PIECE, _Adder
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -84,24 +83,6 @@ def test_frames_arrays_and_sparse_matrices_agree():
 def test_float32_is_close_to_float64():
     double, single = (fit(X.astype(kind), solver_options={"n_passes": 20}).coef_ for kind in (np.float64, np.float32))
     np.testing.assert_allclose(single, double, rtol=1e-2, atol=1e-3 * np.abs(double).max())
-
-
-def test_poisson_samples_have_the_right_law():
-    """Each row is in with the rate's probability, on its own: counts, pairs and the ends of the table."""
-    n, rate, runs = 40, 0.07, 20_000
-    sampling = np.random.default_rng(1)
-    hits = np.zeros((runs, n), bool)
-    for run in range(runs):
-        sample = poisson_sample(n, rate, sampling)
-        assert (np.diff(sample) > 0).all()
-        hits[run, sample] = True
-    error = 5 * np.sqrt(rate * (1 - rate) / runs)  # fails by chance about once in 40,000 seeds; the seed is fixed
-    assert np.abs(hits.mean(axis=0) - rate).max() < error
-    sizes = hits.sum(axis=1)
-    assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.05)
-    neighbours = (hits[:, :-1] & hits[:, 1:]).mean()
-    assert neighbours == pytest.approx(rate**2, rel=0.1)
-    np.testing.assert_array_equal(poisson_sample(5, 1.0, sampling), np.arange(5))
 
 
 def test_bad_number_of_threads(monkeypatch):

@@ -2,17 +2,21 @@
 
 import itertools
 import pickle
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
 from sottovoce.central.sums.whole_gram import Gram, GramSum, LabelColumn, coordinate_factors, moments_mechanism
-from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum
+from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
+from sottovoce.privacy.adjacency import Adjacency
 
 TEAM = Team(1, None)
 GRID = 2**21
@@ -104,6 +108,68 @@ def test_sums_beyond_a_word_are_carried_over():
         assert found == float(exact) / 2.0**42  # rounded once
     with pytest.raises(AssertionError):
         sums.open(sums.most_rows + 1)
+
+
+def words(*numbers):
+    high, low = np.array([divmod(number, 2**32) for number in numbers], np.int64).reshape(-1, 2).T
+    return WholeNumbers(high, low)
+
+
+whole = st.integers(-(2**84), 2**84) | st.integers(-(2**33), 2**33) | st.sampled_from([-1, 0, 2**32 - 1, 2**32])
+
+
+@given(one=whole, other=whole, unit=st.integers(-60, 60).map(lambda k: 2.0**k))
+def test_words_add_up_as_the_numbers_do_and_are_rounded_once(one, other, unit):
+    both = words(one) + words(other)
+    assert [both.high.tolist(), both.low.tolist()] == [[(one + other) >> 32], [(one + other) % 2**32]]
+    assert both.doubles(unit).tolist() == [float(one + other) / unit]
+    most = max(abs(one), abs(other))
+    assert words(one, other).are_within((2,), most)
+    assert not words(one, other).are_within((2,), most - 1 - most // 2**50)  # up to its rounding
+    assert not words(one, other).are_within((1, 2), most)
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "fits"),
+    [
+        (2**62, 2**32 - 1, True), (-(2**62), 0, True), (2**62 + 1, 0, False), (-(2**62) - 1, 0, False),
+        (0, 2**32, False), (0, -1, False),
+    ],
+)  # fmt: skip
+def test_only_words_that_can_be_added_are_taken(high, low, fits):
+    assert WholeNumbers(np.array([high]), np.array([low])).are_within((1,), 2**100) is fits
+    assert words().are_within((0,), 0)
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from([1, 5, 2**20 - 1, 2**20]), st.integers(-4, 4)), max_size=9),
+       width=st.sampled_from([1, 3, 2**14 + 1]))  # fmt: skip
+def test_a_growing_sum_is_exact_whatever_is_added_and_however_wide_it_is(steps, width):
+    sums, wanted = WholeSum((2, width), 2**42), 0
+    for n_rows, quarters in steps:
+        term = quarters * 2**40 * n_rows
+        sums.add(np.full((2, width), [[float(term)], [-float(term)]]), n_rows)
+        wanted += term
+    total = WholeNumbers(*sums.total())
+    assert total.are_within((2, width), abs(wanted))
+    for row, number in enumerate((wanted, -wanted)):
+        assert set(zip(total.high[row].tolist(), total.low[row].tolist(), strict=True)) == {divmod(number, 2**32)}
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_threads_take_sums_in_turn_and_nobody_two_at_once(count):
+    shared = Shared(list, count)
+    for _ in range(2):
+        with ExitStack() as stack:
+            taken = [stack.enter_context(shared.one()) for _ in shared.all]
+            assert shared._free.empty()
+        assert sorted(map(id, taken)) == sorted(map(id, shared.all))
+    assert len(shared.all) == max(1, count)
+
+
+def test_rounding_errors_are_bounded_for_ten_times_a_stand_in():
+    assert {one: most_rows(7, one) for one in Adjacency} == {
+        Adjacency.ADD_REMOVE: 70, Adjacency.REPLACE_ONE: 7, Adjacency.ZERO_OUT: 7
+    }  # fmt: skip
 
 
 def test_cutting_shortens_every_row():
