@@ -19,8 +19,9 @@ from sottovoce._plain_data import canonical_text
 from sottovoce.exceptions import AccountingError, BudgetError, LedgerError, LedgerIntegrityError, ParameterError
 from sottovoce.ledger import Ledger, verify_export
 from sottovoce.ledger.book import Book
-from sottovoce.ledger.charging import charging
+from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.entries import Entry
+from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
 
@@ -638,12 +639,71 @@ def test_a_run_that_is_executed_again_goes_on_with_its_charge(lite):
 
 
 def test_a_fit_that_is_paid_for_survives_a_ledger_that_is_gone(lite, tmp_path):
+    def fit(held):
+        held.commit(EVENT)
+
     with charged(lite) as held:
         (tmp_path / "budget.db").rename(tmp_path / "away.db")
-        with pytest.warns(sv.exceptions.PrivacyWarning, match="its end could not be recorded"):
-            held.commit(EVENT)
+        with pytest.warns(sv.exceptions.PrivacyWarning, match="its end could not be recorded") as told:
+            fit(held)
     (tmp_path / "away.db").rename(tmp_path / "budget.db")
     assert [record.state for record in lite.history("people")] == ["reserved"]
+    assert told[0].filename == __file__ and told[0].lineno > fit.__code__.co_firstlineno + 1  # where the fit was called
+
+
+def test_a_charge_that_cannot_be_given_back_is_said_to_be_spent(lite, tmp_path):
+    with pytest.raises(KeyError) as caught, charged(lite):
+        (tmp_path / "budget.db").rename(tmp_path / "away.db")
+        raise KeyError("before it looked")
+    (tmp_path / "away.db").rename(tmp_path / "budget.db")
+    (note,) = caught.value.__notes__
+    assert "counts as spent: it could not be cancelled." in note and states(lite) == ["reserved"]
+
+
+def test_a_charge_of_a_named_run_is_for_one_result(lite):
+    """Copies of a run share its name: the result of one of them leaves, and each copy may send that again."""
+    with charged(lite) as held:
+        held.close_for("a")
+    assert states(lite) == ["reserved"] and not held.closed  # a run without a name has no copies
+    for _ in range(2):
+        with charged(lite, run="one") as held:
+            held.close_for("a")
+            assert isinstance(held.charge, Charge) and held.charge.hash == lite.head()
+            held.commit(EVENT)
+            held.close_for("a")
+            with pytest.raises(LedgerError, match="another copy of this run has released one"):
+                held.close_for("b")
+    assert states(lite) == ["reserved", "committed"] and lite.history("people")[1].note == "a"
+    with pytest.raises(LedgerError, match="it was given back"), charged(lite, GaussianEvent(50.0), "two") as held:
+        lite.cancel(held.charge.charge, "taken for dead")
+        held.close_for("a")
+    with pytest.raises(LedgerError, match="it was given back"):
+        OpenCharge(lite, held.charge, run="never charged").close_for("a")
+
+
+def test_without_a_charge_nothing_is_recorded(lite):
+    with charging(None, None, EVENT, delta=1e-6, adjacency=Adjacency.ZERO_OUT, seeded=False, plan={}) as held:
+        held.check_plan(GaussianEvent(9.0))
+    for one in (held, OpenCharge(lite, run="one"), OpenCharge(charge=lite.reserve("people", EVENT, **FIT), run="one")):
+        one.commit(EVENT)
+        one.close_for("a")
+    assert states(lite) == ["reserved"]
+
+
+@pytest.mark.parametrize(
+    ("given", "dataset", "message"),
+    [
+        (None, "people", "ledger is missing: dataset is given"), ("sqlite:///a.db", None, "dataset is missing: ledger"),
+        (3, "people", "ledger must be a Ledger"), ("sqlite:///a.db", 3, "dataset must be the name"),
+    ],
+)  # fmt: skip
+def test_a_charge_needs_a_ledger_and_a_data_set(lite, given, dataset, message):
+    with pytest.raises(ParameterError, match=message):
+        is_charged(given, dataset)
+    assert is_charged(lite, "people") and is_charged(lite.url, "people") and not is_charged(None, None)
+    with charged(lite.url) as held:
+        held.commit(EVENT)
+    assert states(lite) == ["committed"]
 
 
 def test_a_plan_that_changed_after_the_charge_stops_before_the_noise(lite):
