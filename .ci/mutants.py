@@ -1,14 +1,16 @@
-"""Break the trusted core on purpose, and count what the tests notice: ``python .ci/mutants.py PYTHON [PART...]``.
+"""Break the trusted core on purpose, and count what the tests notice: ``.ci/mutants.py PYTHON [PART...] [--again]``.
 
 A mutant is one small change of one line: a comparison turned, a number moved by one, a statement left out. `PYTHON`
 runs the tests that `.ci/mutants.toml` names for a part, in a copy of the checkout, until one fails. What was found is
-kept in ``.mutants/``, so that a run that was ended goes on where it was; other sources begin anew. cosmic-ray makes the
-mutants and keeps the results.
+kept in ``.mutants/``, so that a run that was ended goes on where it was; other sources begin anew. With ``--again`` the
+mutants that no test noticed are tried once more, with the tests of today. cosmic-ray makes the mutants and keeps the
+results.
 """
 
 import ast
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from parso.python.tree import Keyword
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".mutants"
+AGAIN = "--again"
 PACKAGE = Path("src/sottovoce")
 # of all replacements that there are, the nearest: the far ones fail at the first call and prove nothing
 BINARY = (
@@ -40,6 +43,7 @@ OTHERS = (
     "ReplaceContinueWithBreak", "ZeroIterationForLoop",
 )  # fmt: skip
 
+COMPILES = re.compile(r"^(from|import) numba|^from sottovoce\._compiling import", re.MULTILINE)
 OPPOSITE = {ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 OPPOSITE |= {other: one for one, other in OPPOSITE.items()}
 
@@ -151,22 +155,28 @@ def copied(place: Path) -> None:
             shutil.copy(ROOT / name, place / name)
 
 
+def write(file: Path, text: str) -> None:
+    """Write a module, and forget its bytecode: it would be taken for that of any text of the same size and second."""
+    file.write_text(text, encoding="utf-8")
+    for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+        stale.unlink()
+
+
 class Tests:
     """The tests of a part, in a copy of the checkout."""
 
-    def __init__(self, python: str, place: Path, tests: list[str]) -> None:
+    def __init__(self, python: str, place: Path, tests: list[str], kept: bool) -> None:
         paths = [place / "src", place / "tests", place]
-        given = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": "1",
-                              "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-                              "NUMBA_CACHE_DIR": str(KEPT / "compiled")}  # fmt: skip
+        given = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OPENBLAS_NUM_THREADS": "1",
+                              "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(KEPT / "compiled")}  # fmt: skip
         self._seconds = 3600.0
         self._asked = subprocess.Popen(
-            [python, ".ci/forked.py", *tests], cwd=place, env=given, text=True,
+            [python, ".ci/forked.py", str(int(kept)), *tests], cwd=place, env=given, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         if self._answer() != ["ready"] or not self.passes():
             sys.exit(f"the tests must pass before anything is broken: see collected.log and run.log in {place}.")
-        self._seconds = 5.0 + 2.0 * self._took  # whoever needs longer never ends
+        self._seconds = 3.0 + 2.0 * self._took  # whoever needs longer never ends
 
     def _answer(self) -> list[str]:
         assert self._asked.stdout is not None
@@ -185,8 +195,8 @@ class Tests:
         self._asked.communicate("")
 
 
-def run(python: str, part: str, files: list[str], tests: list[str]) -> list[tuple[str, bool]]:
-    """Try all mutants of a part that were not tried, and return what is known of all."""
+def run(python: str, part: str, files: list[str], tests: list[str], again: bool) -> list[tuple[str, bool]]:
+    """Try all mutants of a part that were not tried, or not noticed if ``again``; return what is known of all."""
     texts = {PACKAGE / file: (ROOT / PACKAGE / file).read_text(encoding="utf-8") for file in files}
     content = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
     database = KEPT / f"{part}-{content}.sqlite"
@@ -198,31 +208,33 @@ def run(python: str, part: str, files: list[str], tests: list[str]) -> list[tupl
                 WorkItem.single(uuid.uuid4().hex, one) for file, text in texts.items() for one in mutants(file, text)
             )
         waiting = list(kept.pending_work_items)
+        if again:
+            survived = {job for job, result in kept.results if not result.is_killed}
+            waiting += [item for item in kept.work_items if item.job_id in survived]
         if waiting:
             copied(place)
-            asked = Tests(python, place, tests)
+            asked = Tests(python, place, tests, not any(COMPILES.search(text) for text in texts.values()))
             for done, item in enumerate(waiting, 1):
                 (mutant,) = item.mutations
                 text = texts[mutant.module_path]
                 other = broken(text, mutant)
-                (place / mutant.module_path).write_text(other, encoding="utf-8")
-                survived = asked.passes()
-                outcome = TestOutcome.SURVIVED if survived else TestOutcome.KILLED
+                write(place / mutant.module_path, other)
+                outcome = TestOutcome.SURVIVED if asked.passes() else TestOutcome.KILLED
                 what = change(text, other, str(mutant.module_path.relative_to(PACKAGE)))
                 kept.set_result(item.job_id, WorkResult(WorkerOutcome.NORMAL, None, outcome, what))
-                (place / mutant.module_path).write_text(text, encoding="utf-8")
+                write(place / mutant.module_path, text)
                 print(f"{part} {done} of {len(waiting)}: {outcome.value}: {what}", flush=True)
             asked.close()
         return sorted((result.diff or "", result.is_killed) for _, result in kept.results)
 
 
-def main(python: str, parts: list[str]) -> None:
+def main(python: str, parts: list[str], again: bool) -> None:
     """Print the survivors of each part that nobody has looked at, and a table."""
     settings = tomllib.loads((ROOT / ".ci" / "mutants.toml").read_text(encoding="utf-8"))
     table = []
     for part in parts or settings["part"]:
         given = settings["part"][part]
-        found = run(python, part, given["files"], given["tests"])
+        found = run(python, part, given["files"], given["tests"], again)
         survivors = [what for what, killed in found if not killed]
         known = given.get("equivalent", {})
         named = [what for what in survivors if any(what.split(": ", 1)[1].startswith(key) for key in known)]
@@ -236,4 +248,4 @@ def main(python: str, parts: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], [one for one in sys.argv[2:] if one != AGAIN], AGAIN in sys.argv)
