@@ -1,6 +1,7 @@
 """Calibration never overspends, wastes nothing to speak of, and refuses what cannot be met."""
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,11 +13,13 @@ from sottovoce.privacy.accounting import (
     GaussianAccountant,
     PLDAccountant,
     RenyiAccountant,
+    accountant_for,
     gaussian_delta,
     gaussian_epsilon,
 )
-from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside, least_noise
+from sottovoce.privacy.calibration import bounded_range, gaussian_mu, gaussian_mu_beside, least_noise, least_scale
 from sottovoce.privacy.events import (
+    BoundedRangeEvent,
     ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
@@ -216,6 +219,24 @@ def test_impossible_targets():
         least_noise(lambda s: PoissonSampledEvent(0.1, GaussianEvent(s)), PLDAccountant(0.01), 1e-6, 1e-200)
     with pytest.raises(AccountingError, match="exact Gaussian accounting does not cover"):
         least_noise(lambda s: PoissonSampledEvent(0.1, GaussianEvent(s)), accountant, 1.0, 1e-5)
+
+
+@given(epsilon=log_uniform(1e-2, 10.0), delta=log_uniform(1e-12, 0.01))
+@settings(max_examples=5)
+def test_the_least_scale_and_range_are_those_of_their_closed_forms(epsilon, delta):
+    """Of one Gaussian, and of one choice, which is pure: it may have all of epsilon, and a little for its delta."""
+    exact = 1.0 / gaussian_mu(epsilon, delta)
+    assert exact * (1 - 1e-8) <= least_scale(GaussianEvent, epsilon, delta) <= exact * (1 + 1.1e-3)
+    width = bounded_range(epsilon, delta, 1)
+    spent = accountant_for(BoundedRangeEvent(width)).epsilon
+    assert spent(BoundedRangeEvent(width), delta) <= epsilon < spent(BoundedRangeEvent(width * 1.0011), delta)
+    for bad in ({"epsilon": 0.0}, {"delta": 1.0}):
+        given = {"epsilon": epsilon, "delta": delta} | bad
+        for refuses in (lambda **given: least_scale(GaussianEvent, **given), partial(bounded_range, count=1)):
+            with pytest.raises(ParameterError, match=next(iter(bad))):
+                refuses(**given)
+    with pytest.raises(ParameterError, match="count must be"):
+        bounded_range(epsilon, delta, 0)
 
 
 def test_a_run_that_releases_nothing_needs_no_noise_and_ends():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import sottovoce as sv
+from sottovoce._numerics import PIECE
 from sottovoce.central import calibration, split
 from sottovoce.central.calibration import SHIFTS, SLOPES, calibrated, share_for
 from sottovoce.central.core import replay
@@ -18,12 +19,13 @@ from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import shared_counts
 from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, scores_of_cells
-from sottovoce.central.sums.slope import LONGEST, cut_for, slope_and_shift
+from sottovoce.central.sums.slope import LONGEST, LineMoments, cut_for, slope_and_shift
 from sottovoce.exceptions import ModelFormatError, ParameterError
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.report.comparison import made_again
 from support.asking import calibrating, straightened
+from support.many_parts import begun
 
 TEAM = Team(1, None)
 PRIOR = Prior(0.7, 0.45, 0.25)
@@ -209,6 +211,53 @@ def test_a_receipt_with_more_numbers_than_models_is_not_that_of_its_run():
 
 
 # --- of numbers
+
+
+any_sum = st.floats(-1e3, 1e3)
+
+
+@given(sums=st.tuples(any_sum, any_sum, any_sum, any_sum), cut=st.floats(1e-3, 1e3), n=st.integers(1, 1000),
+       exponent=st.floats(-3.0, 3.0), adjacency=st.sampled_from(list(Adjacency)))  # fmt: skip
+def test_slope_and_shift_of_released_sums_are_those_of_the_page(sums, cut, n, exponent, adjacency):
+    mu = 10.0**exponent
+    asked = slope_and_shift(np.zeros(3), cut, n, Neighbours(adjacency), mu)
+    mechanism = next(asked).mechanism
+    assert mechanism.event == GaussianEvent(1.0 / mu)
+    with pytest.raises(StopIteration) as end:
+        asked.send(np.array(sums))
+    s = adjacency.sum_factor / mu
+    assert mechanism.noise_std == pytest.approx(s, rel=1e-5)
+    D, C, Z, E = max(sums[0], 0.25 * mechanism.noise_std), *sums[1:]
+    slope = np.clip((C + D) * D / (D**2 + 2.0 * mechanism.noise_std**2), 0.0, 1.25)
+    assert end.value.value == pytest.approx((slope, cut * (1.0 - slope) * np.clip((E + Z) / n, -1.0, 1.0)))
+
+
+any_number = st.floats(width=64) | st.floats(-3.0, 3.0)
+
+
+@given(rows=st.lists(st.tuples(any_number, any_number), min_size=1, max_size=9), cut=st.floats(1e-3, 1e3))
+def test_the_four_numbers_of_a_row_are_cut_together_and_toward_zero(rows, cut):
+    ask, (z, y) = LineMoments(np.zeros(1), cut, 2.0**20), np.array(rows).T
+    moments = np.array([ask.moments(z[i : i + 1], y[i : i + 1]) for i in range(len(rows))])
+    np.testing.assert_array_equal(ask.moments(z, y), moments.sum(axis=0))
+    with np.errstate(all="ignore"):
+        near, left = (np.clip(np.where(np.isnan(one), 0.0, one), -cut, cut) / cut for one in (z, y - z))
+    wanted = np.array([near**2, near * left, near, left])
+    wanted /= np.maximum(1.0, np.linalg.norm(wanted, axis=0))
+    assert (np.abs(moments - 2.0**20 * wanted.T) < 1.0 + 1e-6).all()
+    assert (np.abs(moments) <= 2.0**20 * np.abs(wanted.T) + 1e-6).all()
+
+
+@pytest.mark.parametrize("n", [PIECE - 1, PIECE, 2 * PIECE + 3])
+def test_the_four_numbers_are_those_of_all_rows_in_pieces(n):
+    rows, w, rng = rows_and_weights(n)
+    y = rng.standard_normal(n)
+    ask, part = LineMoments(w, 2.0, 2.0**20), begun(rows, y).part
+    np.testing.assert_array_equal(ask.on(part), ask.moments(rows.margins(w, TEAM), y))
+    total = np.zeros(4, np.int64)
+    ask.add(rows.kernel, [y], 5, n - 7, total)
+    np.testing.assert_array_equal(total, ask.moments(rows.margins(w, TEAM)[5 : n - 7], y[5 : n - 7]))
+    assert ask.blank().shape == ask.shape(part) == (4,)
 
 
 def line(rows, y, w, mu, *, cut=20.0, **changed):
