@@ -159,6 +159,7 @@ def test_a_growing_sum_is_exact_whatever_is_added_and_however_wide_it_is(steps, 
 def test_threads_take_sums_in_turn_and_nobody_two_at_once(count):
     shared = Shared(list, count)
     for _ in range(2):
+        assert shared._free.qsize() == len(shared.all)  # or the next line would wait for ever
         with ExitStack() as stack:
             taken = [stack.enter_context(shared.one()) for _ in shared.all]
             assert shared._free.empty()

@@ -16,7 +16,6 @@ from sottovoce.privacy.adjacency import (
     unit_of,
 )
 
-
 REPLACED = Adjacency.REPLACE_ONE
 
 
@@ -68,7 +67,7 @@ def test_the_rows_of_a_person_are_a_number_within_limits(take, most):
         taken = take(rows)
         assert getattr(taken, "rows", taken) == rows
     for rows in (0, -1, most + 1, 1.5):
-        with pytest.raises(ParameterError, match="rows(_per_group)? must be"):
+        with pytest.raises(ParameterError, match=r"rows(_per_group)? must be"):
             take(rows)
 
 
