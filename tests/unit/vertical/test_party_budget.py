@@ -1,14 +1,25 @@
 """A party's budget: a privacy filter, so that trainings may be chosen by the results of earlier ones."""
 
+import copy
 import math
+import pickle
 
 import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivateEvent, NothingReleased, RepeatedEvent
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    RepeatedEvent,
+    compose,
+)
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.party.budget import PartyBudget
+from sottovoce.vertical.party.sessions import MachineError, Place
+from support.forked import in_child, needs_fork
 
 DELTA = 1e-5
 
@@ -56,3 +67,71 @@ def test_a_budget_of_nothing_allows_nothing_released():
     assert PartyBudget(None).charge(NonPrivateEvent()) == ""
     with pytest.raises(ParameterError, match="budget must be a pair"):
         PartyBudget(math.inf)
+
+
+@pytest.mark.parametrize("event", [GaussianEvent(10.0), RepeatedEvent(GaussianEvent(30.0), 4), BoundedRangeEvent(0.02)])
+def test_a_budget_is_as_large_as_it_says_and_no_larger(event):
+    moved = accountant_for(event).delta(event, 0.0)
+    assert PartyBudget((0.0, moved)).charge(event) == ""
+    assert "its budget is epsilon=0.0" in PartyBudget((0.0, 0.999 * moved)).charge(event)
+    epsilon = accountant_for(event).epsilon(event, DELTA)
+    assert PartyBudget((epsilon, DELTA)).charge(event) == ""
+    less = 0.999 * epsilon
+    assert f"its budget is epsilon={less!r} at delta=1e-05" in PartyBudget((less, DELTA)).charge(event)
+
+
+def test_a_place_is_charged_once_until_its_answer_leaves():
+    budget, place, event = PartyBudget((3.0, DELTA)), Place("session", 1, "release"), GaussianEvent(10.0)
+    for _ in range(2):
+        assert budget.charge(event, place=place) == ""
+        budget.settle("release", "one of several", part="part")
+    assert budget.spent == event
+    for release in ("release", "release", "never charged"):
+        budget.settle(release, "a")
+    with pytest.raises(MachineError, match="another process of this party has answered this step"):
+        budget.settle("release", "b")
+    assert budget.charge(event, place=place) == ""  # it is computed anew
+    budget.settle("release", "b")
+    assert budget.charge(event) == budget.charge(event) == ""
+    assert budget.spent == compose(*[event] * 4)
+
+
+def test_an_account_without_a_limit_keeps_what_was_spent():
+    free, place = PartyBudget(), Place("session", 1, "release")
+    assert (free.epsilon, free.delta, free.is_limited) == (math.inf, 0.0, False)
+    assert free.takes_seeds and free.coordinator is None
+    assert free.charge(GaussianEvent(1.0), place=place) == free.charge(GaussianEvent(2.0), place=place) == ""
+    for answer in ("a", "b"):
+        free.settle("release", answer)
+    assert free.spent == compose(GaussianEvent(1.0), GaussianEvent(2.0))
+    assert free.charge(NonPrivateEvent()) == free.shortage(NonPrivateEvent()) == ""
+    assert free.spent == NonPrivateEvent()
+
+
+@needs_fork
+def test_a_copy_in_another_process_has_no_budget():
+    budget = PartyBudget((3.0, DELTA))
+    assert copy.copy(budget) is copy.deepcopy(budget) is budget
+    other = pickle.loads(pickle.dumps(budget))
+    for event in (GaussianEvent(100.0), NothingReleased()):
+        for refused in (
+            other.charge(event),
+            other.shortage(event),
+            in_child(lambda e=event: budget.charge(e).encode()),
+        ):
+            assert "this is a copy in another process" in str(refused)
+        assert budget.charge(event) == budget.shortage(event) == ""
+    assert other.spent == NothingReleased()
+    assert pickle.loads(pickle.dumps(PartyBudget())).charge(NonPrivateEvent()) == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ((-0.1, 0.1), r"budget\[0\]"), ((1.0, -0.1), r"budget\[1\]"), ((1.0, 1.0), r"budget\[1\]"),
+        ((1.0,), "budget must be a pair"), (1.0, "budget must be a pair"),
+    ],
+)  # fmt: skip
+def test_bad_budgets_are_refused(limit, message):
+    with pytest.raises(ParameterError, match=message):
+        PartyBudget(limit)

@@ -19,6 +19,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.party.sessions import MachineError, Place
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Afford
 from sottovoce.vertical.protocols.local_models.messages import Trained
@@ -178,6 +179,60 @@ def test_a_training_goes_through_and_a_second_one_does_not_fit(ledger):
     assert charge.event == fitted.party_guarantees_["clinic"].event
     with pytest.raises(Exception, match=r"its budget is epsilon=1\.2"):
         model.fit([bank, clinic(ledger)])
+
+
+def account(ledger, **options):
+    return LedgerBudget(ledger, "clinic columns", name="clinic", **options)
+
+
+def test_a_charge_is_open_until_its_answer_leaves(ledger, caplog):
+    budget, small = account(ledger), GaussianEvent(200.0)
+    assert budget.is_limited and not budget.takes_seeds and budget.head == ledger.head()
+    for _ in range(2):
+        assert budget.charge(EVENT, place=Place("session", 7, "release")) == ""
+    (charge,) = ledger.history("clinic columns")
+    assert (charge.state, charge.event, charge.delta) == ("reserved", EVENT, 1e-6 / 16)
+    assert charge.plan == {"party": "clinic", "session": "session", "step": 7, "run": "release"}
+    assert budget.holds(budget.head) and budget.head == ledger.head() and not budget.holds(64 * "0")
+    with pytest.raises(MachineError, match="a copy of this party began too and did not end"):
+        budget.settle("release", "a", part="part")
+    assert f"sottovoce ledger cancel {charge.charge}" in caplog.text
+    for _ in range(2):
+        budget.settle("release", "a")
+        assert [each.state for each in ledger.history("clinic columns")] == ["committed"]
+        assert budget.head == ledger.head()
+    with pytest.raises(MachineError, match="another process of this party has answered this step"):
+        budget.settle("release", "b")
+    with pytest.raises(MachineError, match="its ledger has no charge for this step"):
+        budget.settle("never charged", "a")
+    assert budget.charge(NothingReleased()) == budget.shortage(NothingReleased()) == ""
+    budget = account(ledger, coordinator="x")
+    assert budget.charge(small) == "" and budget.head == ledger.head()
+    assert budget.charge(small, place=Place("session", 8, "other")) == ""
+    _, whole, other = ledger.history("clinic columns")
+    assert (whole.state, whole.plan) == ("committed", {"party": "clinic", "coordinator": "x"})
+    ledger.cancel(other.charge, "nobody saw anything")
+    with pytest.raises(MachineError, match="the charge of this step was cancelled"):
+        budget.settle("other", "a")
+    assert budget.spent == compose(EVENT, small)
+
+
+def test_a_coordinator_is_told_no_more_than_its_cap(ledger, monkeypatch):
+    for options, message in (
+        ({"cap": 0.5}, "cap=0.5 is for one coordinator"), ({"cap": 0.0, "coordinator": "x"}, "cap must be"),
+        ({"cap": 1.3, "coordinator": "x"}, "cap must be .* The budget is no larger"),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=message):
+            account(ledger, **options)
+    capped, event = account(ledger, coordinator="x", cap=0.5), GaussianEvent(20.0)
+    why = "its owner allows coordinator 'x' epsilon=0.5 at delta=1e-06 in all, and this would bring what it was told to"
+    assert why in capped.shortage(EVENT) and why in capped.charge(EVENT)
+    assert account(ledger, coordinator="y").charge(event) == ""
+    assert capped.shortage(event) == "" and account(ledger, coordinator="x", cap=1.2).shortage(EVENT) == ""
+    assert len(ledger.history("clinic columns")) == 1
+    monkeypatch.setattr(LedgerBudget, "shortage", lambda *given: "")  # another process is first
+    assert "what others charged leaves too little" in capped.charge(EVENT)
+    assert len(ledger.history("clinic columns")) == 1
 
 
 def test_wrong_accounts(ledger):
