@@ -12,8 +12,6 @@ import pytest
 
 from sottovoce.exceptions import BudgetError, DataError, LedgerError, ParameterError, PartyError, StorageError
 from sottovoce.ledger import Ledger
-from sottovoce.ledger.charging import charging
-from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
@@ -267,24 +265,6 @@ def test_a_failure_after_a_resumption_gives_no_charge_back(organisations):
     with pytest.raises(PartyError, match="is gone"):
         model(made).fit(made.start(cut=at(1, "bank", ConnectionError())), LABELS)
     assert states(made) == ["reserved"]
-
-
-def test_a_resumed_charge_is_not_given_back(organisations):
-    ledger, event = organisations.ledger("labels"), GaussianEvent(30.0)
-
-    def run(name, error):
-        with charging(
-            ledger, "people", event, delta=1e-6, adjacency="replace-one", seeded=False, plan={}, run=name
-        ):  # fmt: skip
-            raise error
-
-    with pytest.raises(RuntimeError):
-        run("one", RuntimeError())
-    assert states(organisations) == ["cancelled"]  # it had looked at nothing
-    ledger.reserve("people", event, delta=1e-6, adjacency="replace-one", plan={"run": "two"})
-    with pytest.raises(RuntimeError):
-        run("two", RuntimeError())
-    assert states(organisations) == ["cancelled", "reserved"]
 
 
 def test_a_cancelled_charge_is_not_found(organisations):
