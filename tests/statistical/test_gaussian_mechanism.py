@@ -287,8 +287,10 @@ def test_the_limits_of_the_tick():
         GridGaussian(1.0, 1.0, 2.0**-5)
     with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
         GridGaussian(1.0, 1.0 - 2.0**-53, 2.0**-6)
-    with pytest.raises(ParameterError, match=r"tick must be at least noise_std / 2\*\*44"):
+    with pytest.raises(ParameterError, match=r"tick must be at least noise_std / 2\*\*44 = 5\.68434e-14, .* got 2\.8"):
         GridGaussian(1.0, 1.0, 2.0**-45)
+    with pytest.raises(ParameterError, match="tick must be a finite number > 0"):
+        GridGaussian(1.0, 1.0, -0.5)
     with pytest.raises(ParameterError, match=r"tick must be at least noise_std / 2\*\*44"):
         GridGaussian(1e200, 1e200, 1.0)
     with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
