@@ -22,7 +22,14 @@ from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue, shared_counts
-from sottovoce.central.sums.histograms import CELLS, columns_mechanism
+from sottovoce.central.sums.histograms import (
+    CELLS,
+    CountDistances,
+    CountLengths,
+    columns_mechanism,
+    distances_mechanism,
+    lengths_mechanism,
+)
 from sottovoce.central.sums.shared_counts import Prior, design_for
 from sottovoce.central.sums.whole_gram import CurvatureGram, gram, gram_mechanism
 from sottovoce.privacy.accounting import accountant_for
@@ -265,6 +272,25 @@ def test_the_bound_on_slope_and_shift_is_nearly_reached(adjacency, least):
         for w in np.linspace(-14, 14, 29)
     ]
     assert least < max(found) <= 1.0
+
+
+signed = st.floats() | st.floats(-9.0, 9.0)
+LENGTHS, DISTANCES = (
+    lambda values: CountLengths().counts(None, [np.abs(values)]), CountDistances(None, 4.0).counts
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@given(one=signed, other=signed, rest=st.lists(signed, max_size=4))
+@example(1.0, -1e9, [])
+def test_a_row_is_in_as_many_bins_of_lengths_and_distances_as_the_noise_covers(adjacency, one, other, rest):
+    for counts, bins, made in ((LENGTHS, 3, lengths_mechanism), (DISTANCES, 1, distances_mechanism)):
+        most = math.sqrt(bins * adjacency.sum_factor)
+        assert made(Neighbours(adjacency, 5), MU).l2_sensitivity == pytest.approx(5.0 * most)
+        replaced = [other] if adjacency is REPLACED else []
+        moved = np.linalg.norm(counts(np.array([*rest, one])) - counts(np.array([*rest, *replaced])))
+        assert moved <= made(Neighbours(adjacency), MU).l2_sensitivity
+        assert moved == pytest.approx(most) or (one, other) != (1.0, -1e9)  # the bound is reached
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
