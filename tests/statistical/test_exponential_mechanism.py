@@ -5,10 +5,13 @@ of the seeds. Each is also run with a rate that is 0.7 or 1.3 times the right on
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from sottovoce.central.data.rows import make_bounded_rows
@@ -136,34 +139,44 @@ def test_weights_far_apart_are_drawn_as_often_as_they_should():
 def test_scores_that_are_far_apart_do_no_harm(gap):
     mechanism = ExponentialMechanism(1.0, 1.0)
     stream = noise(7)
-    places = [mechanism.select(np.array([-gap, gap, 0]), stream)[0] for _ in range(300)]
+    places = [mechanism.select(np.array([-gap, gap, *[0] * 40]), stream)[0] for _ in range(300)]
     assert np.mean(np.array(places) == 1) > 0.99
 
 
-def test_ties_of_the_first_53_digits_are_settled_by_the_next():
-    """A weight of 2^-60 is kept when 53 random digits are 0 and the next ones say so, and never for another reason."""
+class Coins:
+    """Gives out planned numbers: the first trial is of the unlikely candidate, all others are of the likely one."""
 
-    class Coins:
-        """Gives out planned numbers."""
+    def __init__(self, numbers):
+        self.numbers = list(numbers)
 
-        def __init__(self, *numbers):
-            self.numbers = list(numbers)
+    def integers(self, bound, size=None):
+        if bound == 2 and size is not None:  # places
+            return np.array([0] + [1] * (size - 1))
+        if size is None:
+            return self.numbers.pop(0)
+        return np.array([self.numbers.pop(0)] + [5] * (size - 1))
 
-        def integers(self, bound, size=None):
-            if bound == 2 and size is not None:  # places: always the unlikely candidate first
-                return np.array([0] + [1] * (size - 1))
-            if size is None:
-                return self.numbers.pop(0)
-            return np.array([self.numbers.pop(0)] + [5] * (size - 1))
 
-    mechanism = ExponentialMechanism(1.0, 1.0)
-    gap = round(60 * math.log(2))
-    scores = np.array([-gap, 0])
-    weight = math.exp(-gap * mechanism.rate)
-    second = math.floor(weight * 2.0**106)
-    assert mechanism.select(scores, Coins(0, second - 1))[0] == 0
-    assert mechanism.select(scores, Coins(0, second + 1))[0] == 1
-    assert mechanism.select(scores, Coins(1))[0] == 1
+@given(gap=st.integers(1, 10**4))
+@example(690)  # the last weights that are not those of the floor
+@example(2**61)
+def test_a_weight_is_kept_by_all_its_digits(gap):
+    """Random digits, 53 at a time, are compared with those of the weight: it is kept where they are less."""
+    mechanism, digits = ExponentialMechanism(1.0, 1.0), []
+    left = Fraction(float(np.exp(np.maximum(mechanism.rate * np.array([-gap, 0]), -700.0))[0]))
+    while left:
+        digits.append(math.floor(left * 2**53))
+        left = left * 2**53 - digits[-1]
+    *first, last = digits
+    for coin, place in ((last - 1, 0), (last, 1), (last + 1, 1)):
+        assert mechanism.select(np.array([-gap, 0]), Coins([*first, coin]))[0] == place
+
+
+@given(epsilon=st.floats(1e-8, 1e6), score_range=st.floats(1e-9, 1e9))
+def test_what_rounding_may_add_to_the_range_is_taken_off(epsilon, score_range):
+    mechanism = ExponentialMechanism(epsilon, score_range)
+    assert mechanism.event.epsilon == epsilon
+    assert 0.5e-10 < epsilon - mechanism.rate * score_range + 1e-15 * epsilon < 1.5e-10 + 2e-15 * epsilon
 
 
 @pytest.mark.parametrize("scores", [np.zeros(3), np.zeros((2, 2), np.int64), np.zeros(0, np.int64)])
@@ -174,8 +187,11 @@ def test_scores_must_be_whole_numbers_in_a_row(scores):
 
 @pytest.mark.parametrize(
     ("epsilon", "score_range", "message"),
-    [(0.0, 1.0, "epsilon"), (math.nan, 1.0, "epsilon"), (1.0, 0.0, "score_range"), (1.0, math.nan, "score_range")],
-)
+    [
+        (math.nextafter(1e-8, 0.0), 1.0, "epsilon"), (math.nextafter(1e6, math.inf), 1.0, "epsilon"),
+        (math.nan, 1.0, "epsilon"), (1.0, 0.0, "score_range"), (1.0, math.nan, "score_range"),
+    ],
+)  # fmt: skip
 def test_parameters_of_the_mechanism(epsilon, score_range, message):
     with pytest.raises(ParameterError, match=message):
         ExponentialMechanism(epsilon, score_range)

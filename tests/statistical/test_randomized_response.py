@@ -188,7 +188,7 @@ def test_the_tilted_loss_is_unbiased(epsilon, margin):
 
 def test_labels_come_back_as_labels_and_the_input_is_left_alone():
     mechanism = RandomizedResponse(1)
-    assert mechanism == RandomizedResponse(1.0)
+    assert mechanism == RandomizedResponse(1.0) and type(mechanism.epsilon) is float
     assert mechanism.event == RandomizedResponseEvent(1.0)
     for labels in (np.array([1, -1, 1]), np.array([1.0, -1.0], np.float32), np.ones((2, 3)), np.ones(0)):
         before = labels.copy()
