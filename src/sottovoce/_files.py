@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from sottovoce.exceptions import ParameterError, SottovoceError
+
+_DATABASE: Final = b"SQLite format 3\0"
+_KEPT: Final = "this is a SQLite database, such as a ledger, and is never replaced"
 
 
 def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     """Refuse a path that `write_whole` could not write to now; nothing is left behind.
 
-    Raises ParameterError if the folder is missing or not writable, if the path is a folder or a device, or if it exists
-    and ``overwrite`` is false.
+    Raises ParameterError if the folder is missing or not writable, if the path is a folder, a device or a database, or
+    if it exists and ``overwrite`` is false.
 
     ``name``: what the path was given as, for the message.
     ``overwrite``: whether an existing file may be replaced.
@@ -28,6 +32,8 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     if target.exists():
         if not target.is_file():
             raise ParameterError(f"{name} {path}: this is not a regular file. Choose another path.")
+        if _is_database(target):
+            raise ParameterError(f"{name} {path}: {_KEPT}. Choose another path.")
         if not overwrite:
             raise ParameterError(
                 f"{name} {path}: the file exists. Choose another path, or give overwrite=True to replace it."
@@ -53,8 +59,8 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
 
     What is written goes to a new file in the same folder, at the end to the disk, and then in the place of the old one;
     an error in between leaves the old one. A link is followed; the permissions of an existing file are kept. Raises
-    OSError if the file cannot be written, a full disk included, naming it: the old file is untouched, and no new one is
-    left.
+    OSError if the file cannot be written, a full disk included, naming it, or if the old one is a database: the old
+    file is untouched, and no new one is left.
 
     ``private``: rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing
         one was and wherever the rows came from. Where the system can, it has no name before it is whole, so that a
@@ -73,6 +79,8 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
 
 @contextmanager
 def _whole_file(target: Path, private: bool) -> Iterator[IO[bytes]]:
+    if _is_database(target):
+        raise OSError(errno.EEXIST, _KEPT, str(target))
     handle, name = _new_file(target, private)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -88,6 +96,14 @@ def _whole_file(target: Path, private: bool) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             Path(name or "").unlink()
         raise
+
+
+def _is_database(target: Path) -> bool:
+    with suppress(OSError):  # what nobody may read is replaced if it may be
+        if target.is_file():
+            with target.open("rb") as file:
+                return file.read(len(_DATABASE)) == _DATABASE
+    return False
 
 
 def _new_file(target: Path, private: bool) -> tuple[int, str | None]:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import sottovoce as sv
 from sottovoce import _files
 from sottovoce._files import check_writable, write_whole
 from sottovoce.exceptions import ParameterError
+from support.receipts import fitted
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
@@ -72,3 +74,20 @@ def test_a_path_is_checked_before_work(tmp_path: Path) -> None:
         check_writable("--out", "/dev/null", overwrite=True)
     with pytest.raises(ParameterError, match=r"--out /proc/x\.json: cannot write there"):
         check_writable("--out", "/proc/x.json", overwrite=True)
+
+
+@pytest.mark.parametrize("write", ["text", "private text", "model", "export", "check"])
+def test_a_ledger_is_never_replaced_whoever_writes(tmp_path: Path, write: str) -> None:
+    path, ledger = tmp_path / "budget.db", sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    ledger.create("people", epsilon=1.0, delta=1e-6)
+    with pytest.raises(ParameterError if write == "check" else OSError, match="SQLite database, such as a ledger"):
+        match write:
+            case "text" | "private text":
+                write_whole(path, "{}", private=write == "private text")
+            case "model":
+                sv.save_model(fitted("ridge scd"), path)
+            case "export":
+                ledger.export(path)
+            case "check":
+                check_writable("--out", path, overwrite=True)
+    assert ledger.verify().ok and [entry.name for entry in tmp_path.iterdir()] == ["budget.db"]
