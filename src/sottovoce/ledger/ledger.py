@@ -20,7 +20,7 @@ from sottovoce._files import write_whole
 from sottovoce._plain_data import canonical_text
 from sottovoce._validation import choice, filled_text, number, truth
 from sottovoce._version import __version__
-from sottovoce.exceptions import AccountingError, LedgerError, ParameterError
+from sottovoce.exceptions import AccountingError, LedgerError, ParameterError, SottovoceError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
 from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.ledger.store import Row, Store
@@ -533,8 +533,19 @@ class Ledger:
         return rows[-1][2] if rows else FIRST
 
     @contextmanager
-    def _current(self) -> Iterator[Book]:
+    def _alone(self) -> Iterator[None]:
+        """Be the only one here who uses the book; one that an interrupt left half-written is read afresh."""
         with self._lock:
+            try:
+                yield
+            except BaseException as error:
+                if not isinstance(error, SottovoceError):
+                    self._book = Book()
+                raise
+
+    @contextmanager
+    def _current(self) -> Iterator[Book]:
+        with self._alone():
             self._catch_up(self._store.read(self._book.n_entries))
             yield self._book
 
@@ -554,7 +565,7 @@ class Ledger:
     def _append(self, bodies: _Bodies, check: Callable[[Book], None]) -> Charge:
         """Add entries that ``check`` admits after everything before them; return what the last one is about."""
         for _ in range(_TRIES):
-            with self._lock:
+            with self._alone():
                 try:
                     with self._store.writing() as (read, append):
                         self._catch_up(read(self._book.n_entries))

@@ -1,10 +1,13 @@
 """The ledger on SQLite and on a real PostgreSQL: budgets, the life of a charge, refusals, tampering, exports."""
 
+import inspect
+import itertools
 import json
 import math
 import os
 import pickle
 import sqlite3
+import sys
 import threading
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -24,6 +27,7 @@ from sottovoce.ledger.entries import Entry
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
+from sottovoce.privacy.filters import Tally
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 FIT = {"delta": 1e-6, "adjacency": "zero-out"}
@@ -812,3 +816,38 @@ def test_a_budget_in_words_of_its_own_can_be_read_and_is_charged_no_more(lite, m
         with pytest.raises(LedgerError, match=r"'persons', words of its own.*unit='row' or unit='person'"):
             again.reserve("visits", EVENT, **FIT, unit=unit)
     assert again.spent("visits") == spent and [one.state for one in again.history("visits")] == ["committed"]
+
+
+def test_an_interrupt_at_any_line_leaves_what_a_fresh_reader_sees(tmp_path):
+    """The sums and records in memory are those on disk, wherever in them Ctrl-C came."""
+    within, lines = {inspect.getfile(Book), inspect.getfile(Tally)}, 0
+
+    def interrupt_at(number):
+        def trace(frame, event, _):
+            nonlocal lines
+            if frame.f_code.co_filename not in within:
+                return None
+            lines += event == "line"
+            if lines == number:
+                raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    for number in itertools.count(1, 7):
+        ledger, lines, before = Ledger(f"sqlite:///{tmp_path / f'{number}.db'}", who="tester"), 0, sys.gettrace()
+        ledger.create("people", epsilon=10.0, delta=1e-3)
+        ledger.reserve("people", EVENT, **FIT)
+        sys.settrace(interrupt_at(number))
+        try:
+            ledger.commit(ledger.reserve("people", EVENT, **FIT), EVENT)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        fresh = Ledger(ledger.url)
+        assert ledger.history("people") == fresh.history("people")
+        assert ledger.spent("people") == fresh.spent("people")
+        if lines < number:
+            break
+    assert number > 100
