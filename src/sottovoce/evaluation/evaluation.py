@@ -227,10 +227,16 @@ class Evaluation:
 
     # --- for people
 
+    def heading(self, name: str) -> str:
+        """Return a measure in words: those of one class of two name it."""
+        if name not in ("precision", "recall") or self.classes is None or len(self.classes) > 2:
+            return NAMES[name]
+        return f"{NAMES[name]} of {self.classes[1]}"
+
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         measures = [
-            (NAMES[name], f"{found.value:.4g}   ({found.low:.4g} to {found.high:.4g})")
+            (self.heading(name), f"{found.value:.4g}   ({found.low:.4g} to {found.high:.4g})")
             for name, found in self._found.items()
         ]
         left_out = f"{max(0.0, self.n_left_out):,.0f}"

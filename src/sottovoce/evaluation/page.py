@@ -99,7 +99,7 @@ def _measures(found: Evaluation) -> Markup:
     rows = []
     for name, (low, high) in found.intervals.items():
         value = getattr(found, name)
-        what = join((NAMES[name], element("br"), element("span", _MEANINGS[name], class_="soft")))
+        what = join((found.heading(name), element("br"), element("span", _MEANINGS[name], class_="soft")))
         rows.append((what, f"{value:.4g}", f"{low:.4g} to {high:.4g}"))
     heads = ("measure", "value", "95 % interval")
     note = " Precision and recall are means over the classes." if len(found.classes or ()) > 2 else ""

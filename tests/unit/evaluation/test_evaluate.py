@@ -78,8 +78,12 @@ def test_every_kind_of_model(name, delta, models, data):
     assert (found.guarantee_.epsilon, found.guarantee_.delta) == (1.0, delta)
     for measure in ("accuracy", "auc", "log_loss", "brier", "mse", "rmse", "mae", "r2", "precision", "recall"):
         assert (getattr(found, measure) is None) == (measure in found.why_not)
-    assert "accuracy" in repr(found) or "R^2" in repr(found)
+    shown = [heading for heading, _ in found.rows()]
+    assert ("accuracy" in shown) != ("R^2" in shown)
     assert "<table>" in found._repr_html_()
+    for measure in ("precision", "recall"):  # of one class of two: which one is said wherever the figure is
+        heading = f"{measure} of yes" if found.plan.n_classes == 2 else measure
+        assert (heading in shown) == (f"{heading}<br>" in found.to_html()) == ("ridge" not in name)
 
 
 @pytest.mark.parametrize("name", ["logistic", "several", "ridge"])
