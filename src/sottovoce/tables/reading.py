@@ -129,13 +129,18 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     ParameterError
         If the chosen format is unknown.
     TableError
-        If the name does not tell the format, or tells of LIBSVM text, which has no named columns.
+        If it is a folder, or its name does not tell the format or tells of LIBSVM text, which has no named columns.
     """
+    path = Path(path)
+    if path.is_dir():
+        raise TableError(
+            f"{path}: cannot read the file: it is a folder. Give a file in it; sottovoce.ParquetTable reads folders "
+            "of Parquet files, in Python."
+        )
     if chosen is not None:
         if chosen not in FORMATS:
             raise ParameterError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {chosen!r}.")
         return chosen
-    path = Path(path)
     refuse_libsvm(path)
     found = _FORMAT_OF_SUFFIX.get(_suffix(path))
     if found is None:

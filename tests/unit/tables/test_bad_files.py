@@ -135,7 +135,7 @@ def _without_rights(path: Path) -> None:
     ("make", "remedy"),
     [
         (lambda path: None, "No such file"),
-        (_folder, "Is a directory"),
+        (_folder, "it is a folder. Give a file in it"),
         pytest.param(
             _without_rights, "Permission denied",
             marks=pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file"),

@@ -48,6 +48,14 @@ def test_a_name_that_does_not_tell_the_format_needs_the_option() -> None:
         file_format("a.xls", chosen="xls")
 
 
+@pytest.mark.parametrize("chosen", [None, "csv", "parquet"])
+@pytest.mark.parametrize("name", ["people", "people.parquet", "people.csv", "people.svm"])
+def test_a_folder_is_no_table_whatever_its_name_is(tmp_path: Path, name: str, chosen: str | None) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(TableError, match=r"it is a folder\. Give a file in it; .*ParquetTable"):
+        read_table(tmp_path / name, format=chosen)
+
+
 # ----------------------------- CSV
 
 
