@@ -28,7 +28,8 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     """
     target = Path(path).resolve()
     if not target.parent.is_dir():
-        raise ParameterError(f"{name} {path}: the folder {target.parent} does not exist. Make it, or choose another.")
+        remedy = at_home(path) or " Make it, or choose another."
+        raise ParameterError(f"{name} {path}: the folder {target.parent} does not exist.{remedy}")
     if target.exists():
         if not target.is_file():
             raise ParameterError(f"{name} {path}: this is not a regular file. Choose another path.")
@@ -125,13 +126,19 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def at_home(path: str | os.PathLike[str]) -> str:
+    """Return what to write in place of a ``~`` that no shell has replaced; "" where there is none."""
+    full = os.path.expanduser(path)
+    return "" if full == os.fspath(path) else f" For a ~ that is your own folder write {full}."
+
+
 @contextmanager
 def named_errors(path: str | os.PathLike[str], what: str, kind: type[SottovoceError]) -> Iterator[None]:
     """Have whatever is wrong with a file told by an error of a ``kind`` that names it."""
     try:
         yield
     except OSError as error:
-        raise kind(f"{path}: cannot read the {what}: {error.strerror}.") from None
+        raise kind(f"{path}: cannot read the {what}: {error.strerror}.{at_home(path)}") from None
     except UnicodeDecodeError:
         raise kind(f"{path}: this is not a {what} file: it is not UTF-8 text.") from None
     except kind as error:

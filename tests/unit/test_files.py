@@ -9,7 +9,9 @@ import pytest
 import sottovoce as sv
 from sottovoce import _files
 from sottovoce._files import check_writable, write_whole
-from sottovoce.exceptions import ParameterError
+from sottovoce.estimators.persistence import load_model
+from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.tables import Schema, read_table
 from support.receipts import fitted
 
 
@@ -91,3 +93,20 @@ def test_a_ledger_is_never_replaced_whoever_writes(tmp_path: Path, write: str) -
             case "check":
                 check_writable("--out", path, overwrite=True)
     assert ledger.verify().ok and [entry.name for entry in tmp_path.iterdir()] == ["budget.db"]
+
+
+@pytest.mark.parametrize("path", ["~", "~/", "~/none", "~/none/a.json", "~/none/~/a.json", "./~/a.json", "none/~"])
+def test_a_tilde_that_no_shell_has_replaced_is_told(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In files to write and in each kind of file to read; and only where it stands for somebody's own folder."""
+    monkeypatch.setenv("HOME", "/home/anna")
+    monkeypatch.chdir(tmp_path)
+    model, table, schema = (f"{path.rstrip('/')}/b{ending}" for ending in (".json", ".csv", ".toml"))
+    for way, name in (
+        (lambda: check_writable("--out", model, overwrite=False), model),
+        (lambda: load_model(model), model),
+        (lambda: read_table(table), table),
+        (lambda: Schema.from_toml(schema), schema),
+    ):
+        with pytest.raises(SottovoceError) as caught:
+            way()
+        assert (f"write /home/anna{name[1:]}." in str(caught.value)) == path.startswith("~"), str(caught.value)

@@ -11,6 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from sottovoce._files import at_home
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.privacy.adjacency import checked_max_rows
@@ -281,7 +282,7 @@ class Schema:
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
-            raise SchemaError(f"{path}: cannot read the schema: {error.strerror}.") from None
+            raise SchemaError(f"{path}: cannot read the schema: {error.strerror}.{at_home(path)}") from None
         except UnicodeDecodeError:
             raise SchemaError(f"{path}: the schema is not UTF-8 text. Save it as UTF-8.") from None
         try:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sottovoce._files import at_home
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, TableError
 
@@ -307,7 +308,7 @@ def unreadable(path: Path, error: OSError) -> TableError:
         with contextlib.suppress(OSError):
             near = nearest(path.name, [other.name for other in path.parent.iterdir()])
         near = near or " Check the path."
-    return TableError(f"{path}: cannot read the file: {error.strerror}.{near}")
+    return TableError(f"{path}: cannot read the file: {error.strerror}.{near}{at_home(path)}")
 
 
 def _damaged(path: Path, error: Exception) -> TableError:
