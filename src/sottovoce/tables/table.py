@@ -229,13 +229,14 @@ class Cells:
         remedy = "Correct the cell, or list its text under missing in [table] of the schema."
         ways = [way for way in number_notations_of([text]) if way != notation]
         if ways:
-            entries = ", ".join(f'{name} = "{mark}"' for name, mark in ways[0].entries().items())
+            others, said = (_entries(way or NumberNotation()) for way in (ways[0], notation))
+            written = f"as {said} has it" if said else "with a decimal point"
             remedy = (
-                f"Write numbers with a decimal point, or say {entries or 'no marks'} in the column's section of the "
-                "schema if all are written so."
+                f"Write numbers {written}, or {f'say {others} in' if others else f'take {said} out of'} the column's "
+                "section of the schema if all are written so."
             )
-        written = "" if notation is None else " as its section says that numbers are written"
-        return self.error(row, f"{shown(text)} is not a number{written}", remedy)
+        so = "" if notation is None else " as its section says that numbers are written"
+        return self.error(row, f"{shown(text)} is not a number{so}", remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,12 +362,16 @@ class Table:
         names = self.column_names
         if names and names[0].startswith("sep="):
             return ' The first line is for Excel alone: give skip_rows=1 and delimiter="...".'
-        for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
+        for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'"), (",", "','")):
             if len(names) == 1 and character in names[0]:
                 return f' The cells seem to be separated by {spelled}: give delimiter="...".'
         if names and all(_is_number(name) for name in names[:1]):
             return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
         return " Add the column to the table, or correct its name in the schema."
+
+
+def _entries(notation: NumberNotation) -> str:
+    return ", ".join(f'{name} = "{mark}"' for name, mark in notation.entries().items())
 
 
 def shown(text: str | None) -> str:

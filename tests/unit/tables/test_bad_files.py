@@ -42,7 +42,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "name over two lines": ("t.csv", b'"a\nb",b,c\n' + GOOD, "", "the first line ends within quotes"),
     "tabs": ("t.csv", (HEAD + GOOD).replace(b",", b"\t"), "", 'separated by a tab: give --delimiter'),
     "bars": ("t.csv", (HEAD + GOOD).replace(b",", b"|"), "", "separated by '|'"),
-    "commas in a tsv": ("t.tsv", HEAD + GOOD, "", "no column 'a'"),
+    "commas in a tsv": ("t.tsv", HEAD + GOOD, "", "separated by ',': give --delimiter"),
     "no header": ("t.csv", GOOD, "", "header = false in [table]"),
     "a column is missing": ("t.csv", b"a,B,c\n1,x,no\n", "", "Did you mean 'B'?"),
     "duplicate names": ("t.csv", b"a,b,c,b\n1,x,no,y\n", "", "two columns are named 'b'. Rename one"),

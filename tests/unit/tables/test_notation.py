@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import re
 import tomllib
 
 import numpy as np
@@ -71,8 +72,32 @@ def test_a_mark_in_a_wrong_place_is_no_number() -> None:
     for text in bad[:4]:
         with pytest.raises(TableError, match=r"row 0, column 'x': '.*' is not a number as its section says"):
             features({"x": {"bounds": (0, 9), "decimal": ",", "thousands": "."}}, pd.DataFrame({"x": [text]}))
-    with pytest.raises(TableError, match=r"Write numbers with a decimal point, or say decimal = \",\", thousands = "):
-        features({"x": (0, 9)}, pd.DataFrame({"x": ["1.234,5"]}))
+
+
+WAYS = {
+    "1234.5": {},
+    "1234,5": {"decimal": ","},
+    "1,234.5": {"thousands": ","},
+    "1.234,5": {"decimal": ",", "thousands": "."},
+    "$ 5": {"symbol": "$"},
+}
+
+
+@pytest.mark.parametrize("text", WAYS)
+@pytest.mark.parametrize("said", WAYS.values())
+def test_the_remedy_for_numbers_written_otherwise_is_about_the_section(said: dict[str, str], text: str) -> None:
+    """It says how the section has them, which is with a point only where the section is silent, and what to change."""
+    facts, frame = {"x": {"bounds": (0, 9), **said}}, pd.DataFrame({"x": [text]})
+    if NumberNotation(**said).plain(pa.array([text])).null_count == 0:
+        assert features(facts, frame)
+        return
+    with pytest.raises(TableError) as caught:
+        features(facts, frame)
+    write, _, change = str(caught.value).partition(", or ")
+    marks = [dict(re.findall(r'(\w+) = "(.)"', part)) for part in (write.partition("Write ")[2], change)]
+    assert marks == [said, WAYS[text] or said]
+    assert ("a decimal point" in write) == (not said)
+    assert change.startswith("say" if WAYS[text] else "take")
 
 
 def test_a_draft_says_where_a_mark_could_be_another() -> None:
