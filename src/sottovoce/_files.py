@@ -128,7 +128,7 @@ def sync_folder(path: Path) -> None:
 
 def at_home(path: str | os.PathLike[str]) -> str:
     """Return what to write in place of a ``~`` that no shell has replaced; "" where there is none."""
-    full = os.path.expanduser(path)
+    full = os.path.expanduser(path)  # noqa: PTH111 -- of a user that is not known, a Path raises
     return "" if full == os.fspath(path) else f" For a ~ that is your own folder write {full}."
 
 
