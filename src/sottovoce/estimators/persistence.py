@@ -26,6 +26,25 @@ from sottovoce.tables.schema import Schema
 
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
+# the other JSON files of ours: what each is, and what to do with it
+_OTHERS: Final = {
+    "sottovoce-receipt": "the receipt of a model, not the model itself. Give the model's own file.",
+    **dict.fromkeys(
+        ("sottovoce-receipt-difference", "sottovoce-receipt-sum", "sottovoce-receipt-verification"),
+        "a report about receipts. Give the model's own file.",
+    ),
+    "sottovoce-evaluation": "an evaluation of a model, not the model itself. `sottovoce show` shows its receipt.",
+    "sottovoce-local-model": "a model of private reports: `sottovoce local predict` applies it.",
+    "sottovoce-local-protocol": "the protocol of a survey: `sottovoce local plan` and `randomize` take it.",
+    "sottovoce-vertical-part": (
+        "one party's part of a model: its coefficients are in it, to read in any editor, and the receipt is "
+        "NAME.receipt.json beside it."
+    ),
+    "sottovoce-vertical-coordinator": (
+        "the coordinator's part of a model over parties: `sottovoce vertical predict` applies it, and the receipt is "
+        "guarantee.json beside it."
+    ),
+}
 
 
 def save_model(estimator: DPLinearEstimator | DPPipeline, path: str | Path, *, schema: Schema | None = None) -> None:
@@ -160,11 +179,11 @@ def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
 def _check_format(content: object) -> None:
     if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
         found = content.get("format") if isinstance(content, Mapping) else None
-        if found == "sottovoce-receipt":
-            raise ModelFormatError("this is the receipt of a model, not the model itself. Give the model's own file.")
-        if found == "sottovoce-local-model":
-            raise ModelFormatError("this is a model of private reports: `sottovoce local predict` applies it.")
-        raise ModelFormatError(f"this is not a model file: its format is {found!r} instead of {_FORMAT!r}.")
+        if found in _OTHERS:
+            raise ModelFormatError(f"this is {_OTHERS[found]}")
+        raise ModelFormatError(
+            f"this is not a model file: its format is {found!r} instead of {_FORMAT!r}. Give what sottovoce fit wrote."
+        )
     version = content.get("version")
     if version != _VERSION or isinstance(version, bool):
         raise ModelFormatError(
