@@ -235,6 +235,22 @@ def test_a_coordinator_is_told_no_more_than_its_cap(ledger, monkeypatch):
     assert len(ledger.history("clinic columns")) == 1
 
 
+@pytest.mark.parametrize("holder", [False, True])
+@pytest.mark.parametrize("other", [False, True])
+def test_a_receipt_names_the_ledger_of_the_one_who_trains_and_no_other(ledger, holder, other):
+    """Whether a party's own ledger was charged nobody else can tell, so "no ledger was charged" is not all there is."""
+    ledger.create("joint", epsilon=2.0, delta=1e-5, adjacency="replace-one", unit="row")
+    at_home = clinic(ledger) if other else Party(X, name="clinic", data_norm=2.0)
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+    bank = Party(np.random.default_rng(163).uniform(0, 1, (60, 1)), name="bank", y=y)
+    charged = {"ledger": ledger, "dataset": "joint"} if holder else {}
+    model = VerticalLogisticRegression(epsilon=1.0, delta=1e-6, classes=[-1, 1], **charged).fit([bank, at_home])
+    receipts = {"": model.guarantee_, **model.party_guarantees_}
+    entries = {name: None if each.charge is None else each.charge["dataset"] for name, each in receipts.items()}
+    assert entries == {"": "joint" if holder else None, "bank": "joint" if holder else None, "clinic": None}
+    assert all("ledgers that parties keep at home" in str(each.not_covered) for each in receipts.values())
+
+
 def test_wrong_accounts(ledger):
     ledger.create("rows", epsilon=1.0, delta=1e-6)
     options = {"name": "clinic"}

@@ -56,6 +56,7 @@ NOT_COVERED: Final = (
     "training failed",
     "parties or a coordinator who do not follow the protocol, beyond what the proof says of them",
     "who takes part, how many people are aligned, and their identifiers",
+    "ledgers that parties keep at home: whether one was charged is in it, and in no receipt",
     "rows of the same person beyond one",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
@@ -351,7 +352,7 @@ class VerticalEstimator(Predicting, Budgeted):
             seeded=seeded,
             private=private,
             proof=plan.proof,
-            charge=getattr(self, "charge_", None),
+            charge=getattr(self, "charge_", None) if party in (None, plan.facts.label_holder) else None,
             model=digest_of_parts(parts, solution.scorer if party is None else None) if tied else None,
         )
 
