@@ -78,6 +78,8 @@ def load(path: str) -> dict[str, Any]:
     """Return the content of a file; a name that is given twice, NaN and infinity are refused."""
     with open(path, "rb") as file:  # noqa: PTH123
         text = file.read().decode("utf-8")
+    if text.lstrip("\ufeff \r\n").startswith("<"):
+        raise ValueError("it is a page. Give the JSON file beside it; `sottovoce receipt verify` reads pages")
     data = json.loads(text, object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite)
     if not isinstance(data, dict) or not ("guarantee" in data or data.get("format") == "sottovoce-receipt"):
         raise ValueError("it is neither a receipt nor the file of a model or an evaluation, which holds one")

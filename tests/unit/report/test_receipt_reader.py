@@ -216,6 +216,14 @@ def test_files_that_are_no_receipts_are_refused_in_words(tmp_path, capsys, conte
     assert "\x1b" not in told
 
 
+@pytest.mark.parametrize("mark", ["", "\n ", "\ufeff"])
+@pytest.mark.parametrize("page", ["<!doctype html>", "<html>", "<?xml version='1.0'?>"])
+def test_a_page_is_told_from_a_broken_file(tmp_path, capsys, mark, page):
+    (tmp_path / "receipt.html").write_text(mark + page, encoding="utf-8")
+    assert receipt_reader.main([str(tmp_path / "receipt.html")]) == 2
+    assert "it is a page. Give the JSON file beside it" in capsys.readouterr().out
+
+
 def test_what_a_stranger_wrote_moves_no_cursor(tmp_path, capsys):
     data = json.loads(fitted("seeded").guarantee_.to_json())
     data["unit"] = data["mechanism"] = "one \x1b[2Jrow \u202e\x7f\ud800\nPROMISE\n"
