@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 
 import httpx
 import numpy as np
@@ -40,6 +41,8 @@ def test_from_a_schema_to_a_model(folder):
     invoke("tokens", protocol, "--key", folder / "key", "--count", N, "--out", folder / "tokens")
     options = ("--label", "ill", "--tokens", folder / "tokens")
     invoke("randomize", protocol, people, *options, "--out", folder / "reports.jsonl")
+    secrets = [folder / name for name in ("key", "tokens", "reports.jsonl")]  # each lets its reader send reports
+    assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 3
     entries = [json.loads(line) for line in (folder / "reports.jsonl").read_text().splitlines()]
     assert len(entries) == N
     database = f"sqlite:///{folder / 'reports.db'}"

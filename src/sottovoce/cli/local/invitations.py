@@ -32,7 +32,7 @@ def tokens(
     if out is None:
         echo(text, nl=False)
     else:
-        write_whole(out, text)
+        write_whole(out, text, private=True)
 
 
 def survey(

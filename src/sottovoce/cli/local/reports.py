@@ -50,7 +50,8 @@ def randomize(
         given = _read_tokens(tokens, len(records))
     reports = [device.report(x, y, token=token) for (x, y), token in zip(records, given, strict=True)]
     if out.suffix == ".jsonl":
-        write_whole(out, "".join(f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True)))
+        lines = (f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True))
+        write_whole(out, lines, private=True)
     else:
         write_reports(out, reports, described)
     told = {"reports": len(reports), "epsilon": described.epsilon, "file": str(out)}
