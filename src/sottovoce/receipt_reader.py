@@ -78,8 +78,6 @@ def load(path: str) -> dict[str, Any]:
     """Return the content of a file; a name that is given twice, NaN and infinity are refused."""
     with open(path, "rb") as file:  # noqa: PTH123
         text = file.read().decode("utf-8")
-    if text.lstrip("\ufeff \r\n").startswith("<"):
-        raise ValueError("it is a page. Give the JSON file beside it; `sottovoce receipt verify` reads pages")
     data = json.loads(text, object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite)
     if not isinstance(data, dict) or not ("guarantee" in data or data.get("format") == "sottovoce-receipt"):
         raise ValueError("it is neither a receipt nor the file of a model or an evaluation, which holds one")
@@ -284,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = findings(data)
         told = [*sections(data.get("guarantee", data))] if found[0][1] else []
     except (OSError, ValueError, RecursionError) as error:
-        print(in_one_line(f"WRONG: {arguments[0]}: this is not a receipt: {error}"))
+        print(in_one_line(f"WRONG: {arguments[0]}: this is no receipt in JSON, as it lies beside a page: {error}"))
         return 2
     marks = {True: "ok", False: "WRONG", None: "NOT ADDED UP"}
     told += [("checked", [f"{name}, {marks[passed]}: {detail}" for name, passed, detail in found])]

@@ -27,7 +27,7 @@ from sottovoce.privacy.events import (
     RepeatAndSelectEvent,
     RepeatedEvent,
 )
-from sottovoce.report import verify_receipt
+from sottovoce.report import receipt_page, verify_receipt
 from support.receipts import agree, fitted, together
 
 ROOT = Path(__file__).parents[3]
@@ -216,12 +216,10 @@ def test_files_that_are_no_receipts_are_refused_in_words(tmp_path, capsys, conte
     assert "\x1b" not in told
 
 
-@pytest.mark.parametrize("mark", ["", "\n ", "\ufeff"])
-@pytest.mark.parametrize("page", ["<!doctype html>", "<html>", "<?xml version='1.0'?>"])
-def test_a_page_is_told_from_a_broken_file(tmp_path, capsys, mark, page):
-    (tmp_path / "receipt.html").write_text(mark + page, encoding="utf-8")
-    assert receipt_reader.main([str(tmp_path / "receipt.html")]) == 2
-    assert "it is a page. Give the JSON file beside it" in capsys.readouterr().out
+def test_a_page_is_answered_with_what_to_give(tmp_path, capsys):
+    (tmp_path / "report.html").write_text(receipt_page(fitted("seeded").guarantee_), encoding="utf-8")
+    assert receipt_reader.main([str(tmp_path / "report.html")]) == 2
+    assert "report.html: this is no receipt in JSON, as it lies beside a page" in capsys.readouterr().out
 
 
 def test_what_a_stranger_wrote_moves_no_cursor(tmp_path, capsys):
