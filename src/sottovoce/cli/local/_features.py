@@ -32,7 +32,7 @@ def _feature(column: Any, missing: bool) -> NumericFeature | CategoricalFeature:
     if column.missing is not None:
         raise ParameterError(
             f"column {column.name!r}: devices have a rule of their own for missing values. Remove missing, and give "
-            "--missing."
+            "--missing, which takes no value."
         )
     if isinstance(column, NumericColumn):
         if column.scale != "linear" or column.bins is not None:

@@ -78,7 +78,10 @@ def refuse_repeated(pieces: Iterable[bytes], protocol: Protocol) -> None:
 
 def _check_suffix(path: Path) -> None:
     if path.suffix not in SUFFIXES:
-        raise ParameterError(f"{path}: the name of a file with reports ends in {' or '.join(SUFFIXES)}.")
+        raise ParameterError(
+            f"{path}: the name of a file with reports ends in {' or '.join(SUFFIXES)}. Those in .jsonl are sent to a "
+            "collector, whose database is fitted."
+        )
 
 
 def _raw(path: Path) -> Iterator[bytes]:
