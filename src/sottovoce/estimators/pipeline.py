@@ -613,5 +613,6 @@ def _row_after(name: str, step: Any, row: Any) -> Any:
     except Exception as error:
         raise ParameterError(
             f"the step {name!r} ({type(step).__name__}) fails on a row of ones, by which the number of its columns is "
-            f"found before data are read: {error}"
+            f"found before data are read: {error}. A step that reads texts goes before: "
+            "make_pipeline(HashingVectorizer(), DPPipeline(...))."
         ) from error

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
@@ -91,6 +92,20 @@ def test_steps_that_learn_without_noise_are_refused(step, remedy, noise_is_forbi
 def test_parameters_are_checked_before_noise(made, message, noise_is_forbidden):
     with pytest.raises(ParameterError, match=message):
         made.fit(X, Y)
+
+
+@pytest.mark.parametrize("as_X", [list, np.array, pd.Series])
+@pytest.mark.parametrize("scaler", [[], [("scale", sv.DPScaler(with_centering=False))]])
+def test_texts_are_made_numbers_before_the_pipeline(as_X, scaler):
+    """Within it the step fails on the row of ones, and the error has the line that does what was meant."""
+    rng = np.random.default_rng(0)
+    words = rng.choice(["good", "bad", "film", "plot"], (400, 6))
+    texts, y = as_X([" ".join(row) for row in words]), np.where((words == "good").any(axis=1), "yes", "no")
+    vectors, model = HashingVectorizer(n_features=16), ("model", sv.DPLogisticRegression(**CLASSES))
+    with pytest.raises(ParameterError, match=r"make_pipeline\(HashingVectorizer\(\), DPPipeline\(\.\.\.\)\)"):
+        sv.DPPipeline([("words", vectors), *scaler, model], **BUDGET).fit(texts, y)
+    fitted = make_pipeline(vectors, sv.DPPipeline([*scaler, model], **BUDGET)).fit(texts, y)
+    assert not any("learned" in line for line in fitted[-1].guarantee_.not_covered)
 
 
 def test_it_learns_what_a_bound_for_all_columns_cannot_show():
