@@ -57,7 +57,7 @@ from sottovoce.estimators.reading import (
     refuse_beside,
 )  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
-from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
+from sottovoce.estimators.scaler import MECHANISM, RELEASES, SCALED_SEARCH, DPScaler
 from sottovoce.estimators.ties import UNPENALISED, arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.privacy.events import Event
@@ -165,7 +165,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         (last, model), before = named[-1], named[:-1]
         if not isinstance(model, DPLinearEstimator):
             raise ParameterError(
-                f"the last step {last!r} must be one of sottovoce's estimators; got {type(model).__name__}."
+                f"the last step {last!r} must be one of sottovoce's models; got {type(model).__name__}. {SCALED_SEARCH}"
             )
         for name, step in before:
             if isinstance(step, DPScaler) or _is_bought(step):

@@ -44,6 +44,10 @@ _LARGEST: Final = 2.0**100  # entries are cut here at the latest: a double divid
 MECHANISM: Final = "noisy histograms of all columns, in powers of two and then in equal cells around what was found"
 RELEASES: Final = ("location_ and scale_ of every column, and the noisy histograms that they were made of",)
 PROOF: Final = "docs/privacy/scaler.md"
+SCALED_SEARCH: Final = (
+    "A DPSearchCV goes behind a scaler with a budget of its own: "
+    "make_pipeline(DPScaler(epsilon=..., delta=...), DPSearchCV(...)); the two add up."
+)
 
 
 @estimator

@@ -28,6 +28,7 @@ from sottovoce.estimators.models import circumstances_again, model_again, model_
 from sottovoce.estimators.penalised import weight_bound
 from sottovoce.estimators.reading import holding_labels, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
+from sottovoce.estimators.scaler import SCALED_SEARCH
 from sottovoce.estimators.search_plan import (
     DISTRIBUTIONS,
     SearchPlan,
@@ -150,8 +151,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
     def _checked(self) -> DPLinearEstimator:
         if not isinstance(self.estimator, DPLinearEstimator):
             raise ParameterError(
-                f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
-                f"{type(self.estimator).__name__}."
+                f"estimator must be one of sottovoce's models; got {type(self.estimator).__name__}. {SCALED_SEARCH}"
             )
         if not hasattr(self.estimator, "data_norm"):
             raise ParameterError(

@@ -77,7 +77,7 @@ def test_steps_that_learn_without_noise_are_refused(step, remedy, noise_is_forbi
         (pipeline(delta=2.0), "delta must be"),
         (pipeline(scaler_share=1.0), "scaler_share must be"),
         (pipeline(adjacency="add-remove"), "n_public is missing"),
-        (pipeline(model=StandardScaler()), "the last step 'model' must be one of sottovoce's estimators"),
+        (pipeline(model=StandardScaler()), "the last step 'model' must be one of sottovoce's models"),
         (pipeline(model=sv.DPLogisticRegression(epsilon=1.0)), "epsilon of the step 'model' must be None"),
         (pipeline(scaler=sv.DPScaler(delta=1e-6)), "delta of the step 'scale' must be None"),
         (pipeline(scaler=sv.DPScaler(adjacency="replace-one")), "adjacency of the step 'scale' is 'replace-one'"),

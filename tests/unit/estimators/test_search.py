@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import sottovoce as sv
 from sottovoce import randomness
@@ -179,6 +180,18 @@ def test_regression_and_clone():
     assert model.score(X, y) > 0.5
     assert -1.0 <= model.best_score_ <= 0.2
     assert not hasattr(model, "predict_proba")
+
+
+@pytest.mark.parametrize("scaler", [sv.DPScaler(), sv.DPScaler(epsilon=0.2, delta=1e-6)])
+def test_a_search_and_a_scaler_are_two_budgets_and_errors_say_how(scaler):
+    both = r"make_pipeline\(DPScaler\(epsilon=\.\.\., delta=\.\.\.\), DPSearchCV\(\.\.\.\)\)"
+    inside = sv.DPPipeline([("scale", sv.DPScaler()), ("model", logistic())])
+    with pytest.raises(ParameterError, match=f"estimator must be one of sottovoce's models; got DPPipeline.*{both}"):
+        search(inside).fit(X, Y)
+    with pytest.raises(ParameterError, match=f"must be one of sottovoce's models; got DPSearchCV.*{both}"):
+        sv.DPPipeline([("scale", scaler), ("model", search())], epsilon=1.0, delta=1e-5).fit(X, Y)
+    fitted = make_pipeline(sv.DPScaler(epsilon=0.2, delta=1e-6), search()).fit(X, Y)
+    assert "epsilon=0.2, delta=1e-06, which add up with this one" in str(fitted[-1].guarantee_.not_covered)
 
 
 def test_auto_means_the_solver_that_can_be_searched():
