@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sottovoce._optional import Optional, pa
+from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.parquet_rows import row_of
 from sottovoce.tables.table import Table, refuse_repeated_names
@@ -182,18 +183,24 @@ class DatabaseRows:
         return name, f" ORDER BY {', '.join(map(_quoted, key))}"
 
     def _primary_key(self, table: str, schema: str | None = None) -> list[str]:
-        with closing(self._connection.adbc_get_objects(table_name_filter=table, db_schema_filter=schema)) as found:
-            catalogs = found.read_all().to_pylist()
-        tables = [
-            each for catalog in catalogs for space in catalog["catalog_db_schemas"] or ()
-            if space["db_schema_name"] == (schema or self._connection.adbc_current_db_schema)  # filters are patterns
-            for each in space["db_schema_tables"] or () if each["table_name"] == table
-        ]  # fmt: skip
-        keys = [
-            rule["constraint_column_names"] for each in tables for rule in each["table_constraints"] or ()
-            if rule["constraint_type"] == "PRIMARY KEY"
-        ]  # fmt: skip
+        space = schema or self._connection.adbc_current_db_schema
+        tables = self._objects(space, table_name_filter=table)
+        if table not in tables:
+            near = nearest(table, sorted(self._objects(space, depth="tables")))
+            raise TableError(f"{self.source}: the schema {space!r} of the database has no such table.{near}")
+        rules = tables[table]["table_constraints"] or ()
+        keys = [rule["constraint_column_names"] for rule in rules if rule["constraint_type"] == "PRIMARY KEY"]
         return list(keys[0]) if keys else []
+
+    def _objects(self, schema: str, **asked: str) -> dict[str, Any]:
+        """Return the tables of a schema by name."""
+        with closing(self._connection.adbc_get_objects(db_schema_filter=schema, **asked)) as found:
+            catalogs = found.read_all().to_pylist()
+        return {
+            each["table_name"]: each for catalog in catalogs for space in catalog["catalog_db_schemas"] or ()
+            if space["db_schema_name"] == schema  # filters are patterns
+            for each in space["db_schema_tables"] or ()
+        }  # fmt: skip
 
     def _counted(self) -> int:
         with self._reading("count(*)") if self._query is None else self._reading("*") as reader:

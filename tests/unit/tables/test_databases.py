@@ -152,7 +152,7 @@ def test_all_readings_of_postgresql_see_one_snapshot(server: Any) -> None:
 
 REFUSED = [
     ({"query": "SELECT * FROM people"}, r"the query: it gives rows in no order.*End it with ORDER BY"),
-    ({"table": "nobody"}, r"table nobody: (the database says: .*nobody.*|it has no primary key)"),
+    ({"table": "nobody"}, r"table nobody: (the database says: .*nobody|the schema 'public' .* has no such table\.$)"),
     ({}, r"give --table NAME, or --query"),
     ({"table": "people", "query": "SELECT 1 ORDER BY 1"}, r"give --table NAME, or --query.*one of them"),
     ({"query": "SELECT * FROM people WHERE age < 0 ORDER BY visit"}, r"columns, but no row of data"),
@@ -203,6 +203,15 @@ def test_what_gives_no_table_in_an_order_is_refused(duck: str, where: dict[str, 
 def test_postgresql_refuses_alike(server: Any, where: dict[str, str], message: str) -> None:
     with pytest.raises((TableError, ParameterError), match=message):
         open_table(server[1], **where)
+
+
+@needs_server
+@pytest.mark.parametrize("table", ["People", "peopel", "people ", "public.people_", "public.PEOPLE", "nowhere.people"])
+def test_a_wrong_name_of_a_table_is_told_from_a_table_without_a_key(server: Any, table: str) -> None:
+    """PostgreSQL folds names to lower case where they are not quoted, which here they are."""
+    near = "" if table.startswith("nowhere") else r" Did you mean 'people'\?"
+    with pytest.raises(TableError, match=rf"the schema '\w+' of the database has no such table\.{near}$"):
+        open_table(server[1], table=table)
 
 
 def test_a_view_has_no_order_and_a_file_no_tables(duck: str, csv: Path) -> None:
