@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -99,7 +100,8 @@ class Kit:
     def refuse_kind(self, wanted: str) -> None:
         if self.kind != wanted:
             raise ParameterError(
-                f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Run: sottovoce vertical {self.kind}"
+                f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Give that of a {wanted}; this one is "
+                f"started by: sottovoce vertical {self.kind} {shlex.quote(str(self.folder))}"
             )
 
     def check_closed(self) -> None:

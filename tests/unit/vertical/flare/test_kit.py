@@ -3,13 +3,16 @@
 import datetime
 import json
 import os
+import shlex
 import shutil
 import socket
 import warnings
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.flare import kit as kit_module
 from sottovoce.vertical.flare import processes
@@ -342,3 +345,26 @@ def test_the_startup_folder_of_another_site_is_refused_by_name(tmp_path):
         shutil.copyfile(tmp_path / "out" / "insurer" / "lead" / "startup" / name, theirs / "startup" / name)
     with pytest.raises(ParameterError, match=r"the certificate of 'lead@coordinator\.invalid', and this is the kit of"):
         fresh.check_closed()
+
+
+@pytest.mark.parametrize("spaced", [False, True])
+@pytest.mark.parametrize(
+    ("command", "options", "wanted"),
+    [
+        ("party", ["--check"], "party"),
+        ("coordinator", ["--check"], "coordinator"),
+        ("train", ["--model", "logistic", "--epsilon", "1", "--delta", "1e-6"], "coordinator"),
+        ("predict", ["RUN", "--out", "none.csv"], "coordinator"),
+    ],
+)
+def test_a_kit_of_the_other_kind_is_answered_with_the_line_that_starts_it(
+    made, tmp_path, command, options, wanted, spaced
+):
+    kind, name = ("coordinator", "insurer") if wanted == "party" else ("party", "bank")
+    folder = shutil.copytree(made / name, tmp_path / ("of a site" if spaced else "site"))
+    said = CliRunner().invoke(app, ["vertical", command, str(folder), *options])
+    assert said.exit_code == 2
+    line = " ".join(said.output.split())
+    assert f"the kit of {name}, which is a {kind}. Give that of a {wanted}" in line
+    typed = shlex.split(line.partition("started by: ")[2])
+    assert typed == ["sottovoce", "vertical", kind, str(folder)]
