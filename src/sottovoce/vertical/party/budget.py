@@ -227,8 +227,8 @@ class LedgerBudget(Account):
         if made.adjacency is not Adjacency.REPLACE_ONE or made.unit != ROW_UNIT:  # else noticed after labels have left
             raise ParameterError(
                 f"dataset {dataset!r} counts {made.adjacency.value!r} neighbours; its unit is {made.unit!r}. What a "
-                "party releases is charged for 'replace-one' and a row: create a data set with "
-                "adjacency='replace-one', unit='row'."
+                "party releases is charged for 'replace-one' and a row. Create another data set: sottovoce ledger "
+                "create --adjacency replace-one --unit row (in Python adjacency='replace-one', unit='row')."
             )
         self.epsilon, self.delta, self._rule = made.epsilon, made.delta, made.filter
         self.takes_seeds = made.allow_nonprivate
