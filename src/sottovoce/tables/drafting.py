@@ -39,6 +39,7 @@ _HEADING = (
     "and how many rows of a person are used at most: max_rows_per_unit = 3.",
 )
 _UNLABELLED = f"fit refuses rows without a label, and here are some: leave them out; {MARK}"
+_POSITIVE = "coefficients, precision and recall are about the last one"
 _PROPOSED = f'missing = "{INDICATOR}"  # values were missing; with this line a feature says where; {MARK}'
 
 _USUAL_MISSING = ("?", "NA", "N/A", "n/a", "n.a.", "#N/A", "<NA>", ".", "NaN", "nan", "NULL", "null")
@@ -109,6 +110,8 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     }
     if seen:
         comments["table", "missing"] = MARK
+    if target is not None and len(getattr(proposals[target].column, "categories", ())) == 2:
+        comments["columns", target, "categories"] = f"{_POSITIVE}; {MARK}"
     if target is None:
         comments["confirmed",] = 'add target = "NAME" below this line'
     lacking = {

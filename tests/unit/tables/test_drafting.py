@@ -171,6 +171,17 @@ def test_texts_that_differ_in_case_alone_are_told(tmp_path: Path, second: str, t
     assert ("some differ in case alone" in draft(data, tmp_path, target="x")[0]) == told
 
 
+@pytest.mark.parametrize("classes", [["ja", "nein"], ["Ja", "Nein"], [0, 1], [True, False], ["a", "b", "c"], [1, 2, 3]])
+@pytest.mark.parametrize("as_target", [True, False])
+def test_a_draft_says_which_of_two_classes_the_figures_are_about(
+    tmp_path: Path, classes: list[object], as_target: bool
+) -> None:
+    rows = pd.DataFrame({"y": [classes[row % len(classes)] for row in range(90)], "x": np.arange(90) % 50})
+    text, schema = draft(rows, tmp_path, target="y" if as_target else None)
+    assert (text.count("are about the last one") == 1) == (as_target and len(classes) == 2)
+    assert schema.classes is None or len(schema.classes) == len(classes)
+
+
 def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:
     data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), np.inf], "z": np.arange(31) % 7 / 2})
     assert draft(data, tmp_path)[1]["x"] == NumericColumn("x", bounds=(0, 1))
