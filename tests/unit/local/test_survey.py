@@ -113,6 +113,20 @@ def test_texts_of_ones_own(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("written", [None, "", "text = 'Well?'", "text = { de = 'Gut?', fr = 'Bien ?' }", "hint = 'a'"])
+@pytest.mark.parametrize("languages", [["de"], ["fr", "de"]])
+def test_a_question_that_nobody_wrote_is_told(tmp_path: Path, languages: list[str], written: str | None) -> None:
+    (tmp_path / "wording.toml").write_text(f"[label]\n{written}\n", encoding="utf-8")
+    (tmp_path / "protocol.json").write_text(PROTOCOL.to_json())
+    options = [] if written is None else ["--wording", str(tmp_path / "wording.toml")]
+    options += [word for language in languages for word in ("--language", language)]
+    command = ["local", "survey", str(tmp_path / "protocol.json"), "--out", str(tmp_path / "site"), *options]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    outcome = {"de": "Ergebnis", "fr": "Résultat"}[languages[0]]
+    assert (f'the page asks "{outcome}" for what is predicted' in result.output) == ("text" not in (written or ""))
+
+
 def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file and its commands; the service is started by tests/end_to_end/test_survey_invitations.py."""
     guide = (Path(__file__).parents[3] / "docs/guide/local_survey.md").read_text(encoding="utf-8")

@@ -69,3 +69,11 @@ def survey(
     texts["invitation"] = texts["invitation"] or invitation
     for path in write_survey(described, out, wording=texts, overwrite=force):
         echo(path)
+    asked = texts["label"]["text"]
+    if asked == wording_of(described, texts["languages"])["label"]["text"]:
+        word = asked if isinstance(asked, str) else next(iter(asked.values()))
+        echo(
+            f'note: the page asks "{word}" for what is predicted: a protocol does not name it. Write the question in '
+            f"{out / 'survey.json'}, or give --wording.",
+            err=True,
+        )
