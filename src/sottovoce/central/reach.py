@@ -12,7 +12,8 @@ So R grows with mu n, and a little faster where there is much to learn a weight 
 columns are badly conditioned or classes can be separated, and steps that could go too far cost less than steps that
 cannot arrive. It falls with the number of weights. All of this was chosen on digits, pendigits and made-up tables of 10
 and 12 classes (``benchmarks/central/rules.py``). With two classes the weights are one vector, the difference of two
-such, so that they reach twice as far; short clips and more steps gain most there, where mu n is a hundred.
+such, so that they reach twice as far; short clips and more steps gain most there, where mu n is a hundred. From some
+hundred weights on R falls no more: noise in a score is R / (mu n) times the length of the row, for however many.
 
 Privacy: ``docs/privacy/dp_scd.md``, Proposition 6, and for two classes ``docs/privacy/dp_sgd.md``, Corollary 2.
 """
@@ -41,9 +42,11 @@ _FAR: Final = 40_000.0  # where longer steps would turn back and forth
 _PULL: Final = 18.0  # P: steps times the bound on a row's term
 _MOMENTUM: Final = 0.8
 _AVERAGED: Final = 0.3  # share of the points, the last ones
+_LEAST: Final = 0.65  # times mu n, whatever the number of weights is
 _REACH_OF_TWO: Final = 80.0  # two classes: the same factor
 _SOME: Final = 300.0  # mu n from which it grows with its root
-_OF_TWO: Final = 2  # times as many steps, that reach twice as far at most
+_OF_TWO: Final = 2  # times as many steps, that reach twice as far at least and at most
+_FINE: Final = 1000.0  # mu n below which the least is reached in fewer steps, half of them at least
 
 
 def pays(facts: TrainingFacts) -> bool:
@@ -53,18 +56,21 @@ def pays(facts: TrainingFacts) -> bool:
 
 def reach_for(facts: TrainingFacts, mu: float) -> float:
     """Return R, from public facts."""
-    known, width = mu * facts.n_units, facts.n_weights
+    known, width, times = mu * facts.n_units, facts.n_weights, 1
     if facts.n_models == 1:
-        more = _REACH_OF_TWO * math.sqrt(max(1.0, known / _SOME))
-        return min(_OF_TWO * _FARTHEST, more * known / math.pow(max(width, _NARROW), _WIDE))
-    more = math.cbrt(max(1.0, known / (_PLENTY * width)))
-    return min(_FARTHEST, more * _REACH * known / math.pow(max(width, _NARROW), _WIDE))
+        more, times = _REACH_OF_TWO * math.sqrt(max(1.0, known / _SOME)), _OF_TWO
+    else:
+        more = math.cbrt(max(1.0, known / (_PLENTY * width))) * _REACH
+    return min(times * _FARTHEST, max(times * _LEAST * known, more * known / math.pow(max(width, _NARROW), _WIDE)))
 
 
 def steps_for(facts: TrainingFacts, mu: float) -> int:
     """Return T, from public facts."""
-    times = _OF_TWO if facts.n_models == 1 else 1
-    return round(times * _FEWEST * math.sqrt(max(1.0, reach_for(facts, mu) / (times * _FAR))))
+    times, reach, known = _OF_TWO if facts.n_models == 1 else 1, reach_for(facts, mu), mu * facts.n_units
+    steps = times * _FEWEST * math.sqrt(max(1.0, reach / (times * _FAR)))
+    if times == _OF_TWO and reach <= times * _LEAST * known:
+        steps *= max(0.5, min(1.0, math.sqrt(known / _FINE)))
+    return round(steps)
 
 
 def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import normalize
 
 import sottovoce as sv
 from sottovoce.central.core import replay
@@ -83,3 +86,22 @@ def test_badly_conditioned_columns_are_reached(epsilon, points):
         return model.fit(X[:9000], y[:9000]).score(X[9000:], y[9000:])
 
     assert accuracy() > accuracy(steps=False) + points
+
+
+@pytest.mark.parametrize(("k", "share"), [(2, 0.5), (4, 0.8)])
+def test_thousands_of_columns_are_reached(k, share):
+    """Documents of 60 words out of 5,000: a reach that fell with the number of columns would stop near a constant."""
+    rng = np.random.default_rng(8)
+    n, tested, d = 6000, 2000, 5000
+    ranks = np.arange(1, d + 1)
+    chances = 0.5 * rng.standard_normal((k, d)) * (ranks > 50) - np.log(ranks)  # common words say nothing
+    y = np.arange(n + tested) % k
+    drawn = np.empty((n + tested, 60), int)
+    for label in range(k):
+        law = np.exp(chances[label])
+        drawn[y == label] = rng.choice(d, (np.sum(y == label), 60), p=law / law.sum())
+    X = normalize(sp.csr_matrix((np.ones(drawn.size), drawn.ravel(), np.arange(0, drawn.size + 1, 60)), (len(y), d)))
+    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=list(range(k)), random_state=0)
+    loss = log_loss(y[n:], model.fit(X[:n], y[:n]).predict_proba(X[n:]))
+    print(f"{model.guarantee_.parameters['solver']}: {loss / np.log(k):.3f} of the log loss of a constant")
+    assert loss < share * np.log(k)
