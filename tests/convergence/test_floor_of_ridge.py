@@ -11,6 +11,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.calibration import gaussian_mu
+from support.pairs import by_pairs
 
 SEEDS = 12
 TESTED = 2000
@@ -35,12 +36,15 @@ def errors(n, d, epsilon, signal, bounds, mean):
     return solver, ours, exact, (half / (gaussian_mu(epsilon, 1e-6) * n)) ** 2
 
 
-@pytest.mark.parametrize(("n", "signal"), [(700, 0.0), (700, 0.3), (3000, 0.0), (3000, 0.3)])
-@pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.3, 1.0])
-@pytest.mark.parametrize("d", [1, 8, 30])
-@pytest.mark.parametrize(("bounds", "mean"), [((-10.0, 20.0), 0.0), ((-4.0, 4.0), 1.0), ((0.0, 100.0), 8.0)])
-def test_a_weak_signal_costs_no_more_than_the_noise_of_a_constant(n, signal, epsilon, d, bounds, mean):
-    solver, ours, exact, noise = errors(n, d, epsilon, signal, bounds, mean)
+@pytest.mark.parametrize(
+    ("n", "signal", "epsilon", "d", "labels"),
+    by_pairs(
+        [700, 3000], [0.0, 0.3], [0.05, 0.1, 0.3, 1.0], [1, 8, 30],
+        [((-10.0, 20.0), 0.0), ((-4.0, 4.0), 1.0), ((0.0, 100.0), 8.0)],
+    ),
+)  # fmt: skip
+def test_a_weak_signal_costs_no_more_than_the_noise_of_a_constant(n, signal, epsilon, d, labels):
+    solver, ours, exact, noise = errors(n, d, epsilon, signal, *labels)
     if solver == "constant":
         # the mean of 12 squared normal numbers is beyond 3.3 once in 50,000 times
         assert ours <= exact + 3.3 * noise

@@ -10,6 +10,7 @@ import pytest
 
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.device.wording import LANGUAGES, catalogue
+from support.pairs import every_second
 from support.survey import KEY, PROTOCOL, Visit, invited_survey, visits
 
 pytest.importorskip("starlette")
@@ -54,7 +55,7 @@ def changed(token: str) -> str:
     # tokens are random, and names of tests must not be
     ids=["none", "empty", "made up", "cut short", "changed", "of another key", "of another survey"],
 )  # fmt: skip
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", every_second(LANGUAGES))
 def test_a_link_that_cannot_work_is_told_before_any_question(
     visit: Any, fragment: str, told: str, language: str
 ) -> None:

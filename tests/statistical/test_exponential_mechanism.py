@@ -21,6 +21,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 P_VALUE = 1e-9
@@ -72,9 +73,7 @@ def problem(d=37, n=60):
     return X, y
 
 
-@FACTORS
-@pytest.mark.parametrize("constant", [0.0, 1.0])
-@pytest.mark.parametrize("epsilon", [0.6, 3.0])
+@pytest.mark.parametrize(("factor", "constant", "epsilon"), by_pairs([1.0, 0.7, 1.3], [0.0, 1.0], [0.6, 3.0]))
 def test_two_level_draws(factor, constant, epsilon):
     """38 columns in groups of 7, before and after steps, with the very state that the steps leave behind."""
     X, y = problem()

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from sottovoce.papers.ldp.server import expected_noise_error, sigm
 from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle, bernstein_at
 from support.bernstein import gradients
+from support.pairs import by_pairs
 
 TICK = 2.0**-20
 
@@ -41,8 +42,7 @@ def risk_of(oracle, X, y):
     return lambda w: float(np.interp(y * (X @ w), GRID, values).mean())
 
 
-@pytest.mark.parametrize("name", [None, "logistic", "absolute"])
-@pytest.mark.parametrize("degree", [1, 3])
+@pytest.mark.parametrize(("name", "degree"), by_pairs([None, "logistic", "absolute"], [1, 3]))
 def test_excess_risk_of_the_surrogate(name, degree):
     oracle = Oracle(degree, 0.25, GENERAL_LOSSES.get(name))
     gaps = []

@@ -97,8 +97,15 @@ def test_every_parameter_is_in_one_of_the_tables(name: str) -> None:
     assert arguments == {"X", "y", "sample_weight", "groups"}  # the last three are refused beside a table on a cluster
 
 
-@pytest.mark.parametrize("finished", [True, False], ids=["ended", "cut off"])
-@pytest.mark.parametrize(("name", "parameter", "value"), PAIRS, ids=str)
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "finished"),
+    [
+        pytest.param(*pair, finished, id=f"{'-'.join(map(str, pair))}, {'ended' if finished else 'cut off'}",
+                     marks=[pytest.mark.slow] * ((k + finished) % 2))
+        for k, pair in enumerate(PAIRS)
+        for finished in (True, False)
+    ],
+)  # fmt: skip
 def test_another_value_is_refused(name: str, parameter: str, value: Any, finished: bool, tmp_path: Path) -> None:
     folder = tmp_path / "log"
     logged(MODELS[name], folder)

@@ -22,6 +22,7 @@ from sottovoce.vertical.protocols.scoring.messages import Scores
 from sottovoce.vertical.wire import Frame, Refused
 from support.interrupted import Killed
 from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep
+from support.pairs import by_pairs
 from support.party import decode
 
 N = 20
@@ -73,8 +74,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize(("kind", "seed"), by_pairs(list(STEPS), range(4)))
 def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for_each_answer(
     tmp_path, ledger, monkeypatch, kind, seed
 ):
