@@ -110,7 +110,8 @@ def refuse_foreign(models: Models, kind: ModelKind, given: Mapping[str, Any], *,
     if is_sparse(kind) and given.get("radius") is None:
         raise ParameterError(
             f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
-            f"coefficients {of}(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+            f"coefficients {of}(of features in [-1, 1], with a schema; for a number in its unit). Small is sparse, "
+            "large fits closely."
         )
     models.refuse_foreign(kind, given)
 

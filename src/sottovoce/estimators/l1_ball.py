@@ -8,6 +8,7 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import choice, magnitude, whole_number
+from sottovoce._warnings import warn_caller
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.data.lengths import BoundEntries
 from sottovoce.central.data.operation import Change
@@ -17,7 +18,7 @@ from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import Bound
 from sottovoce.estimators.regressor import DPLinearRegressor
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.losses import Logistic, Squared
 
 DATA_BOUND: Final[Any] = parameter(
@@ -52,6 +53,7 @@ MAX_ITER: Final[Any] = parameter(
     default=10_000, text="Cap on the steps of a run with ``epsilon=inf``, which follows projected gradients."
 )
 TOL: Final[Any] = parameter(default=1e-6, text="Relative Frank-Wolfe gap at which a run with ``epsilon=inf`` stops.")
+_NEARLY_CONSTANT: Final = 0.01  # of the labels' reach
 STEPS_TEXT: Final = "Steps of each model; follows from public facts."
 
 
@@ -78,7 +80,14 @@ class Ball(Bound):
                 "constraint='simplex' fixes the sum of the coefficients, in which an intercept has no part: give "
                 "fit_intercept=False."
             )
-        given = {"radius": radius * bound / model._label_unit(), "constraint": model.constraint}
+        unit = model._label_unit()
+        if isinstance(model, DPLasso) and radius * bound < _NEARLY_CONSTANT * unit:
+            warn_caller(
+                f"radius = {radius:g} moves predictions by at most {radius * bound:g}, and labels reach {unit:g} to "
+                "either side: the model is nearly a constant. radius is in the unit of y divided by that of X.",
+                SottovoceWarning,
+            )
+        given = {"radius": radius * bound / unit, "constraint": model.constraint}
         if facts.is_private:
             return plan_of(FrankWolfePlan, facts, n_steps_given=model.n_steps, **given)
         return ProjectedGradientPlan(facts=facts, tol=tol, max_iter=max_iter, **given)

@@ -1,6 +1,7 @@
 """DPLasso and DPSparseLogisticRegression: the ball, the steps, runs without noise, receipts, storage, bad input."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -188,3 +189,16 @@ def test_searches_refuse_it():
     search = sv.DPSearchCV(sv.DPLasso(**LASSO), {"radius": [1.0]}, epsilon=1.0, delta=1e-5)
     with pytest.raises(ParameterError, match="DPLasso, which the search does not cover yet"):
         search.fit(X, Y)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("bound", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize(("share", "told"), [(1e-6, True), (0.009, True), (0.011, False), (1.0, False), (100.0, False)])
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_a_radius_in_another_unit_than_the_labels_is_told(unit, bound, share, told, epsilon):
+    """From public facts alone, and wherever the labels lie: as in scikit-learn the model follows them, if it may."""
+    made = lasso(label_bounds=(3.0 * unit, 5.0 * unit), data_bound=bound, radius=share * unit / bound, epsilon=epsilon)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sv.plan(made, n_samples=1000, n_features=5)
+    assert ["the model is nearly a constant" in str(each.message) for each in caught] == [True] * told
