@@ -23,7 +23,7 @@ class _CellError(DataError, TypeError):
 def refuse_by_type(X: Any) -> None:
     """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
     refuse_same_names(X)
-    typed, dtype = _typed_columns(X), getattr(X, "dtype", None)
+    typed, dtype = typed_columns(X), getattr(X, "dtype", None)
     if any(_READ_AS_NUMBER.search(str(kind)) for kind in (dtype, *(kind for _, kind in typed))):
         refuse_texts(X)
     objects = [X[name] for name, kind in typed if str(kind).lower() == "object"]
@@ -35,7 +35,7 @@ def refuse_by_type(X: Any) -> None:
 
 def refuse_same_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name."""
-    names = [name for name, _ in _typed_columns(X)]
+    names = [name for name, _ in typed_columns(X)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"X has {names.count(twice)} columns named {twice!r}. Give each column a name of its own.")
@@ -43,7 +43,7 @@ def refuse_same_names(X: Any) -> None:
 
 def refuse_texts(X: Any, *, by_cell: bool = False) -> None:
     """Refuse a table with columns whose type is no number; where columns have no types, by their cells if at all."""
-    typed, dtype = _typed_columns(X), getattr(X, "dtype", np.dtype(object))
+    typed, dtype = typed_columns(X), getattr(X, "dtype", np.dtype(object))
     letter = getattr(dtype, "kind", "")
     by_cell = by_cell and not typed and letter == "O"
     suspects = [(repr(name), str(kind)) for name, kind in typed if not _NUMBER.match(str(kind))]
@@ -69,7 +69,7 @@ def as_array(X: Any, dtype: Any = None) -> NDArray[Any]:
         raise DataError("X must be a table: rows of one length, with one value in each column.") from None
 
 
-def _typed_columns(X: Any) -> list[tuple[Any, Any]]:
+def typed_columns(X: Any) -> list[tuple[Any, Any]]:
     """Return name and type of each column of a data frame of pandas, polars or Arrow; none of anything else."""
     if hasattr(X, "schema") and hasattr(X, "column_names"):
         return list(zip(X.column_names, X.schema.types, strict=True))

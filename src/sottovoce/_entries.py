@@ -46,8 +46,7 @@ def entries(given: Any, name: str = "y") -> NDArray[Any]:
         given = given.to_pylist()
     elif hasattr(given, "to_list"):  # polars
         given = given.to_list()
-    if isinstance(given, (Mapping, AnySet)):
-        raise DataError(f"{name} must be a list, a column or an array, one entry a row; got {type(given).__name__}.")
+    refuse_no_column(given, name)
     if isinstance(given, Collection) and not (hasattr(given, "__array__") or isinstance(given, (str, bytes))):
         given = np.fromiter(given, object, len(given))
     array: NDArray[Any] = np.asarray(given)
@@ -61,6 +60,14 @@ def entries(given: Any, name: str = "y") -> NDArray[Any]:
         return np.asarray(column_or_1d(array, warn=True))
     except ValueError as error:
         raise DataError(str(error)) from None
+
+
+def refuse_no_column(given: Any, name: str) -> None:
+    """Refuse, by its type alone, what is no column, and an array of what is neither number nor text, date or object."""
+    if isinstance(given, (Mapping, AnySet, str, bytes)):
+        raise DataError(f"{name} must be a list, a column or an array, one entry a row; got {type(given).__name__}.")
+    if getattr(getattr(given, "dtype", None), "kind", "") in ("c", "V"):
+        raise DataError(f"{name} must hold numbers or texts, one a row; got an array of {given.dtype}.")
 
 
 def _hidden(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:

@@ -24,7 +24,7 @@ from sottovoce.estimators._callers import (
     given_seed,
     warn_of_fitted_steps,
 )
-from sottovoce.estimators.reading import check_public_sizes, own_groups, public_size, refuse_beside
+from sottovoce.estimators.reading import check_columns_of, check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -218,8 +218,13 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         """Refuse a table on which the plan cannot be followed, before anything is charged."""
 
     def _check_sizes(self, X: Any, y: Any) -> None:
-        """Refuse, before anything is charged or read, sizes that do not go together."""
+        """Refuse, before anything is charged or read, sizes that do not go together, and columns that cannot be."""
         check_public_sizes(X, y)
+        self.check_columns(X)
+
+    def check_columns(self, X: Any, *, reset: bool = True) -> None:
+        """Refuse columns that cannot be, or with ``reset=False`` those that are not the fitted ones; no row is read."""
+        check_columns_of(self, X, reset=reset)
 
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:

@@ -40,6 +40,7 @@ from sottovoce.estimators.reading import (
     numbers,
     own_groups,
     products,
+    refuse_beside,
     refuse_copy_of_map,
 )  # fmt: skip
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
@@ -162,6 +163,19 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             )
         if plan.max_rows_per_group is not None or not plan.in_order:
             check_room_at_hand(X, plan.n_samples, plan.n_features)
+
+    def check_weights(self, X: Any, sample_weight: Any) -> None:
+        """Refuse, from public facts, weights of rows that the model does not take, or that have no bound."""
+        if sample_weight is None:
+            return
+        if not hasattr(self, "max_sample_weight"):
+            raise ParameterError(f"{type(self).__name__} takes no sample_weight. Leave it out.")
+        if self.max_sample_weight is None:
+            raise ParameterError(
+                "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
+                "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
+            )
+        refuse_beside(X, sample_weight=sample_weight)
 
     # --- the same for all
 

@@ -26,7 +26,6 @@ from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import Bound, DPLinearEstimator
-from sottovoce.estimators.reading import refuse_beside
 from sottovoce.exceptions import DataError, ParameterError
 
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
@@ -122,13 +121,7 @@ def fit_with_weights(self: E, X: Any, y: Any = None, sample_weight: Any = None, 
         Before any noise is drawn: NaN or infinity in X, y or sample_weight, a label outside ``classes``, one class
         only.
     """
-    if sample_weight is not None:
-        if getattr(self, "max_sample_weight", None) is None:
-            raise ParameterError(
-                "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
-                "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
-            )
-        refuse_beside(X, sample_weight=sample_weight)
+    self.check_weights(X, sample_weight)
     return self._fit(X, y, sample_weight, groups)
 
 

@@ -49,12 +49,14 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import (
+    UnreadTable,
     check_columns,
     check_public_sizes,
     holding_labels,
     labels_of,
     public_size,
     refuse_beside,
+    without_rows,
 )  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, SCALED_SEARCH, DPScaler
@@ -271,6 +273,13 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             scaler._check_table(X, plan.scaler)
         self.checked()[0]._check_table(X, plan.model)
 
+    def check_columns(self, X: Any, *, reset: bool = True) -> None:
+        first = next(step for _, step in self.steps if not _is_nothing(step))
+        if isinstance(X, OutsideTable | UnreadTable) or isinstance(first, PrivateEstimator):
+            super().check_columns(X, reset=reset)
+        else:  # what they may hold is for the step to say
+            self._table(without_rows(X), reset=reset)
+
     # --- the fit
 
     @whole_fit
@@ -303,6 +312,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             Before anything is released: NaN or infinity, a label outside ``classes``.
         """
         self.check_groups(X, groups)
+        self.checked()[0].check_weights(X, sample_weight)
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
         self._example = _example_of(X)
         refuse_beside(X, **rows)
@@ -475,7 +485,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         # of polars or Arrow, whose times numpy would read as numbers
         if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") == "c":
             refuse_by_type(X)
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+        checks = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0}
+        return validate_data(self, X, reset=reset, **checks)
 
     def _prototype(self) -> Any:
         return self.steps[-1][1]

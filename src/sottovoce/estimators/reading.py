@@ -16,8 +16,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sottovoce._columns import refuse_by_type, refuse_texts
-from sottovoce._entries import entries
+from sottovoce._columns import refuse_by_type, refuse_texts, typed_columns
+from sottovoce._entries import entries, refuse_no_column
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import pa
 from sottovoce._validation import refuse_masked
@@ -73,7 +73,28 @@ def check_public_sizes(X: Any, y: Any) -> None:
         )
     if len(getattr(y, "shape", ())) > 1 and tuple(y.shape[1:]) != (1,):
         raise ParameterError(f"y must hold one label for each row of X; got the shape {tuple(y.shape)}.")
+    refuse_no_column(y, "y")
     check_consistent_length(X, y)
+
+
+def check_columns_of(estimator: Any, X: Any, *, reset: bool = True) -> None:
+    """Refuse, before anything is charged or read, a table of a kind, shape or with columns that no fit takes.
+
+    ``reset``: False compares the columns with those of the fitted estimator.
+    """
+    if isinstance(X, OutsideTable):
+        check_columns(estimator, X, reset=reset)
+    elif not isinstance(X, UnreadTable):
+        numbers(estimator, without_rows(X), reset=reset, ensure_min_samples=0, **_CHECKS)
+
+
+def without_rows(X: Any) -> Any:
+    """Return the columns of a table in memory, in its own container, with none of its rows: a public fact."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:0]
+    if isinstance(X, np.ndarray) or typed_columns(X):
+        return X[:0]
+    return np.empty((0, _num_features(X)), getattr(X, "dtype", np.float64))
 
 
 def own_groups(X: Any) -> Callable[[], Any] | None:
@@ -89,6 +110,7 @@ def refuse_beside(X: Any, **values: Any) -> None:
         if not callable(given):  # a table that can tell itself
             if len(shape := getattr(given, "shape", ())) > 1:
                 raise ParameterError(f"{name} must hold one value for each row of X; got the shape {tuple(shape)}.")
+            refuse_no_column(given, name)
             check_consistent_length(X, given)
         if isinstance(X, RemoteTable) and X.keeps_log:
             raise ParameterError(

@@ -134,7 +134,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
 
     def _check_sizes(self, X: Any, y: Any) -> None:
         refuse_copy_of_map(X, row_by_row=True)
-        refuse_by_type(X)
+        self.check_columns(X)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:

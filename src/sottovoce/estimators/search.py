@@ -17,6 +17,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import drive
 from sottovoce.central.data.holder import Held, LocalHolder
 from sottovoce.central.data.lengths import measure_rows
+from sottovoce.central.data.outside import OutsideTable
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
@@ -194,6 +195,13 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         for params in combinations(self.param_distributions):
             _trial(prototype, params, plan, n_models)
         return plan
+
+    def _check_table(self, X: Any, plan: SearchPlan) -> None:
+        if isinstance(X, OutsideTable):
+            raise ParameterError(
+                f"X is a {type(X).__name__}, and a search takes tables in memory: the rows that are held out are drawn "
+                "there. Give an array or a data frame, or fit without a search: the defaults need no tuning."
+            )
 
     @whole_fit
     def fit(self, X: Any, y: Any) -> Self:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from sottovoce._columns import refuse_by_type, refuse_texts
 from sottovoce._entries import entries, numbers_of, places_in
@@ -25,11 +25,11 @@ from sottovoce._validation import number, warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.holder import Held
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.estimators.base import public_rows
+from sottovoce.estimators.base import PrivateEstimator, public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline
-from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, numbers
+from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, numbers, refuse_beside
 from sottovoce.estimators.search_plan import margins_of
 from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
@@ -141,6 +141,7 @@ def evaluate(
     _ = plan.event  # refuses what no noise can meet
     streams = Streams(random_state)
     check_public_sizes(X, y)
+    _check_columns(model, X)
     if plan.delta > 0.0:
         warn_of_large_delta(plan.delta, plan.n_samples)
     with charging(
@@ -224,7 +225,17 @@ def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
         raise ParameterError(f"{missing} is missing: {given} is given, and the unit of a person needs both.")
     if groups is not None and _num_samples(groups) != _size(X):
         raise ParameterError(f"groups must hold one person for each of {_size(X)} rows; got {_num_samples(groups)}.")
+    refuse_beside(X, groups=groups)
     return max_rows_per_group
+
+
+def _check_columns(model: Any, X: Any) -> None:
+    """Refuse, before the charge, columns that are not those of the model; of tables in memory it may know others."""
+    if isinstance(model, PrivateEstimator):
+        check_is_fitted(model)
+        model.check_columns(X, reset=False)
+    elif isinstance(X, StreamedTable) and hasattr(model, "n_features_in_"):
+        check_columns(model, X, reset=False)
 
 
 def _size(X: Any) -> int:
@@ -274,8 +285,6 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows |
 
 
 def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> StoredRows:
-    if isinstance(model, DPLinearEstimator):
-        check_columns(model, X, reset=False)
     memory = X.row_memory(len(X))
     rows = StoredRows(memory, losses=plan.task == "classes, probabilities")
     memory.new(_LABEL)

@@ -214,8 +214,9 @@ def test_the_adjacency_must_be_that_of_the_ledger(models, data, tmp_path):
 def test_what_cannot_be_read_is_charged(models, data, tmp_path):
     ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
     ledger.create("people", epsilon=3.0, delta=1e-5)
-    with pytest.raises(ValueError, match="features") as caught:
-        sv.evaluate(models["logistic"], data[0][:, :2], data[1], epsilon=1.0, ledger=ledger, dataset="people")
+    texts = pd.DataFrame(data[0]).astype({0: str})  # whether they are numbers is a question about the cells
+    with pytest.raises(DataError, match="no number") as caught:
+        sv.evaluate(models["logistic"], texts, data[1], epsilon=1.0, ledger=ledger, dataset="people")
     assert ledger.history("people")[0].state == "reserved"
     assert "counts as spent" in str(caught.value.__notes__)
 

@@ -6,11 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 
 import sottovoce as sv
 from sottovoce.central.core import drive
@@ -512,3 +515,97 @@ def test_a_search_that_fails_in_a_trial_is_committed_and_says_nothing_else(ledge
         model.set_params(ledger=ledger, dataset="people").fit(X, y)
     assert "counts as spent" in caught.value.__notes__[0]
     assert [record.state for record in ledger.history("people")] == ["committed"]
+
+
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+NO_TABLES = {
+    "of three dimensions": X[:, :, None], "names of two types": FRAME.rename(columns={"a": 1}),
+    "dates": FRAME.assign(c=pd.date_range("2000", periods=len(X))), "complex": X.astype(complex),
+    "sparse and complex": csr_array(X).astype(complex),
+    "two columns of one name": FRAME.set_axis(["a", "a", "c"], axis=1),
+}  # fmt: skip
+OTHER_COLUMNS = {
+    "fewer": FRAME[["a", "b"]], "more": FRAME.assign(d=0.0), "in another order": FRAME[["b", "a", "c"]],
+    "of other names": FRAME.rename(columns={"c": "z"}), "an array": X[:, :2], "a list": X[:, :2].tolist(),
+    "sparse": csr_array(X[:, :2]),
+}  # fmt: skip
+
+
+def private(kind):
+    model = sv.DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+    return {
+        "model": sv.DPLogisticRegression(**CLASSIFIER),
+        "pipeline": sv.DPPipeline([("scale", sv.DPScaler()), ("model", model)], **SPEND),
+        "scaler": sv.DPScaler(**SPEND),
+        "search": sv.DPSearchCV(model, {"alpha": [1e-3]}, n_iter=1, **SPEND),
+    }[kind]
+
+
+@pytest.mark.parametrize("what", NO_TABLES)
+@pytest.mark.parametrize("kind", ["model", "pipeline", "scaler", "search"])
+def test_what_can_be_no_table_is_refused_before_the_charge(ledger, kind, what):
+    estimator = private(kind).set_params(ledger=ledger, dataset="people")
+    with pytest.raises((TypeError, ValueError)):
+        estimator.fit(NO_TABLES[what], Y)
+    assert ledger.history("people") == []
+    assert not hasattr(estimator, "n_features_in_")
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", ["model", "pipeline", "search"])
+def test_columns_that_are_not_the_models_are_refused_before_an_evaluation_is_charged(ledger, tmp_path, kind):
+    model = private(kind).fit(FRAME, Y)
+    tables = dict(OTHER_COLUMNS)
+    for name in ("fewer", "in another order", "of other names"):
+        pq.write_table(pa.Table.from_pandas(OTHER_COLUMNS[name]), tmp_path / f"{name}.parquet")
+        tables[f"{name}, on disk"] = sv.ParquetTable(tmp_path / f"{name}.parquet")
+    for name, table in {**NO_TABLES, **tables}.items():
+        with pytest.raises((TypeError, ValueError)):
+            pytest.fail(repr((name, sv.evaluate(model, table, Y, epsilon=0.1, ledger=ledger, dataset="people"))))
+        assert ledger.history("people") == [], name
+    sv.evaluate(model, FRAME, Y, epsilon=0.1, ledger=ledger, dataset="people")
+
+
+def test_a_table_on_disk_is_scored_by_the_columns_of_a_foreign_model(ledger, tmp_path):
+    """Its rows come without names, so that columns in another order would be taken for those of the model."""
+    pq.write_table(pa.Table.from_pandas(OTHER_COLUMNS["in another order"]), tmp_path / "t.parquet")
+    model = LogisticRegression().fit(FRAME, Y)
+    with pytest.raises(ValueError, match="same order"):
+        sv.evaluate(model, sv.ParquetTable(tmp_path / "t.parquet"), Y, epsilon=0.1, ledger=ledger, dataset="people")
+    assert ledger.history("people") == []
+
+
+NO_COLUMNS = {
+    "a dict": dict(enumerate(Y)), "a set": set(range(300)), "a text": "y" * 300, "complex": Y.astype(complex),
+    "records": np.zeros(300, [("a", "i4")]), "a matrix": np.stack([Y, Y], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["y", "groups", "sample_weight", "groups of an evaluation"])
+@pytest.mark.parametrize("what", NO_COLUMNS)
+def test_what_can_be_no_column_is_refused_before_the_charge(ledger, name, what):
+    given, people = NO_COLUMNS[what], {"ledger": ledger, "dataset": "persons" if "groups" in name else "people"}
+    ledger.create("persons", epsilon=3.0, delta=1e-5, unit="person")
+    model = sv.DPLogisticRegression(max_sample_weight=2.0 if name == "sample_weight" else None, **CLASSIFIER)
+    with pytest.raises((TypeError, ValueError)):
+        if name == "y":
+            model.set_params(**people).fit(X, given)
+        elif name == "groups of an evaluation":
+            sv.evaluate(model.fit(X, Y), X, Y, epsilon=0.1, groups=given, max_rows_per_group=2, **people)
+        else:
+            model.set_params(max_rows_per_group=2 if name == "groups" else None, **people).fit(X, Y, **{name: given})
+    assert ledger.history("people") == ledger.history("persons") == []
+
+
+def test_what_no_fit_takes_is_refused_before_the_charge(ledger, tmp_path):
+    pq.write_table(pa.Table.from_pandas(FRAME.assign(t=Y)), tmp_path / "t.parquet")
+    search = private("search").set_params(ledger=ledger, dataset="people")
+    with pytest.raises(ParameterError, match="a search takes tables in memory"):
+        search.fit(sv.ParquetTable(tmp_path / "t.parquet", target="t"), None)
+    lasso = sv.DPPipeline([("model", models()["lasso"][0].set_params(epsilon=None, delta=None))], **SPEND)
+    for pipeline, why in ((private("pipeline"), "max_sample_weight is missing"), (lasso, "takes no sample_weight")):
+        with pytest.raises(ParameterError, match=why):
+            pipeline.set_params(ledger=ledger, dataset="people").fit(X, Y, sample_weight=T + 1.0)
+    with pytest.raises(NotFittedError):
+        sv.evaluate(sv.DPRidge(**RIDGE), X, T, epsilon=0.1, ledger=ledger, dataset="people")
+    assert ledger.history("people") == []
