@@ -62,6 +62,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             raise ParameterError(f"classes must not repeat a class; got {given!r}.")
         if len(known) < 2:
             raise ParameterError(f"classes must list at least two classes; got {given!r}.")
+        _refuse_no_classes(known)
         return known
 
     def known_models(self) -> int | None:

@@ -606,6 +606,9 @@ def test_what_no_fit_takes_is_refused_before_the_charge(ledger, tmp_path):
     for pipeline, why in ((private("pipeline"), "max_sample_weight is missing"), (lasso, "takes no sample_weight")):
         with pytest.raises(ParameterError, match=why):
             pipeline.set_params(ledger=ledger, dataset="people").fit(X, Y, sample_weight=T + 1.0)
+    for classes in ([0, 1.5], [b"a", b"b"]):
+        with pytest.raises((TypeError, ValueError)):
+            private("model").set_params(classes=classes, ledger=ledger, dataset="people").fit(X, np.array(classes)[Y])
     with pytest.raises(NotFittedError):
         sv.evaluate(sv.DPRidge(**RIDGE), X, T, epsilon=0.1, ledger=ledger, dataset="people")
     assert ledger.history("people") == []
