@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
-from sottovoce.exceptions import DataError
+from sottovoce.exceptions import DataError, ParameterError
 
 TIMES = (np.datetime64, np.timedelta64)  # numpy makes numbers of them, of days or of nanoseconds
 
@@ -67,7 +67,7 @@ def refuse_no_column(given: Any, name: str) -> None:
     if isinstance(given, (Mapping, AnySet, str, bytes)):
         raise DataError(f"{name} must be a list, a column or an array, one entry a row; got {type(given).__name__}.")
     if getattr(getattr(given, "dtype", None), "kind", "") in ("c", "V"):
-        raise DataError(f"{name} must hold numbers or texts, one a row; got an array of {given.dtype}.")
+        raise ParameterError(f"{name} must hold numbers or strings, one for each row; got an array of {given.dtype}.")
 
 
 def _hidden(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:

@@ -13,8 +13,8 @@ from sottovoce.exceptions import ParameterError
 def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
     """Return a number for the person of each row; -1 where there is none.
 
-    Raises ParameterError if there is not one for each row, and DataError if an array is of a type that names nobody:
-    that follows from public facts.
+    Raises ParameterError if there is not one for each row, or an array is of a type that names nobody: that follows
+    from public facts.
 
     ``groups``: of shape (n_samples,); private. Numbers, strings, whatever can be a key; None, NaN, NaT and what a mask
         hides are missing. So is, each by itself, what cannot be a name: what is no key, such as a list, and a

@@ -278,7 +278,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if isinstance(X, OutsideTable | UnreadTable) or isinstance(first, PrivateEstimator):
             super().check_columns(X, reset=reset)
         else:  # what they may hold is for the step to say
-            self._table(without_rows(X), reset=reset)
+            self._table(without_rows(X), reset=reset, least=0)
 
     # --- the fit
 
@@ -472,7 +472,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             X = X if _is_nothing(step) else _after(step, X)
         return X
 
-    def _table(self, X: Any, *, reset: bool) -> Any:
+    def _table(self, X: Any, *, reset: bool, least: int = 1) -> Any:
         """Return X as the first step takes it; its columns are kept, or compared."""
         if isinstance(X, OutsideTable):
             check_columns(self, X, reset=reset)
@@ -485,7 +485,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         # of polars or Arrow, whose times numpy would read as numbers
         if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") == "c":
             refuse_by_type(X)
-        checks = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0}
+        checks = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False, "ensure_min_samples": least}
         return validate_data(self, X, reset=reset, **checks)
 
     def _prototype(self) -> Any:
