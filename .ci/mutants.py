@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import MutationVisitor
@@ -195,8 +196,14 @@ class Tests:
         self._asked.communicate("")
 
 
-def run(python: str, part: str, files: list[str], tests: list[str], again: bool) -> list[tuple[str, bool]]:
+def is_named(what: str, known: Iterable[str]) -> bool:
+    """Return whether somebody has looked at a change."""
+    return any(what.split(": ", 1)[1].startswith(key) for key in known)
+
+
+def run(python: str, part: str, given: dict[str, Any], again: bool) -> list[tuple[str, bool]]:
     """Try all mutants of a part that were not tried, or not noticed if ``again``; return what is known of all."""
+    files, tests, known = given["files"], given["tests"], given.get("equivalent", {})
     texts = {PACKAGE / file: (ROOT / PACKAGE / file).read_text(encoding="utf-8") for file in files}
     content = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
     database = KEPT / f"{part}-{content}.sqlite"
@@ -209,7 +216,7 @@ def run(python: str, part: str, files: list[str], tests: list[str], again: bool)
             )
         waiting = list(kept.pending_work_items)
         if again:
-            survived = {job for job, result in kept.results if not result.is_killed}
+            survived = {job for job, result in kept.results if not (result.is_killed or is_named(result.diff, known))}
             waiting += [item for item in kept.work_items if item.job_id in survived]
         if waiting:
             copied(place)
@@ -234,10 +241,9 @@ def main(python: str, parts: list[str], again: bool) -> None:
     table = []
     for part in parts or settings["part"]:
         given = settings["part"][part]
-        found = run(python, part, given["files"], given["tests"], again)
+        found = run(python, part, given, again)
         survivors = [what for what, killed in found if not killed]
-        known = given.get("equivalent", {})
-        named = [what for what in survivors if any(what.split(": ", 1)[1].startswith(key) for key in known)]
+        named = [what for what in survivors if is_named(what, given.get("equivalent", {}))]
         print(*(f"not noticed: {what}" for what in survivors if what not in named), sep="\n")
         killed = len(found) - len(survivors)
         share = killed / max(len(found) - len(named), 1)

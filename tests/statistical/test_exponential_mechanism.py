@@ -172,6 +172,8 @@ def test_a_weight_is_kept_by_all_its_digits(gap):
 
 
 @given(epsilon=st.floats(1e-8, 1e6), score_range=st.floats(1e-9, 1e9))
+@example(1e-8, 1.0)
+@example(1e6, 1.0)
 def test_what_rounding_may_add_to_the_range_is_taken_off(epsilon, score_range):
     mechanism = ExponentialMechanism(epsilon, score_range)
     assert mechanism.event.epsilon == epsilon
