@@ -1,15 +1,15 @@
 """What the defaults of logistic regression gain from rules, beside the same defaults without them.
 
     python -m benchmarks.central.rules [--seeds 4] [--only chosen|confirmed|digits,bank] [--epsilons 0.1,1] [--quick]
-                                      [--rule two|pace|steps|momentum]
+                                      [--rule two|pace|steps|momentum|wide]
 
-``steps`` is of decision 45: steps of several classes in place of passes, chosen on those of `CHOSEN` that have several,
-and on pendigits. ``pace`` is of decision 38: many short Newton steps in place of few long ones, chosen on the tables of
-two classes in `CHOSEN`, spambase and htru2. The others are of decision 30: a floor of Newton's penalty that falls where
-there is much to learn from, and descent from a noisy base rate where there is little, chosen on `CHOSEN` and on four of
-``second/``. `CONFIRMED` was run once for each, and its 700 rows once more after one change (decision 30). A name with
-``~700`` is that many rows of the training part. A made-up table is ``ill`` (scales of columns fall by .8 each) or
-``mix`` (they do not), two clouds a class, and its number of classes; ``hot`` has indicator columns and noisy labels.
+``wide`` is of decision 64: steps for many columns, chosen on reuters, parts of it and of w8a, and made-up documents.
+``steps`` is of decision 45: steps of several classes in place of passes, chosen on digits and pendigits. ``pace`` is of
+decision 38: many short Newton steps, chosen on tables of two classes in `CHOSEN`, spambase and htru2. The others are of
+decision 30: a floor of Newton's penalty that falls, and descent from a base rate, chosen on `CHOSEN` and on four tables
+of ``second/``. `CONFIRMED` was run once for each, its 700 rows once more after a change (30). ``~700`` behind a name is
+so many training rows. A made-up table is ``ill`` (scales of columns fall by .8 each) or ``mix`` (they do not), two
+clouds a class, and its number of classes; ``hot`` has indicator columns and noisy labels.
 Tables of ``second/`` in the data folder are read by the module there. ``letter`` is UCI's letter recognition, where
 ``letter-recognition.data`` is in the data folder; it was not known for decision 30.
 """
@@ -30,7 +30,7 @@ import sottovoce as sv
 from benchmarks.common import data_folder
 from benchmarks.driver import benchmark, option, timed
 from benchmarks.sets import split as split_of_set
-from sottovoce.central import newton_schedule, plan
+from sottovoce.central import newton_schedule, plan, reach
 from sottovoce.central.solvers import multinomial, newton
 from sottovoce.estimators import _solvers
 from sottovoce.privacy.calibration import gaussian_mu
@@ -46,7 +46,8 @@ CONFIRMED = (
 )  # fmt: skip
 PLACES = {
     "pace": ((newton, "PATIENT", newton_schedule.QUICK),),
-    "momentum": ((_solvers, "_PLENTY", 0.0),),
+    "wide": ((_solvers, "_PLENTY", 0.0), (_solvers, "_PLENTY_EACH", 0.0), (reach, "_LEAST", 0.0)),
+    "momentum": ((_solvers, "_PLENTY", 0.0), (_solvers, "_PLENTY_EACH", 0.0)),
     "steps": ((multinomial, "pays", lambda facts: False),),
     "two": ((newton_schedule, "_LEAST_PENALTY", 0.1), (_solvers, "_LITTLE", 0.0)),
 }  # where rules are, and what they were before
@@ -96,10 +97,9 @@ def split(name: str, seed: int) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
         return X, y, X_test, y_test, {"data_norm": 4.0, "classes": sorted(set(table[:, 0].tolist()))}
     X, y, X_test, y_test, public = split_of_set(base, seed)
-    y = np.asarray(y)
     if size:
         few = np.random.default_rng(seed).permutation(len(y))[: int(size)]
-        X, y = X[few], y[few]
+        X, y = X[few], np.asarray(y)[few]
     return X, y, X_test, y_test, public
 
 

@@ -47,7 +47,7 @@ def beside_a_constant(solver, size, signal, odds, epsilon):
 
 @pytest.mark.parametrize(
     ("size", "signal", "odds", "epsilon"),
-    by_pairs([(700, 3), (700, 20), (2000, 120)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]),
+    by_pairs([(700, 3), (700, 20), (2000, 120), (700, 1000)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]),
 )
 def test_nor_with_more_of_them(size, signal, odds, epsilon):
     beyond, points, _ = beside_a_constant("momentum", size, signal, odds, epsilon)

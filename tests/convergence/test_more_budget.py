@@ -1,14 +1,16 @@
 """More budget never gives a worse model, but for noise: over a grid that holds every place where "auto" changes solver.
 
 Two classes, mean log loss of the rows of a large other sample, at budgets from next to nothing to hardly any noise, on
-four kinds of tables: columns of which some hundredth of the variance of others is what labels follow, codes of
-categories, shares of words, and a clean one. Seeds are fixed; a rise counts beyond two standard errors and .002.
+five kinds of tables: columns of which some hundredth of the variance of others is what labels follow, codes of
+categories, shares of words, a clean one, and documents with more words than the budget tells apart. Seeds are fixed; a
+rise counts beyond two standard errors and .002.
 """
 
 import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
@@ -40,7 +42,15 @@ def clean(rng, n):
     return X, 2.0 * X[:, 0] - X[:, 1], 2.0, 1.0
 
 
-@pytest.mark.parametrize("kind", [conditioned, codes, words, clean])
+def documents(rng, n):
+    drawn = np.minimum(rng.zipf(1.3, (n, 25)), 600) - 1
+    X = sp.csr_matrix((np.ones(drawn.size), drawn.ravel(), np.arange(0, drawn.size + 1, 25)), (n, 600))
+    X.sum_duplicates()
+    X.data[:] = 1.0 / np.sqrt(np.repeat(np.diff(X.indptr), np.diff(X.indptr)))
+    return X, X @ np.random.default_rng(6).standard_normal(600), 3.0, 1.0
+
+
+@pytest.mark.parametrize("kind", [conditioned, codes, words, clean, documents])
 def test_more_budget_never_gives_a_worse_model(kind):
     losses, solvers = np.empty((SEEDS, len(EPSILONS))), set()
     for seed in range(SEEDS):
