@@ -79,7 +79,7 @@ def compared(mine: list[float], peer: list[float], metric: str) -> tuple[str, fl
     return mark, 100.0 * float(gains.mean()) / (float(np.mean(peer)) if metric == "MSE" else 1.0)
 
 
-@benchmark(page="measured/0038-more-and-shorter-steps.md", seeds=(5, 1), only=("all", "german"))
+@benchmark(page="measured/accuracy.md", seeds=(5, 1), only=("all", "german"))
 def main(run) -> None:
     warnings.simplefilter("ignore")
     known, gaps, marks = peers(), {}, Counter()
