@@ -333,7 +333,10 @@ def sum_receipts(receipts: Sequence[Guarantee], *, delta: float | None = None) -
     for name in ("adjacency", "unit"):
         found = sorted({getattr(receipt, name) for receipt in receipts})
         if len(found) > 1:
-            raise ParameterError(f"receipts of different {name} do not add up: {', '.join(map(repr, found))}.")
+            raise ParameterError(
+                f"receipts of different {name} do not add up: {', '.join(map(repr, found))}. Add up those of each by "
+                f"themselves; for one sum, fit again with the same {name}."
+            )
     largest = max(receipt.delta for receipt in receipts)
     delta = number("delta", largest if delta is None else delta, at_least=0.0, below=1.0)
     epsilon, accountant = _composed(receipts, delta)
