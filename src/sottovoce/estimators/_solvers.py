@@ -34,8 +34,9 @@ _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is lef
 _HIDDEN: Final = 60.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
 _HIDDEN_EACH: Final = 20.0  # mu n over the root of the number of weights
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
-_PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables; or below
-_PLENTY_EACH: Final = 4.0  # mu n over the number of weights; where
+_PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, or
+_PLENTY_EACH: Final = 4.0  # mu n over the number of weights; where mu n is at least that number, or it is above
+_MANY: Final = 240  # from which on the reach of steps falls no more; and
 _SHORT_BY_WISH: Final = 1e-3  # alpha at most this: a larger one is meant, and clips make another loss of it
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n of each of several hinges, below which they are left to Newton steps
@@ -150,7 +151,8 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
         )
     short = facts.alpha <= _SHORT_BY_WISH and gaussian_mu(facts.epsilon, facts.delta) <= HARDLY_ANY_NOISE
     plenty = max(_PLENTY, _PLENTY_EACH * facts.n_weights)
-    if isinstance(facts.loss, Logistic) and short and information < plenty:
+    reaches = information >= facts.n_weights or facts.n_weights > _MANY
+    if isinstance(facts.loss, Logistic) and short and reaches and information < plenty:
         return "momentum", (
             f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), below "
             f"{plenty:g}: many short steps leave less noise in the weights than passes or Newton steps"

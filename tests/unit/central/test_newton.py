@@ -146,6 +146,7 @@ def test_refusals(changed, d, message):
         (20_000, 8, {"adjacency": "replace-one"}, "newton"),
         (1_000, 8, {}, "momentum"),  # few rows
         (1_000, 8, {"alpha": 0.01}, "scd"),  # a penalty that is meant
+        (500, 200, {}, "scd"),  # fewer than columns
         (1_000, 300, {}, "momentum"),  # and many columns
         (1_000, 300, {"alpha": 0.01}, "scd"),
         (30, 8, {"epsilon": 300.0}, "momentum"),
