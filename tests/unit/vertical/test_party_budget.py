@@ -62,7 +62,7 @@ def test_a_budget_of_a_delta_alone_is_used_up_like_any_other(event):
 
 def test_a_budget_of_nothing_allows_nothing_released():
     budget = PartyBudget((0.0, 0.0))
-    assert budget.charge(NothingReleased()) == ""
+    assert budget.charge(NothingReleased()) == budget.charge(GaussianEvent(math.inf)) == ""
     assert "its budget is epsilon=0.0" in budget.charge(GaussianEvent(100.0))
     assert PartyBudget(None).charge(NonPrivateEvent()) == ""
     with pytest.raises(ParameterError, match="budget must be a pair"):
@@ -78,6 +78,13 @@ def test_a_budget_is_as_large_as_it_says_and_no_larger(event):
     assert PartyBudget((epsilon, DELTA)).charge(event) == ""
     less = 0.999 * epsilon
     assert f"its budget is epsilon={less!r} at delta=1e-05" in PartyBudget((less, DELTA)).charge(event)
+
+
+def test_four_releases_may_use_all_of_epsilon_by_the_basic_rule():
+    """Each has a sixteenth of delta, and the rule a quarter: no other rule admits the fourth, and none a fifth."""
+    budget = PartyBudget((1.0, DELTA))
+    assert [budget.charge(BoundedRangeEvent(0.25)) for _ in range(4)] == [""] * 4
+    assert "would bring what was spent" in budget.charge(BoundedRangeEvent(0.01))
 
 
 def test_a_place_is_charged_once_until_its_answer_leaves():
