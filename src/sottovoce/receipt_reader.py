@@ -39,7 +39,7 @@ ENTRIES: Final[dict[str, Any]] = {
     "format": "sottovoce-receipt", "version": (1, 2), "statement": str, "epsilon": (Between(0.0, LARGE), "inf"),
     "delta": Between(0.0, 1.0 - 2.0**-53), "adjacency": ("zero-out", "add-remove", "replace-one"), "unit": str,
     "mechanism": str, "releases": [str], "assumptions": [str], "not_covered": [str], "parameters": dict, "seeded": bool,
-    "accountant": str, "proof": str, "sottovoce": str, "event": dict,
+    "accountant": str, "proof": str, "sottovoce": re.compile("[0-9][0-9A-Za-z.+!_-]{0,39}"), "event": dict,
 }  # fmt: skip
 TIES: Final[dict[str, Any]] = {  # from version 2 on
     "day": (re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"), None), "model": (DIGEST, None),
@@ -284,13 +284,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, RecursionError) as error:
         print(in_one_line(f"WRONG: {arguments[0]}: this is no receipt in JSON, as it lies beside a page: {error}"))
         return 2
-    marks = {True: "ok", False: "WRONG", None: "NOT ADDED UP"}
+    marks, coding = {True: "ok", False: "WRONG", None: "NOT ADDED UP"}, sys.stdout.encoding or "utf-8"
     told += [("checked", [f"{name}, {marks[passed]}: {detail}" for name, passed, detail in found])]
     for heading, lines in [*told, ("not checked", NOT_CHECKED)]:
         print(heading.upper())
         for line in lines:
             text = textwrap.fill(in_one_line(line), 100, initial_indent="  - ", subsequent_indent="    ")
-            print(text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
+            print(text.encode(coding, "backslashreplace").decode(coding))
     wrong = any(passed is False for _, passed, _ in found)
     print("\nSomething is WRONG: see above." if wrong else "\nNothing that was checked is wrong.")
     return 2 if wrong else 0

@@ -37,6 +37,7 @@ _STORED: Final = {
     )
 }  # fmt: skip
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_VERSIONS: Final = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,39}")  # one word: nobody writes a promise of their own there
 _DAY: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _CHARGE: Final = ("ledger", "dataset", "charge", "entry")
 _SEEDED: Final = (
@@ -128,6 +129,8 @@ class Guarantee:
         for name in ("unit", "mechanism", "accountant", "proof", "version"):
             if not isinstance(getattr(self, name), str):
                 raise ParameterError(f"{name} must be a string; got {getattr(self, name)!r}.")
+        if not _VERSIONS.fullmatch(self.version):
+            raise ParameterError(f"version must be one of sottovoce, such as 0.1.0; got {self.version!r}.")
         for name in ("releases", "assumptions", "not_covered"):
             items = getattr(self, name)
             if not isinstance(items, (tuple, list)) or not _are_texts(items):

@@ -2,10 +2,12 @@
 
 import copy
 import dataclasses
+import io
 import itertools
 import json
 import re
 import tomllib
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sottovoce as sv
-from sottovoce import vertical
+from sottovoce import receipt_reader, vertical
 from sottovoce._plain_data import digest
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import ModelFormatError, ParameterError, PrivacyWarning
@@ -230,6 +232,24 @@ FORGERIES = {
     add_a_parameter: {WORDS}, rename_the_estimator: {RUN}, drop_the_arguments: {RUN},
     say_it_was_an_older_version: {WORDS}, more_people: {EVENT, WORDS}, promise_and_argument: {EVENT, RUN, WORDS},
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ridge scd", "local"])
+@pytest.mark.parametrize("more", [", certified by an authority", "\nstatement: exact", "\x1b[2J", "1" * 40])
+def test_the_version_in_a_receipt_is_one_word(tmp_path, name, more):
+    data = json.loads(fitted(name).guarantee_.to_json())
+    data["sottovoce"] += more
+    (tmp_path / "receipt.json").write_text(together(data))
+    with pytest.raises(ModelFormatError, match="version must be one of sottovoce"):
+        verify_receipt(tmp_path / "receipt.json")
+    assert receipt_reader.main([str(tmp_path / "receipt.json")]) == 2
+
+
+def test_the_reader_prints_where_the_output_names_no_encoding(tmp_path):
+    (tmp_path / "receipt.json").write_text(fitted("ridge scd").guarantee_.to_json())
+    with redirect_stdout(io.StringIO()) as told:
+        assert receipt_reader.main([str(tmp_path / "receipt.json")]) == 0
+    assert "PROMISE" in told.getvalue()
 
 
 # every solver and mechanism once: what differs between estimators is told apart by the honest ones

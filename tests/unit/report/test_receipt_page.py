@@ -390,13 +390,13 @@ def test_text_stays_in_its_attribute_and_data_in_their_block(one, other):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(HOSTILE.filter(lambda text: bool(text.strip())), min_size=16, max_size=16))
-@example(["</script><script>alert(1)</script>"] * 16)
-@example(['"><img src=x onerror=alert(1)>'] * 16)
+@given(st.lists(HOSTILE.filter(lambda text: bool(text.strip())), min_size=15, max_size=15))
+@example(["</script><script>alert(1)</script>"] * 15)
+@example(['"><img src=x onerror=alert(1)>'] * 15)
 def test_no_text_becomes_a_tag_or_an_attribute(texts):
-    unit, mechanism, accountant, proof, version, r1, r2, a1, a2, n1, n2, key, value, name, use, out = texts
+    unit, mechanism, accountant, proof, r1, r2, a1, a2, n1, n2, key, value, name, use, out = texts
     made = receipt(
-        unit=unit, mechanism=mechanism, accountant=accountant, proof=proof, version=version, releases=(r1, r2),
+        unit=unit, mechanism=mechanism, accountant=accountant, proof=proof, releases=(r1, r2),
         assumptions=(a1, a2), not_covered=(n1, n2),
         parameters={"estimator": name, "solver": value, f"a{key}": [use, {out: value}], "passes": 45},
     )  # fmt: skip
