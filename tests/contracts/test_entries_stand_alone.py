@@ -183,10 +183,10 @@ def test_weights(kind):
     assert n > 60
 
 
-@pytest.mark.parametrize("kind", [*LABELS, "fractions"])
+@pytest.mark.parametrize("kind", LABELS)
 def test_lists_of_classes(kind):
     """Classes are public; but a list of several types would be read as another one than was given."""
-    base = NUMBERS[kind] if kind == "fractions" else LABELS[kind][0]
+    base = LABELS[kind][0]
     for name in ("list", "tuple", "numpy objects", "pandas objects", "Int64", "arrow", "polars", "categorical"):
         for what, value in CHANGES.items():
             given = [*base, value]

@@ -62,7 +62,10 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             raise ParameterError(f"classes must not repeat a class; got {given!r}.")
         if len(known) < 2:
             raise ParameterError(f"classes must list at least two classes; got {given!r}.")
-        _refuse_no_classes(known)
+        try:
+            _refuse_no_classes(known)
+        except (TypeError, ValueError) as error:  # of scikit-learn
+            raise ParameterError(f"classes cannot be {given!r}: {error}") from None
         return known
 
     def known_models(self) -> int | None:
