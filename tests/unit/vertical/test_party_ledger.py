@@ -134,7 +134,7 @@ def test_a_seeded_party_says_so_in_the_ledger(ledger):
     assert ledger.history("trial")[0].seeded
 
 
-def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch):
+def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch, caplog):
     """The coordinator is told neither where it is nor why; once it can be read again, the same step is answered."""
     party = clinic(ledger)
     raw = Line(party).frame(SEND)
@@ -145,7 +145,9 @@ def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch):
     with monkeypatch.context() as patch:
         for name in ("reserve", "history"):
             patch.setattr(Ledger, name, broken)
+            caplog.clear()
             assert decode(party.handle(raw)).reason == "its ledger cannot be used now; the party's own log says why"
+            assert "the ledger of party 'clinic'" in caplog.text and "/secret/place is locked" in caplog.text
     assert isinstance(decode(party.handle(raw)), Trained)
     assert len(ledger.history("clinic columns")) == 1
 
@@ -215,6 +217,14 @@ def test_a_charge_is_open_until_its_answer_leaves(ledger, caplog):
     with pytest.raises(MachineError, match="the charge of this step was cancelled"):
         budget.settle("other", "a")
     assert budget.spent == compose(EVENT, small)
+
+
+@needs_fork
+def test_a_child_of_a_fork_has_a_ledger_of_its_own(ledger):
+    """Another thread of the parent may have been in the middle of a charge, and hold the lock of that one."""
+    budget = account(ledger)
+    assert budget._book is ledger
+    assert in_child(lambda: str(budget._book is ledger).encode()) == b"False"
 
 
 def test_a_coordinator_is_told_no_more_than_its_cap(ledger, monkeypatch):
