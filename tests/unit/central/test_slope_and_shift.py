@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import expit
 
@@ -236,6 +236,7 @@ any_number = st.floats(width=64) | st.floats(-3.0, 3.0)
 
 
 @given(rows=st.lists(st.tuples(any_number, any_number), min_size=1, max_size=9), cut=st.floats(1e-3, 1e3))
+@example([(math.nan, 1.0), (1.0, math.nan), (math.inf, math.inf)], 2.0)
 def test_the_four_numbers_of_a_row_are_cut_together_and_toward_zero(rows, cut):
     ask, (z, y) = LineMoments(np.zeros(1), cut, 2.0**20), np.array(rows).T
     moments = np.array([ask.moments(z[i : i + 1], y[i : i + 1]) for i in range(len(rows))])
