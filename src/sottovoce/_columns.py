@@ -23,11 +23,15 @@ class _CellError(DataError, TypeError):
 def refuse_by_type(X: Any) -> None:
     """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
     refuse_same_names(X)
-    typed, dtype = typed_columns(X), getattr(X, "dtype", None)
-    if any(_READ_AS_NUMBER.search(str(kind)) for kind in (dtype, *(kind for _, kind in typed))):
+    kinds = [getattr(X, "dtype", None), *(kind for _, kind in typed_columns(X))]
+    if any(_READ_AS_NUMBER.search(str(kind)) for kind in kinds):
         refuse_texts(X)
-    objects = [X[name] for name, kind in typed if str(kind).lower() == "object"]
-    if str(dtype) == "object" or isinstance(X, (list, tuple)):
+
+
+def refuse_by_cell(X: Any) -> None:
+    """Refuse days and durations of numpy among objects, which it reads as numbers too: a fit has paid for this look."""
+    objects = [X[name] for name, kind in typed_columns(X) if str(kind).lower() == "object"]
+    if str(getattr(X, "dtype", "")) == "object" or isinstance(X, (list, tuple)):
         objects = [as_array(X, object).ravel()]
     if any(issubclass(kind, TIMES) for kind in set(map(type, chain(*objects)))):
         refuse_texts(X, by_cell=True)

@@ -148,7 +148,11 @@ def test_rows_of_every_kind_are_evaluated(models, data):
     X, y = data[0][3000:].copy(), data[1][3000:].astype(object)
     X[:100, 1], X[100:200, 0] = math.nan, math.inf
     y[200:300], y[300:400], y[400:500] = None, "perhaps", math.nan
+    objects = X.astype(object)
+    objects[:100, 1] = np.datetime64("2026-11-29")
     for name, table in (
+        ("logistic", objects),
+        ("logistic", pd.DataFrame(objects)),
         ("logistic", X),
         ("svm", X),
         ("logistic", pd.DataFrame(X)),

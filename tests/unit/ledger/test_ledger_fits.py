@@ -136,13 +136,15 @@ def test_the_charge_is_there_when_the_data_are_looked_at(ledger):
     assert states and all(state == ["reserved"] for state in states)
 
 
-HOLED, MISSING, TEXTS = X.copy(), T.copy(), X.astype(object)
+HOLED, MISSING, TEXTS, DAYS = X.copy(), T.copy(), X.astype(object), X.astype(object)
 HOLED[3, 1] = MISSING[5] = np.nan
-TEXTS[3, 1] = "x"
+TEXTS[3, 1], DAYS[3, 1] = "x", np.datetime64("2026-11-29")
 FAILURES = {  # each is an answer about a value of the data
     "NaN in X": (lambda model: model.fit(HOLED, T), "NaN"),
     "a label that is NaN": (lambda model: model.fit(X, MISSING), "NaN"),
     "a text in X": (lambda model: model.fit(TEXTS, T), "columns whose type is no number: 1 .str."),
+    "a day in X": (lambda model: model.fit(DAYS, T), "columns whose type is no number: 1 .datetime64."),
+    "a day in a frame": (lambda model: model.fit(pd.DataFrame(DAYS), T), "columns whose type is no number: .*1 .object."),
     "sparse": (lambda model: model.fit(csr_array(HOLED), T), "NaN"),
 }
 

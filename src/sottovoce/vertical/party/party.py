@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce._columns import refuse_by_type, refuse_texts
+from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
@@ -149,6 +149,7 @@ class Party:
         self.feature_names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
         refuse_masked(f"X of party {name!r}", X)
         refuse_by_type(X)
+        refuse_by_cell(X)
         try:
             table = _numbers(X, f"X of party {name!r}")
         except (ValueError, TypeError, OverflowError) as error:
