@@ -144,7 +144,7 @@ FAILURES = {  # each is an answer about a value of the data
     "a label that is NaN": (lambda model: model.fit(X, MISSING), "NaN"),
     "a text in X": (lambda model: model.fit(TEXTS, T), "columns whose type is no number: 1 .str."),
     "a day in X": (lambda model: model.fit(DAYS, T), "columns whose type is no number: 1 .datetime64."),
-    "a day in a frame": (lambda model: model.fit(pd.DataFrame(DAYS), T), "columns whose type is no number: .*1 .object."),
+    "a day in a frame": (lambda model: model.fit(pd.DataFrame(DAYS), T), "whose type is no number: .*1 .object."),
     "sparse": (lambda model: model.fit(csr_array(HOLED), T), "NaN"),
 }
 
