@@ -35,7 +35,8 @@ _HIDDEN: Final = 60.0  # mu n below which the noise of slopes is more than they 
 _HIDDEN_EACH: Final = 20.0  # mu n over the root of the number of weights
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
 _PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, or
-_PLENTY_EACH: Final = 4.0  # mu n over the number of weights; where mu n is at least that number, or it is above
+_PLENTY_EACH: Final = 4.0  # mu n over the number of weights, up to
+_FAR: Final = 4000.0  # mu n, and beyond it 1; where mu n is at least the number of weights, or that is above
 _MANY: Final = 240  # from which on the reach of steps falls no more; and
 _SHORT_BY_WISH: Final = 1e-3  # alpha at most this: a larger one is meant, and clips make another loss of it
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
@@ -150,7 +151,7 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
             f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
         )
     short = facts.alpha <= _SHORT_BY_WISH and gaussian_mu(facts.epsilon, facts.delta) <= HARDLY_ANY_NOISE
-    plenty = max(_PLENTY, _PLENTY_EACH * facts.n_weights)
+    plenty = max(_PLENTY, min(_PLENTY_EACH * facts.n_weights, max(_FAR, facts.n_weights)))
     reaches = information >= facts.n_weights or facts.n_weights > _MANY
     if isinstance(facts.loss, Logistic) and short and reaches and information < plenty:
         return "momentum", (

@@ -151,7 +151,9 @@ def test_refusals(changed, d, message):
         (1_000, 300, {"alpha": 0.01}, "scd"),
         (30, 8, {"epsilon": 300.0}, "momentum"),
         (10, 8, {"epsilon": 800.0}, "scd"),  # hardly any noise
-        (20_000, 1500, {}, "momentum"),  # more columns than the budget tells apart
+        (10_000, 1500, {}, "momentum"),  # more columns than the budget tells apart
+        (20_000, 1500, {}, "scd"),  # and rows enough for dual variables
+        (60_000, 20_000, {}, "momentum"),
         (10**8, 3000, {"delta": 1e-9}, "scd"),  # a matrix that costs more than the passes
         (20_000, 8, {"classes": [0, 1, 2]}, "multinomial-scd"),
         (20_000, 8, {"solver_options": {"n_passes": 9}}, "scd"),
