@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._columns import refuse_by_type, refuse_texts
 from sottovoce._validation import in_order
 from sottovoce.cluster.dask_pool import check_client
 from sottovoce.cluster.digest import digest_of
@@ -47,10 +48,16 @@ class FrameSource(Source):
 
     def load(self, scratch: Path | None) -> LoadedRows:
         frame = _READY.pop(self.token)
+        columns = frame[list(self.features)]
+        refuse_by_type(columns)  # a partition may have other types than its frame says
         raw = np.empty((len(frame), len(self.features)), self.dtype)
-        for k, name in enumerate(self.features):
-            with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
-                raw[:, k] = frame[name].to_numpy(np.float64, na_value=np.nan)
+        try:
+            for k, name in enumerate(self.features):
+                with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
+                    raw[:, k] = frame[name].to_numpy(np.float64, na_value=np.nan)
+        except (TypeError, ValueError, OverflowError):  # words of numpy, with the cell in them
+            refuse_texts(columns)
+            raise
         labels = None if self.target is None else self._labels(frame[self.target])
         return LoadedRows(raw, labels, digest_of(raw, labels, self.features), len(frame))
 
@@ -88,7 +95,8 @@ def frame_sources(
             )
     import pandas as pd  # no package of ours brings it: whoever has a data frame has it
 
-    no_numbers = [name for name in chosen if not pd.api.types.is_numeric_dtype(frame.dtypes[name])]
+    is_number, is_complex = pd.api.types.is_numeric_dtype, pd.api.types.is_complex_dtype
+    no_numbers = [name for name in chosen if not is_number(frame.dtypes[name]) or is_complex(frame.dtypes[name])]
     if no_numbers:
         raise ParameterError(
             f"columns of the data frame are no numbers: {', '.join(no_numbers[:8])}. Name the columns to use in "

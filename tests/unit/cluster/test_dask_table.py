@@ -107,6 +107,24 @@ def test_data_frames_that_cannot_be_used(client):
         DaskTable.from_dataframe(client, table, features=["a"], target="y")
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [["1", "a secret"], pd.to_datetime(["2020-01-01", "2021-01-01"]), pd.to_timedelta([1, 2], "s"), [1.0, 2.0 + 1.0j],
+     pd.Categorical(["1", "a secret"]), np.array([1.0, np.datetime64("2020-01-01")], dtype=object), [1.0, [2.0]]],
+    ids=["texts", "dates", "durations", "complex", "categories", "dates among objects", "lists"],
+)  # fmt: skip
+def test_partitions_whose_cells_are_no_numbers_are_refused_as_in_memory(client, cells):
+    """Whatever type a frame says that a column has, dates are not read as nanoseconds, and no cell is shown."""
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]}), npartitions=1)
+    other = frame.map_partitions(lambda part: part.assign(b=cells), meta={"a": "f8", "b": "f8"})
+    with pytest.raises(DataError, match=r"type is no number: 'b' \(") as refused:
+        DaskTable.from_dataframe(client, other)
+    assert "secret" not in "".join([str(refused.value), *getattr(refused.value, "__notes__", ())])
+    with pytest.raises(ParameterError, match="are no numbers: b"):
+        DaskTable.from_dataframe(client, dd.from_pandas(pd.DataFrame({"a": [1.0], "b": [1.0j]}), npartitions=1))
+
+
 def test_what_is_no_table(client):
     with pytest.raises(ParameterError, match="at least one partition"):
         DaskTable(client, [])
