@@ -223,7 +223,7 @@ def audit_estimator(
 
     Notes
     -----
-    A ``random_state`` of the estimator that is not None gets a new value in every run.
+    A ``random_state`` that is not None, of the estimator or of one within it, gets a new value in every run.
 
     Examples
     --------
@@ -313,8 +313,16 @@ def _runs(
         raise ParameterError(
             f"estimator must be an unfitted estimator, a callable that makes one, or a name; got {estimator!r}."
         )
-    kind, given = type(estimator), estimator.get_params(deep=False)
-    return own_runs(lambda: kind(**given), release), kind.__name__
+    return own_runs(lambda: _fresh(estimator), release), type(estimator).__name__
+
+
+def _fresh(value: Any) -> Any:
+    """Return an unfitted copy, of estimators within it too; all else is shared: copies of a generator draw the same."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_fresh, value))
+    if not hasattr(value, "get_params") or isinstance(value, type):
+        return value
+    return type(value)(**{name: _fresh(one) for name, one in value.get_params(deep=False).items()})
 
 
 def _finite(outputs: Array, pair: Pair) -> Array:

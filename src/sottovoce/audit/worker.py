@@ -33,11 +33,16 @@ def released_numbers(model: Any) -> Any:
     return np.concatenate(parts)
 
 
+def seed_of(seed: int, place: int) -> int:
+    """Return the seed of one of several parts in a run: their noise must not be the same."""
+    return seed if place == 0 else int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
+
+
 def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = released_numbers) -> Any:
     """Return what ``runs`` fits on each of two tables release, of shape (2, runs, n_outputs).
 
-    A ``random_state`` that is not None would make every run the same: it becomes a new number in each run. None is left
-    alone: the estimator then draws its noise as its users' runs do.
+    A ``random_state`` that is not None, of the estimator or of one within it, would make every run the same: it becomes
+    a new number in each run. None is left alone: the estimator then draws its noise as its users' runs do.
     """
     outputs = []
     with warnings.catch_warnings():
@@ -45,9 +50,11 @@ def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = 
         for world, (X, y) in enumerate(tables):
             for run in range(runs):
                 model = make()
-                parameters = model.get_params(deep=False)
-                if parameters.get("random_state") is not None:
-                    model.set_params(random_state=first_seed + 2 * run + world)
+                found = model.get_params()
+                seeded = [n for n in found if n.split("__")[-1] == "random_state" and found[n] is not None]
+                seed = first_seed + 2 * run + world
+                if seeded:
+                    model.set_params(**{name: seed_of(seed, k) for k, name in enumerate(sorted(seeded, key=len))})
                 outputs.append(release(model.fit(X, y)))
     sizes = {len(output) for output in outputs}
     if len(sizes) != 1:

@@ -5,7 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import VotingClassifier
 
 from sottovoce.audit import (
     Pair,
@@ -21,7 +22,7 @@ DELTA = 0.01
 PUBLIC = {"data_norm": 2.0, "classes": ["no", "yes"]}
 
 
-class Sum(BaseEstimator):
+class Sum(ClassifierMixin, BaseEstimator):
     """Releases sum y_i x_i with Laplace noise of scale 2 * data_norm / epsilon times ``factor``; one column."""
 
     def __init__(self, epsilon=1.0, factor=1.0, noise="laplace", random_state=None):
@@ -79,6 +80,27 @@ def test_noise_that_never_changes_is_found(seed):
     assert report.violated
     assert report.repeats
     assert "the noise is not random" in report.statement()
+
+
+@pytest.mark.parametrize("seeds", [(None, None), (5, None), (5, 5)])
+def test_seeds_of_estimators_within_others_are_changed_in_every_run(seeds):
+    """A pipeline with a seed within it was told to be violated; its parts do not draw the same, and stay as given."""
+    parts = [Sum(random_state=seed) for seed in seeds]
+    drawn = []
+
+    def release(model):
+        drawn.append(tuple(part.random_state for _, part in model.estimators))
+        return model.estimators_[0].coef_.ravel()
+
+    votes = VotingClassifier([("a", parts[0]), ("b", parts[1])])
+    given = {"epsilon": 1.0, "delta": 0.0, "n_runs": 200, "n_pilot": 100, "release": release}
+    report = audit_estimator(votes, worst_case_pairs(**PUBLIC)[:1], **given)
+    assert not (report.violated or report.repeats)
+    assert [part.random_state for part in parts] == list(seeds)
+    assert not any(hasattr(part, "coef_") for part in parts)
+    for place, seed in enumerate(seeds):
+        assert len({run[place] for run in drawn}) == (1 if seed is None else len(drawn))
+    assert seeds != (5, 5) or not any(first == second for first, second in drawn)
 
 
 def test_a_seed_is_changed_in_every_run_and_none_is_left_alone():
