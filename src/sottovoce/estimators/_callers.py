@@ -3,7 +3,7 @@
 A `Pipeline` tells its last step nothing of the others, so the calling frames are asked: the `Pipeline` whose ``fit``
 runs is among them. A step learns nothing if its class itself, not one that is derived from it, is in a closed list; of
 a `ColumnTransformer`, a `FeatureUnion` and a pipeline in a pipeline the parts are asked. All others are named: also one
-that only stored what it was given (an imputer with a constant). A step with a receipt (`DPScaler`) has paid for what it
+that only stored what it was given (an imputer with a constant), and what a `TransformedTargetRegressor` learned of y. A step with a receipt (`DPScaler`) has paid for what it
 learned: it is named with its promise, which adds up with the model's.
 
 By the same list a `DPPipeline` refuses steps, before any fit. A fitted `DPScaler` that is frozen (`FrozenEstimator`) is
@@ -101,6 +101,8 @@ def fitted_steps() -> tuple[str, ...]:
         elif frame.f_code.co_name.startswith("fit"):
             found = found if inner else [*_learned(pipeline.steps[:-1]), *found]
             inner = False
+    for frame in frames_of("sklearn.compose._target"):  # which scales y before a regressor sees it
+        found += _learned([("transformer of y", getattr(frame.f_locals.get("self"), "transformer_", None))])
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.feature_selection import SelectFromModel
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -401,6 +401,23 @@ def test_within_a_grid_search_and_for_a_search():
     with pytest.warns(PrivacyWarning, match="learned from the data"):
         pipeline = make_pipeline(StandardScaler(), search).fit(X, labels(X))
     assert "StandardScaler" in pipeline[-1].guarantee_.not_covered[0]
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("steps", [[], [StandardScaler()]])
+def test_what_scales_the_labels_is_named_like_a_step(learns, steps):
+    """Mean and spread of y leave exactly, with each prediction, and the receipt said nothing of it."""
+    X, y = fresh(), np.arange(N) / N
+    ridge = sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=2.0, label_bounds=(-2, 2))
+    scaler = StandardScaler() if learns else FunctionTransformer(np.sqrt, np.square)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        whole = TransformedTargetRegressor(make_pipeline(*steps, ridge), transformer=scaler).fit(X, y)
+    receipt = whole.regressor_[-1].guarantee_
+    named = ['"standardscaler" (StandardScaler)'] * len(steps) + ['"transformer of y" (StandardScaler)'] * learns
+    assert receipt.parameters.get("fitted before it in a pipeline", []) == named
+    assert any("learned from the data" in str(one.message) for one in told) == bool(named)
+    assert verify_receipt(receipt).passed
 
 
 def test_a_model_that_selects_is_not_behind_the_steps_after_it():
