@@ -168,7 +168,8 @@ class Store:
 
 
 def _rows(connection: sa.Connection, after: int) -> list[Row]:
-    statement = f"SELECT seq, previous, hash, entry FROM {_TABLE} WHERE seq >= :after ORDER BY seq"
+    """Return the rows from a number on, and those whose numbers no ledger has: who reads them refuses them."""
+    statement = f"SELECT seq, previous, hash, entry FROM {_TABLE} WHERE seq >= :after OR seq < 0 ORDER BY seq"
     return [tuple(row) for row in connection.execute(_alchemy().text(statement), {"after": after})]
 
 

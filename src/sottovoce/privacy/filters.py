@@ -151,7 +151,7 @@ class Tally:
             within = self._deltas <= self._basic_share * (1.0 + _LAST_DIGITS)
             self._epsilons = self._epsilons + epsilon_of(release.event, release.delta) if within else math.inf
         if self._uses[1]:
-            self._mu_squared += _mu(release.event) ** 2
+            self._mu_squared += _mu(release.event) * _mu(release.event)  # beyond the doubles infinity, and no error
         if self.rule.orders:
             self._divergences += _divergences(release.event, tuple(order for order, _ in self.rule.orders))
 

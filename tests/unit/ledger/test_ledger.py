@@ -1,5 +1,6 @@
 """The ledger on SQLite and on a real PostgreSQL: budgets, the life of a charge, refusals, tampering, exports."""
 
+import contextlib
 import inspect
 import itertools
 import json
@@ -27,7 +28,7 @@ from sottovoce.ledger.entries import Entry
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
-from sottovoce.privacy.filters import Tally
+from sottovoce.privacy.filters import COMPOSITIONS, Tally
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 FIT = {"delta": 1e-6, "adjacency": "zero-out"}
@@ -414,6 +415,32 @@ SWAP = [
 )
 def test_tampering_shows(filled, statements, problem):
     check_tampered(filled.url, statements, problem)
+
+
+def test_no_cell_can_be_another_one(filled, tmp_path):
+    """Of any entry, the last one too: moved to a number below 0 it was neither read nor missed."""
+    rows = tampered(filled.url)._store.read()
+    cells = {"seq": [-1, -9, 99], **dict.fromkeys(("previous", "hash", "entry"), ["", "x", b"x", 0])}
+    for seq, (place, column) in itertools.product(range(len(rows)), enumerate(cells)):
+        for cell in cells[column]:
+            with contextlib.closing(sqlite3.connect(tmp_path / "budget.db", isolation_level=None)) as database:
+                change = f"UPDATE sottovoce_ledger SET {column} = ? WHERE entry = ?"
+                database.execute(change, (cell, rows[seq][3]))
+                changed = Ledger(filled.url)
+                assert any("trigger" not in problem for problem in changed.verify().problems), (seq, column, cell)
+                with pytest.raises(LedgerIntegrityError):
+                    changed.reserve("people", GaussianEvent(20.0), **FIT)
+                found = cell if column == "entry" else rows[seq][3]
+                database.execute(change, (rows[seq][place], found))
+    assert filled._store.read() == rows
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("noise", [5e-324, 1e-300, 1e-155, 1e-9])
+def test_what_hardly_has_any_noise_is_refused_in_words(lite, composition, noise):
+    lite.create("others", epsilon=1.0, delta=1e-6, composition=composition)
+    with pytest.raises(BudgetError, match="would bring it to epsilon="):
+        lite.reserve("others", GaussianEvent(noise), **FIT)
 
 
 def test_an_entry_that_was_forged_with_its_own_hash_breaks_the_chain(filled):
