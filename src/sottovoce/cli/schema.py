@@ -34,5 +34,5 @@ def schema(
     if out is None:
         echo(draft, nl=False)
     else:
-        write_whole(out, draft)
+        write_whole(out, draft, private=True)
     echo("note: a draft, made from the data. Confirm each line, then write confirmed = true.", err=True)

@@ -79,6 +79,7 @@ WRITERS = {
     "predictions from reports": (
         "records.csv", lambda: run("local predict local.json records.csv --out out.csv --force"),
     ),
+    "a draft of a schema": ("people.csv", lambda: run("schema people.csv --target sick --out out.csv --force")),
     "predictions over sites": ("people.csv", scored_over_sites),
     "a table decoded": ("people.parquet", lambda: ParquetTable("people.parquet").to_npy("out.csv")),
 }  # fmt: skip
