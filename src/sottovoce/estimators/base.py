@@ -285,8 +285,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         private = math.isfinite(epsilon)
         adjacency, n_samples = public_rows(self.adjacency, n_samples, self.n_public, private=private)
-        if private:
-            refuse_large_delta(delta, n_samples, self.accept_delta)
+        refuse_large_delta(delta if private else 0.0, n_samples, self.accept_delta)
         most = None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group)
         return {
             "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "n_samples": n_samples,

@@ -183,6 +183,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         given = self.public_facts(n_samples, n_features)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
+        if not isinstance(self.verbose, (int, np.integer, np.bool_)):
+            raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         of_bound = self._bound.facts(self, given["n_samples"], private=math.isfinite(given["epsilon"]))
         facts = TrainingFacts(loss=self._loss, n_models=n_models, label_bound=self._label_bound(), **of_bound, **given)
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
@@ -221,8 +223,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         refuse_by_type(X)
         self.check_groups(X, groups)
-        if not isinstance(self.verbose, (int, np.integer, np.bool_)):
-            raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         if sample_weight is None and groups is None:
             refuse_copies(self.epsilon)
         if isinstance(X, RemoteTable):

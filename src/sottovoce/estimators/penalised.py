@@ -143,7 +143,7 @@ class Penalised(Bound):
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
         alpha = automatic if is_auto(model.alpha) else magnitude("alpha", model.alpha, remedy=remedy)
-        constant = magnitude("intercept_scaling", model.intercept_scaling) if model.fit_intercept else 0.0
+        constant = magnitude("intercept_scaling", model.intercept_scaling) * bool(model.fit_intercept)
         norm, weight = is_auto(model.data_norm), weight_bound(model)
         return {"alpha": alpha, "constant": constant, "releases_norm": norm, "weight_bound": weight}
 

@@ -23,7 +23,7 @@ from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
 from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators._solvers import accelerated_solver
-from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator
+from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator, public_rows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.penalised import weight_bound
@@ -348,6 +348,8 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     """Return the receipt that a search with these parameters gets."""
     best = model_again(parameters)
     plan = SearchPlan(adjacency=Adjacency.parse(best.adjacency), **parameters["search"])
+    if public_rows(best.adjacency, plan.n_samples, best.n_public)[1] != plan.n_samples:
+        raise ParameterError("n_public of the model is not the public number of rows of the search.")
     trial = model_again(parameters, n_public=plan.n_train)
     if (trial.epsilon, trial.delta) != (plan.trial_epsilon, plan.trial_delta):
         raise ParameterError("the budget of the best trial is not the one that the search gives to a trial.")

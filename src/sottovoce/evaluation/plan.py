@@ -37,6 +37,11 @@ TASKS: Final[dict[str, dict[str, float]]] = {
     "classes, probabilities": {"table": 0.6, "losses": 0.4},
     "regression": {"range": 0.1, "labels": 0.1, "table": 0.8},
 }
+_N_CLASSES: Final = {
+    "regression": {"at_least": 0, "at_most": 0},
+    "classes": {"at_least": 2, "at_most": 1000},
+    "classes, probabilities": {"at_least": 2, "at_most": 1000},
+}
 _RELEASED: Final = {
     "range": "a histogram of the scores, or residuals, with noise: it places the nodes of the table",
     "labels": "a histogram of the labels, with noise: it places the nodes of the table",
@@ -74,16 +79,14 @@ class EvaluationPlan:
         if self.task == "regression":
             remedy = "They are public bounds on the labels; never compute them from the data."
             object.__setattr__(self, "label_bounds", bounds("label_bounds", self.label_bounds, remedy=remedy))
-        else:
-            whole_number("n_classes", self.n_classes, at_least=2, at_most=1000)
+        whole_number("n_classes", self.n_classes, **_N_CLASSES.get(self.task, {"at_least": 2, "at_most": 2}))
         remedy = "There is no evaluation without noise here: scikit-learn's metrics are."
         number("epsilon", self.epsilon, at_least=_LEAST_EPSILON, at_most=MAX_EPSILON, remedy=remedy)
         number("delta", self.delta, at_least=0.0, below=1.0, remedy="0 is pure differential privacy.")
         whole_number("n_samples", self.n_samples, at_least=1, at_most=_MOST_ROWS)
         if self.max_rows_per_group is not None:
             object.__setattr__(self, "max_rows_per_group", checked_max_rows(self.max_rows_per_group))
-        if self.delta > 0.0:
-            refuse_large_delta(self.delta, self.n_samples, self.accept_delta)
+        refuse_large_delta(self.delta, self.n_samples, self.accept_delta)
 
     @property
     def tables(self) -> dict[str, float]:

@@ -2,15 +2,18 @@
 
 import copy
 import dataclasses
+import functools
 import io
 import itertools
 import json
+import operator
 import re
 import tomllib
 from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -316,6 +319,51 @@ def test_what_a_training_over_parties_tells_of_itself_is_no_text(tmp_path, name,
     data["parameters"][entry] = value
     if not (entry == LEAST_ALPHA and value == 1.5):
         assert failed(verified(tmp_path, together(data))) & {RUN, WORDS}
+
+
+# by evaluations and by fits that have no use for some parameters, beside those that have
+@pytest.mark.parametrize(
+    "name",
+    ["no noise", "no intercept", "search add-remove", "pipeline no noise", "vertical no noise", "no noise, lasso",
+     "evaluation", "evaluation of numbers"],
+)  # fmt: skip
+def test_no_words_take_the_place_of_a_number_or_of_nothing(tmp_path, name):
+    if name.startswith("evaluation"):
+        X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.arange(40) % 2
+        scored = LogisticRegression().fit(X, y) if name == "evaluation" else LinearRegression().fit(X, y)
+        receipt = sv.evaluate(scored, X, y, epsilon=1.0, label_bounds=None if name == "evaluation" else (0, 1))
+    else:
+        receipt = fitted(name)
+    data = json.loads(receipt.guarantee_.to_json())
+    assert verified(tmp_path, together(data)).passed
+    for path in leaves(data["parameters"]):
+        changed = copy.deepcopy(data)
+        *outer, last = path
+        inner = functools.reduce(operator.getitem, outer, changed["parameters"])
+        if not isinstance(inner[last], str):
+            for inner[last] in ("everybody is protected", ["everybody is protected"]):
+                try:
+                    passed = verified(tmp_path, together(changed)).passed
+                except ModelFormatError:
+                    passed = False
+                assert not passed, path
+
+
+@pytest.mark.parametrize(("entry", "value"), [("n_classes", 4), ("n_classes", 0), ("accept_delta", -1.0)])
+def test_an_evaluation_of_two_classes_is_one_of_two(tmp_path, entry, value):
+    X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.arange(40) % 2
+    receipt = sv.evaluate(LogisticRegression().fit(X, y), X, y, epsilon=1.0).guarantee_
+    data = json.loads(receipt.to_json())
+    data["parameters"]["evaluation"][entry] = value
+    assert RUN in failed(verified(tmp_path, together(data)))
+
+
+def leaves(data, path=()):
+    """Yield the path of each entry that holds no others."""
+    if not isinstance(data, (dict, list)):
+        yield path
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data if isinstance(data, list) else ()):
+        yield from leaves(value, (*path, key))
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,7 @@ class VerticalEstimator(Predicting, Budgeted):
                     f"party {name!r} holds {description.n_rows} rows and {first!r} holds {n}: align them first, with "
                     "sottovoce.vertical.align."
                 )
-        if math.isfinite(epsilon):
-            refuse_large_delta(delta, n, self.accept_delta)
+        refuse_large_delta(delta if math.isfinite(epsilon) else 0.0, n, self.accept_delta)
         plan = self._make_plan(
             **self._own_facts(n),
             facts=PublicFacts(

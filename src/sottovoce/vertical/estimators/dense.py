@@ -93,6 +93,7 @@ class _PenalisedEstimator(VerticalEstimator):
         if math.isinf(facts["epsilon"]):
             if form is not None:
                 raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
+            given_options("mechanism_options", self.mechanism_options)
             options = known_options("solver_options", self.solver_options, ExactPlan.options)
             return ExactPlan(**facts, max_iter=self.max_iter, tol=self.tol, **options)
         if given_options("solver_options", self.solver_options):
