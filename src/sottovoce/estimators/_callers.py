@@ -3,8 +3,9 @@
 A `Pipeline` tells its last step nothing of the others, so the calling frames are asked: the `Pipeline` whose ``fit``
 runs is among them. A step learns nothing if its class itself, not one that is derived from it, is in a closed list; of
 a `ColumnTransformer`, a `FeatureUnion` and a pipeline in a pipeline the parts are asked. All others are named: also one
-that only stored what it was given (an imputer with a constant), and what a `TransformedTargetRegressor` learned of y. A step with a receipt (`DPScaler`) has paid for what it
-learned: it is named with its promise, which adds up with the model's.
+that only stored what it was given (an imputer with a constant), and what a `TransformedTargetRegressor` learned of y. A
+step with a receipt (`DPScaler`) has paid for what it learned: it is named with its promise, which adds up with the
+model's.
 
 By the same list a `DPPipeline` refuses steps, before any fit. A fitted `DPScaler` that is frozen (`FrozenEstimator`) is
 taken as it is: it was paid for.

@@ -37,11 +37,7 @@ TASKS: Final[dict[str, dict[str, float]]] = {
     "classes, probabilities": {"table": 0.6, "losses": 0.4},
     "regression": {"range": 0.1, "labels": 0.1, "table": 0.8},
 }
-_N_CLASSES: Final = {
-    "regression": {"at_least": 0, "at_most": 0},
-    "classes": {"at_least": 2, "at_most": 1000},
-    "classes, probabilities": {"at_least": 2, "at_most": 1000},
-}
+_N_CLASSES: Final = {"regression": (0, 0), "classes": (2, 1000), "classes, probabilities": (2, 1000)}  # else two
 _RELEASED: Final = {
     "range": "a histogram of the scores, or residuals, with noise: it places the nodes of the table",
     "labels": "a histogram of the labels, with noise: it places the nodes of the table",
@@ -79,7 +75,8 @@ class EvaluationPlan:
         if self.task == "regression":
             remedy = "They are public bounds on the labels; never compute them from the data."
             object.__setattr__(self, "label_bounds", bounds("label_bounds", self.label_bounds, remedy=remedy))
-        whole_number("n_classes", self.n_classes, **_N_CLASSES.get(self.task, {"at_least": 2, "at_most": 2}))
+        least, most = _N_CLASSES.get(self.task, (2, 2))
+        whole_number("n_classes", self.n_classes, at_least=least, at_most=most)
         remedy = "There is no evaluation without noise here: scikit-learn's metrics are."
         number("epsilon", self.epsilon, at_least=_LEAST_EPSILON, at_most=MAX_EPSILON, remedy=remedy)
         number("delta", self.delta, at_least=0.0, below=1.0, remedy="0 is pure differential privacy.")

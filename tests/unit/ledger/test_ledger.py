@@ -420,7 +420,7 @@ def test_tampering_shows(filled, statements, problem):
 def test_no_cell_can_be_another_one(filled, tmp_path):
     """Of any entry, the last one too: moved to a number below 0 it was neither read nor missed."""
     rows = tampered(filled.url)._store.read()
-    cells = {"seq": [-1, -9, 99], **dict.fromkeys(("previous", "hash", "entry"), ["", "x", b"x", 0])}
+    cells = {"seq": [-1, -9, 99], **dict.fromkeys(("previous", "hash", "entry"), ("", "x", b"x", 0))}
     for seq, (place, column) in itertools.product(range(len(rows)), enumerate(cells)):
         for cell in cells[column]:
             with contextlib.closing(sqlite3.connect(tmp_path / "budget.db", isolation_level=None)) as database:
