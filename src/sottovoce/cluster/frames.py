@@ -9,7 +9,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._columns import refuse_by_type, refuse_texts
+from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_texts
 from sottovoce._validation import in_order
 from sottovoce.cluster.dask_pool import check_client
 from sottovoce.cluster.digest import digest_of
@@ -50,6 +50,7 @@ class FrameSource(Source):
         frame = _READY.pop(self.token)
         columns = frame[list(self.features)]
         refuse_by_type(columns)  # a partition may have other types than its frame says
+        refuse_by_cell(columns)
         raw = np.empty((len(frame), len(self.features)), self.dtype)
         try:
             for k, name in enumerate(self.features):
