@@ -6,7 +6,9 @@ dp-accounting called directly, and the numbers printed in DESIGN, section 3.
 
 import itertools
 import math
+import warnings
 from dataclasses import dataclass
+from importlib import import_module
 
 import mpmath
 import numpy as np
@@ -34,7 +36,7 @@ from sottovoce.privacy.accounting import (
     gaussian_epsilon,
 )
 from sottovoce.privacy.calibration import least_noise
-from sottovoce.privacy.event import Basic, Offers
+from sottovoce.privacy.event import Accountant, Basic, Offers, ordered, quiet
 from sottovoce.privacy.events import (
     KINDS,
     ComposedEvent,
@@ -190,6 +192,33 @@ def test_order_and_nesting_do_not_matter(accountant):
     orders.append(ComposedEvent((ComposedEvent(tuple(parts[:2])), ComposedEvent((ComposedEvent(tuple(parts[2:])),)))))
     assert len({accountant.epsilon(event, DELTA) for event in orders}) == 1
     assert len({accountant.delta(event, 1.0) for event in orders}) == 1
+
+
+def test_releases_are_composed_in_one_order():
+    """By what they are: sums of their divergences are rounded in the same way wherever they stand."""
+    parts = [GaussianEvent(2.0), GaussianEvent(3.0), RandomizedResponseEvent(0.3), sampled(0.02, 0.7)]
+    events = [ComposedEvent(order) for order in itertools.permutations(parts)]
+    assert len({tuple(ordered(flatten(event))) for event in events}) == 1
+
+
+class Told(Accountant):
+    """One that computes a delta as it is told, outside [0, 1] too."""
+
+    def __init__(self, told):
+        self.told = told
+
+    covers = _epsilon = None
+
+    def _delta(self, counts, epsilon):
+        return self.told
+
+
+Told.__abstractmethods__ = frozenset()
+
+
+def test_a_delta_is_a_chance():
+    for told in (-1.0, -1e-17, 0.0, 1e-300, 0.5, 1.0 - 2.0**-53, 1.0, 1.0 + 2.0**-52, 2.0, math.inf):
+        assert Told(told).delta(GaussianEvent(1.0), 1.0) == np.clip(told, 0.0, 1.0)
 
 
 @each_pair
@@ -372,6 +401,22 @@ def test_astronomic_counts_are_refused(accountant, make):
     many = RepeatedEvent(RepeatedEvent(make(1.0), 10**200), 10**200)
     with pytest.raises(AccountingError, match="more than 2\\*\\*53 releases"):
         accountant.epsilon(many, DELTA)
+
+
+def test_as_many_releases_are_counted_as_doubles_tell_apart():
+    for release in (GaussianEvent(1e9), sampled(0.1, 1.0), RandomizedResponseEvent(0.1), NonPrivateEvent()):
+        assert flatten(RepeatedEvent(release, 2**53)).total() == 2**53
+        with pytest.raises(AccountingError, match=r"more than 2\*\*53 releases of one kind"):
+            flatten(RepeatedEvent(release, 2**53 + 1))
+
+
+def test_a_run_is_far_from_private_beyond_one_shift():
+    """Which mu^2 that is, whatever is beside it of which no shift is known."""
+    search = RepeatAndSelectEvent(GaussianEvent(3.0), 2.0, 1.0)
+    for beside in (NothingReleased(), search, RepeatedEvent(search, 3)):
+        for shift in (99_999, 100_000, 100_001):
+            run = ComposedEvent((RepeatedEvent(GaussianEvent(1.0), shift), beside))
+            assert math.isinf(TIGHT.epsilon(run, DELTA)) == (shift > 100_000)
 
 
 GAUSSIAN_EVENTS = st.builds(GaussianEvent, st.floats(0.2, 1e3))
@@ -857,6 +902,28 @@ def test_renyi_never_rounds_a_divergence_to_nothing():
     assert MomentsAccountant((2.0,)).epsilon(event, 0.999999) > math.log(1 / 0.999999)
     assert TIGHT.epsilon(event, 1e-30) > 0.0
     assert TIGHT.delta(event, 0.0) > 0.0
+
+
+def test_divergences_of_gaussians_are_those_of_the_formula():
+    """To the last digits, also where they are so small that what sampled steps are charged for rounding would show."""
+    for noise, count in itertools.product(np.geomspace(1e2, 1e7, 6), (1, 7, 10**6)):
+        ours = RenyiAccountant(FEW).divergences(RepeatedEvent(GaussianEvent(noise), count))
+        np.testing.assert_allclose(ours, count * np.array(FEW) / (2.0 * noise**2), rtol=1e-11)
+
+
+def test_what_is_silenced_is_heard_again():
+    absl = import_module("absl.logging")
+    level = absl.get_verbosity()
+    try:
+        for verbosity in (absl.DEBUG, absl.INFO, absl.WARNING, absl.FATAL):
+            absl.set_verbosity(verbosity)
+            with warnings.catch_warnings(record=True) as heard, quiet():
+                assert absl.get_verbosity() == absl.ERROR
+                warnings.warn("about a grid", stacklevel=1)
+            assert not heard
+            assert absl.get_verbosity() == verbosity
+    finally:
+        absl.set_verbosity(level)
 
 
 def test_accountants_are_quiet(caplog, capfd):

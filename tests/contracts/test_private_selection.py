@@ -279,6 +279,14 @@ def test_nothing_and_everything_inside_a_search(accountant):
     assert accountant.delta(bare, 100.0) == 1.0
 
 
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, math.inf])
+def test_one_run_is_no_search_and_one_without_protection_has_none(shape):
+    for run in (GaussianEvent(2.0), RepeatedEvent(GaussianEvent(3.0), 4), NothingReleased(), NonPrivateEvent()):
+        assert flatten(RepeatAndSelectEvent(run, 1.0, shape)) == flatten(run)
+    bare = ComposedEvent((GaussianEvent(5.0), RepeatedEvent(NonPrivateEvent(), 3)))
+    assert flatten(RepeatAndSelectEvent(bare, 4.0, shape)) == flatten(NonPrivateEvent())
+
+
 def test_nesting_inside_a_trial_does_not_matter():
     parts = (GaussianEvent(2.0), RepeatedEvent(GaussianEvent(5.0), 6))
     one = RepeatAndSelectEvent(ComposedEvent(parts), 5.0, 1.0)

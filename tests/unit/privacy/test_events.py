@@ -339,6 +339,10 @@ def test_describe():
     assert describe(ComposedEvent((GAUSSIAN, NonPrivateEvent()))) == (
         "Gaussian release, noise multiplier 1\na release without protection"
     )
+    for shape, law in ((math.inf, "Poisson"), (0.5, "negative binomial of shape 0.5")):
+        assert describe(RepeatAndSelectEvent(GAUSSIAN, 4.0, shape)) == (
+            f"the best of a random, secret number of runs ({law}, never 0, mean 4), each:\n  {describe(GAUSSIAN)}"
+        )
 
 
 def test_describe_shows_what_a_repetition_covers():

@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
@@ -73,6 +74,16 @@ def test_what_has_no_equal_is_given_as_more(event):
     accountant = RdpAccountant(list(orders))
     accountant.compose(ours.to_dp_event(conservative=True))
     assert (accountant._rdp >= RenyiAccountant(orders).divergences(event)).all()
+
+
+@pytest.mark.parametrize("kind", [PureEvent, RandomizedResponseEvent, BoundedRangeEvent])
+def test_concentrated_dp_covers_every_order_and_small_releases_reach_it(kind):
+    orders = np.array([1.0 + 1e-6, 1.5, 2.0, 8.0, 64.0])
+    for epsilon in (1e-5, *np.geomspace(1e-4, 20.0, 50)):
+        ((release, _),) = kind(epsilon).basics()
+        rho, ours = kind(epsilon).to_dp_event(True).rho, release.divergences(orders) / orders
+        assert ours.max() <= rho * (1.0 - 2.0**-44)  # room for what the divergences themselves are rounded by
+        assert epsilon > 1e-5 or ours.max() == pytest.approx(rho, rel=1e-6)
 
 
 @pytest.mark.parametrize("event", [RepeatAndSelectEvent(FIT, 5.0, math.inf)], ids=["poisson"])
