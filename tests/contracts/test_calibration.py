@@ -1,6 +1,7 @@
 """Calibration never overspends, wastes nothing to speak of, and refuses what cannot be met."""
 
 import math
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -64,6 +65,33 @@ def test_gaussian_mu_against_the_analytic_gaussian_mechanism():
 def test_gaussian_mu_that_cannot_be_met():
     with pytest.raises(AccountingError, match=r"no Gaussian noise meets epsilon=1e-14, delta=1e-20: raise one"):
         gaussian_mu(1e-14, 1e-20)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 0.1, 1.0, 32.0, 2048.0, 2.0**57])
+def test_gaussian_mu_of_what_a_known_mu_costs_is_that_mu(epsilon):
+    """To the last digits, where a search may begin and end too: at powers of two, and one rounding beside them."""
+    for mu in (1.0000001e-12, 1e-6, 0.3, *(2.0**power for power in range(30))):
+        for known in (mu, math.nextafter(mu, 0.0), math.exp(math.log(mu)), math.nextafter(mu, math.inf)):
+            delta = gaussian_delta(known, epsilon)
+            if 0.0 < delta < 1.0:
+                found = gaussian_mu(epsilon, delta)
+                assert gaussian_delta(found, epsilon) <= delta
+                assert found >= known * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-13, 1e-12, 5e-25])
+def test_the_least_mu_is_found_or_refused_in_words(epsilon):
+    least = 1e-12
+    for share in (0.9, 1.0 - 4e-15, 1.0 - 2e-16, 1.0, 1.0 + 2.3e-16, 1.0 + 4e-15, 1.1):
+        delta = gaussian_delta(least * share, epsilon)
+        if share > 1.0 + 1e-15:
+            assert gaussian_mu(epsilon, delta) >= least * (1.0 - 1e-9)
+        elif share < 1.0 - 1e-15:
+            with pytest.raises(AccountingError, match="no Gaussian noise meets"):
+                gaussian_mu(epsilon, delta)
+        else:
+            with suppress(AccountingError):
+                assert gaussian_mu(epsilon, delta) >= least * (1.0 - 1e-9)
 
 
 BAD = [0.0, -1.0, math.nan, math.inf, None, True, "1", [1.0]]
@@ -130,6 +158,12 @@ def test_gaussian_mu_beside_what_overspends():
         gaussian_mu_beside(1.0, 1e-5, PoissonSampledEvent(0.5, GaussianEvent(1.0)))
     # a response that takes all of epsilon leaves delta
     assert 0.0 < gaussian_mu_beside(1.0, 1e-5, RandomizedResponseEvent(1.0)) < 1e-4
+
+
+def test_others_that_cost_all_of_delta_and_no_more_are_no_overspending():
+    for e in (1.0, 1.5, 3.0):
+        delta = EXACT.delta(RandomizedResponseEvent(e), 0.5)
+        assert 0.0 < gaussian_mu_beside(0.5, delta, RandomizedResponseEvent(e)) < 1e-11
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -203,6 +237,23 @@ def test_least_noise_reaches_a_billion_times_its_start(start):
             lambda value, w=wanted: GaussianEvent(value / w / target), accountant, 1.0, 1e-5, start=start
         )
         assert wanted * (1 - 1e-9) <= noise <= wanted * (1 + 1.1e-3)
+
+
+@pytest.mark.parametrize("start", [1e-8, 1.0, 3.0, 1e8])
+def test_a_search_asks_from_one_end_to_the_other_and_no_further(start):
+    """In steps that grow, so that 1e9 times the start is near, or 1e-9 times where nothing costs anything."""
+    for costs in (GaussianEvent(0.1), NothingReleased()):
+        asked = []
+        with suppress(AccountingError):
+            least_noise(lambda s: asked.append(s) or costs, EXACT, 1.0, 1e-5, start=start)  # noqa: B023
+        assert asked[0] == start
+        assert len(asked) < 30
+        if costs == NothingReleased():
+            assert min(asked) <= 1e-9 * start
+            assert asked == sorted(asked, reverse=True)
+        else:
+            assert max(asked) == 1e9 * start
+            assert asked == sorted(asked)
 
 
 def test_impossible_targets():

@@ -52,12 +52,16 @@ def gaussian_mu_beside(epsilon: float, delta: float, *others: Event) -> float:
 
 def _largest_mu(spent: Callable[[float], float], epsilon: float, delta: float) -> float:
     """Return the largest mu with ``spent(mu) <= delta``, rounded down."""
-    low, high = 1e-12, 1.0
-    if spent(low) > delta:
+
+    def excess(log_mu: float) -> float:
+        return spent(math.exp(log_mu)) - delta
+
+    low, high = math.log(1e-12), 1.0
+    if excess(low) > 0.0:
         raise AccountingError(f"no Gaussian noise meets epsilon={epsilon!r}, delta={delta!r}: raise one of them.")
-    while spent(high) <= delta:
-        low, high = high, 2.0 * high
-    log_mu = brentq(lambda value: spent(math.exp(value)) - delta, math.log(low), math.log(high))
+    while excess(math.log(high)) <= 0.0:  # asked as the search will ask: exp(log(8)) is less than 8
+        low, high = math.log(high), 2.0 * high
+    log_mu = brentq(excess, low, math.log(high))
     return nudge(math.exp(float(log_mu)), lambda value: spent(value) <= delta, up=False)
 
 
