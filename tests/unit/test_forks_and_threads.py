@@ -276,7 +276,8 @@ def test_two_estimators_in_two_threads_are_as_one_after_the_other():
 
 
 def test_private_fits_in_threads_share_no_noise():
-    found = at_once(*(lambda: sv.DPRidge(**RIDGE).fit(X, T).coef_ for _ in range(4)))
+    whole = {"calibration_share": 0.0}  # with a slope at the end some models of so few rows are all zeros
+    found = at_once(*(lambda: sv.DPRidge(**RIDGE, solver_options=whole).fit(X, T).coef_ for _ in range(4)))
     assert len(np.unique(np.concatenate(found))) == 16
 
 

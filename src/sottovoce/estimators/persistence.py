@@ -179,7 +179,7 @@ def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
 def _check_format(content: object) -> None:
     if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
         found = content.get("format") if isinstance(content, Mapping) else None
-        if found in _OTHERS:
+        if isinstance(found, str) and found in _OTHERS:
             raise ModelFormatError(f"this is {_OTHERS[found]}")
         raise ModelFormatError(
             f"this is not a model file: its format is {found!r} instead of {_FORMAT!r}. Give what sottovoce fit wrote."

@@ -263,6 +263,7 @@ class PublishedBallPlan(PrivateBallPlan):
         return _choice_epsilon(self.selection_scale(name), self.slope_bound(name), self.facts.n_samples)
 
     def party_event(self, name: str) -> Event:
+        """Return what all steps of one party cost."""
         return _steps_event(self.selection_epsilon(name), self.column.noise_multiplier, self.n_steps)
 
     @property

@@ -99,7 +99,7 @@ def _column(name: str, given: Any) -> Any:
     pandas = loaded("pandas")
     own = () if pandas is None else (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
     if isinstance(given, (np.ndarray, *own)):
-        return _from_numpy(name, entries(given))
+        return _from_numpy(name, entries(given, name))
     if hasattr(given, "__arrow_c_stream__"):
         with suppress(Exception):  # whatever the other library raises
             return pa.chunked_array(given).combine_chunks()
