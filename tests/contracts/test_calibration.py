@@ -239,6 +239,16 @@ def test_least_noise_reaches_a_billion_times_its_start(start):
         assert wanted * (1 - 1e-9) <= noise <= wanted * (1 + 1.1e-3)
 
 
+@pytest.mark.parametrize("accountant", [GaussianAccountant(), RenyiAccountant((2.0, 8.0, 32.0)), None])
+def test_noise_that_costs_just_the_target_keeps_it(accountant):
+    for noise in (0.3, 1.0, 7.0, 1e3):
+        epsilon = (accountant or GaussianAccountant()).epsilon(GaussianEvent(noise), 1e-5)
+        assert noise / 1.0011 <= least_noise(GaussianEvent, accountant, epsilon, 1e-5, start=noise) <= noise
+    told = "exact Gaussian DP" if accountant is None else accountant.name
+    with pytest.raises(AccountingError, match=rf"or the accountant \({told}\) cannot resolve"):
+        least_noise(lambda s: GaussianEvent(0.1), accountant, 1.0, 1e-5)
+
+
 @pytest.mark.parametrize("start", [1e-8, 1.0, 3.0, 1e8])
 def test_a_search_asks_from_one_end_to_the_other_and_no_further(start):
     """In steps that grow, so that 1e9 times the start is near, or 1e-9 times where nothing costs anything."""
@@ -247,7 +257,7 @@ def test_a_search_asks_from_one_end_to_the_other_and_no_further(start):
         with suppress(AccountingError):
             least_noise(lambda s: asked.append(s) or costs, EXACT, 1.0, 1e-5, start=start)  # noqa: B023
         assert asked[0] == start
-        assert len(asked) < 30
+        assert len(set(asked)) == len(asked) < 30
         if costs == NothingReleased():
             assert min(asked) <= 1e-9 * start
             assert asked == sorted(asked, reverse=True)
