@@ -45,12 +45,12 @@ from sottovoce.central.sums.whole_gram import LabelColumn, gram
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
+from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 from sottovoce.randomness import Streams
 from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU
 
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
-SPENT: Final = 1.0 - 2.0**-40  # rounding of shares and square roots must not overspend
 
 
 @dataclass(frozen=True, kw_only=True)
