@@ -28,14 +28,13 @@ def demo(tmp_path_factory):
 
 
 def test_the_table_shows_what_privacy_costs(demo):
-    """Noise is not seeded: in four runs the means were .575 to .591 at .03, .610 or .611 at 1, .619 at 3."""
+    """Noise is not seeded: 14 runs had means of .578 to .592 at .03, .618 or .619 at 1, .619 at 3; without it .618."""
     _, shown, warned = demo
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     found = {row[0]: float(row[1]) for row in cells}
     assert list(found) == ["0.03", "0.1", "0.3", "1", "3", "none: scikit-learn", "none: always the larger class"]
-    assert found["none: always the larger class"] + 0.05 < found["0.03"] < found["3"]
-    assert 0.6 < found["1"] < 0.62
-    assert abs(found["3"] - found["none: scikit-learn"]) < 0.006
+    assert found["none: always the larger class"] + 0.05 < found["0.03"] < found["3"] - 0.015
+    assert all(abs(found[epsilon] - found["none: scikit-learn"]) < 0.006 for epsilon in ("1", "3"))
     assert "15,262 rows to learn from, 4,928 held out; a row is a year of a person." in shown
     assert "Adult" not in shown
     assert "The ledger: all 50 fits on these rows cost epsilon = " in shown
