@@ -86,6 +86,7 @@ MODELS = {
     **{
         f"logistic, {d} columns": (lambda d=d: single(sv.DPLogisticRegression, d)) for d in (1, 2, 7, 8, 9, 16, 37, 300)
     },
+    "logistic, rows shortened": lambda: single(sv.DPLogisticRegression, 16, data_norm="auto"),
     "logistic without an intercept": lambda: single(sv.DPLogisticRegression, 16, fit_intercept=False),
     "logistic, three classes": lambda: single(sv.DPLogisticRegression, 17, 3),
     "logistic, one against the rest": lambda: single(sv.DPLogisticRegression, 9, 11, solver="scd"),

@@ -202,16 +202,13 @@ class Split(_Shares):
             steps=steps, model=steps / math.sqrt(self.facts.n_models),
         )  # fmt: skip
 
-    def scales(self, *, keeps_whole: bool = False) -> Asked[Scales]:
-        """Release the scales as planned; rows are shortened to the bound that was found.
-
-        ``keeps_whole`` keeps the scales of the whole rows, too.
-        """
+    def scales(self) -> Asked[Scales]:
+        """Release the scales as planned; rows are shortened to the bound that was found."""
         facts, norm, eigenvalue, location, label = self.facts, 1.0, 1.0, 0.0, 1.0
         if self.shortens_rows:
             norm = yield from most_rows_bound(facts.n_samples, facts.neighbours, self.norm)
-        if norm < 1.0 or keeps_whole:
-            yield Shorten(norm, keeps_whole)
+        if norm < 1.0:
+            yield Shorten(norm)
         if self.eigenvalue:
             eigenvalue = yield from largest_eigenvalue(
                 facts.n_weights, facts.n_samples, facts.neighbours, self.scale, entry=facts.entry

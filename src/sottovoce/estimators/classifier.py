@@ -1,6 +1,7 @@
 """What the linear classifiers share: the public class list, joint or one-vs-rest, predictions, probabilities."""
 
 import math
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.targets import Numbers, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.plain import behind_its_cut, one_vs_rest, plain_classifier
+from sottovoce.estimators.plain import behind_its_bounds, one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import accuracy, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
@@ -180,12 +181,17 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             return accuracy(self, X, y, sample_weight)
         return float(super().score(X, labels_of(X, y), sample_weight))
 
-    @behind_its_cut
-    def to_sklearn(self) -> Any:
+    def to_sklearn(self, *, shorten_rows: bool = True) -> Any:
         """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
 
         `LinearSVC` for `DPLinearSVC`. A logistic model is a `LogisticRegression`, or a `OneVsRestClassifier` of these
         where more than two classes were trained one-vs-rest.
+
+        Parameters
+        ----------
+        shorten_rows : bool, default True
+            True puts a step of ours before it where rows are shortened to ``row_bound_``. False leaves that out, as
+            ONNX and most other formats need it: such rows get other scores.
 
         Returns
         -------
@@ -203,10 +209,11 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         from sklearn.svm import LinearSVC
 
         check_is_fitted(self)
-        if not isinstance(self._loss, Logistic):
-            return plain_classifier(LinearSVC, self)
         jointly = len(self.classes_) == 2 or self.guarantee_.parameters["solver"] in JOINT_SOLVERS
-        return (plain_classifier if jointly else one_vs_rest)(LogisticRegression, self)
+        is_logistic = isinstance(self._loss, Logistic)
+        make = plain_classifier if jointly or not is_logistic else one_vs_rest
+        kind = LogisticRegression if is_logistic else LinearSVC
+        return behind_its_bounds(self, partial(make, kind), shorten_rows=shorten_rows)
 
     @where_the_rows_are
     def predict_proba(self, X: Any) -> Vector:

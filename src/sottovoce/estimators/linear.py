@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, ClassVar, Final, Self
@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._columns import refuse_by_type
@@ -42,6 +41,7 @@ from sottovoce.estimators.reading import (
     products,
     refuse_beside,
     refuse_copy_of_map,
+    shares_within,
 )  # fmt: skip
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import DataError, ParameterError
@@ -82,6 +82,10 @@ class Bound(ABC):
     def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
 
+    def longest_row(self, model: Any, plan: Plan, kept: Mapping[str, Any]) -> float | None:
+        """Return the length to which rows were shortened, from what was released; None: they were not."""
+        return None
+
     def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:  # noqa: B027
         """Set the weights of the rows over their bound, where they have any."""
 
@@ -111,6 +115,16 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         "two ndarrays of shape (n_features,), or None",
         "Bounds to which columns are cut before they are multiplied, of a model that a `DPPipeline` was "
         "folded into. None cuts nothing.",
+    )
+    row_bound_: float | None = attribute(
+        "float or None",
+        "Released bound that most rows keep. Longer ones are shortened to it before they are multiplied, in "
+        "predictions as in training. None shortens none.",
+    )
+    row_unit_: tuple[Vector, Vector] | None = attribute(
+        "two ndarrays of shape (n_features,), or None",
+        "What is taken from a row, and what it is divided by, before its length is measured, of a model that a "
+        "`DPPipeline` was folded into. None for the row as it is.",
     )
 
     _loss: ClassVar[Loss]
@@ -265,7 +279,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))
             driven = drive(lambda: plan.asks(partial(self._bound.scaling, self, plan)), holder, run.streams, progress)
         of_run = run.commit(driven.event)
-        self.charge_, self.n_iter_, self.column_bounds_ = of_run.charge, driven.result.n_steps, None
+        self.charge_, self.n_iter_ = of_run.charge, driven.result.n_steps
+        self.column_bounds_, self.row_unit_ = None, None
+        self.row_bound_ = self._bound.longest_row(self, plan, driven.kept)
         self._take(plan, driven.result)
         of_model = of_run._replace(model=model_digest(self))  # the last thing: the model is finished
         self.guarantee_ = self.receipt(plan, driven, of_model, on_cluster=holder.on_cluster)
@@ -363,17 +379,27 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             check_columns(self, X, reset=False)
             scores = np.empty((X.shape[0], weights.shape[1]))
             with closing(X.finite_blocks()) as blocks:
-                for place, raw in blocks:
-                    block = self.within_bounds(raw)
-                    if sp.issparse(block):
-                        scores[place] = safe_sparse_dot(block, weights, dense_output=True)
-                    else:
-                        scores[place] = products(block, weights, X.first_row + place.start, X.whole_rows)
+                for place, block in blocks:
+                    scores[place] = self._multiplied(block, weights, X.first_row + place.start, X.whole_rows)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
-        X = self.within_bounds(numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
-        scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
-        return np.asarray(scores + self.intercept_)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(self._multiplied(X, weights) + self.intercept_)
+
+    def _multiplied(self, X: Any, weights: Vector, first: int = 0, n_rows: int | None = None) -> Vector:
+        """Return rows, bounded as in training, times the weights; ``first`` and ``n_rows`` as in `products`."""
+        X = self.within_bounds(X)
+        return self.of_shortened(products(X, weights, first, n_rows), X)
+
+    def of_shortened(self, scores: Vector, X: Any) -> Vector:
+        """Return what the scores of rows would be, less the intercept, if each were shortened to ``row_bound_``."""
+        if self.row_bound_ is None:
+            return scores
+        share = shares_within(X, self.row_bound_, self.row_unit_)[:, None]
+        fixed = 0.0 if self.row_unit_ is None else np.atleast_2d(self.coef_) @ self.row_unit_[0]
+        with np.errstate(invalid="ignore", over="ignore"):
+            moved = fixed + np.where(share > 0.0, share * (scores - fixed), 0.0)
+        return np.where(share < 1.0, moved, scores)  # rows within the bound keep theirs, bit by bit
 
 
 @contextmanager

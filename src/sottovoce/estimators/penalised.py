@@ -24,6 +24,7 @@ from sottovoce.central.data.operation import Change
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.plan import Plan, TrainingFacts
+from sottovoce.central.split import NORM
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import Bound, DPLinearEstimator
 from sottovoce.exceptions import DataError, ParameterError
@@ -37,8 +38,8 @@ DATA_NORM: Final[Any] = parameter(
     'float in [1e-50, 1e50] or "auto"',
     default="auto",
     text="""Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in
-    training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2: give a number
-    where one is known. Without privacy (``epsilon=inf``) it is the largest norm. See
+    training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2, and shortens others
+    in predictions, too: give a number where one is known. Without privacy (``epsilon=inf``) it is the largest norm. See
     ``docs/guide/data_norm.md``.""",
 )
 ALPHA: Final[Any] = parameter(
@@ -161,6 +162,12 @@ class Penalised(Bound):
     def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
         model.data_norm_ = self.given_norm(model) if norm is None else norm
         return ScaleRows(model.data_norm_, plan.intercept)
+
+    def longest_row(self, model: Any, plan: Plan, kept: Mapping[str, Any]) -> float | None:
+        found = kept.get(NORM, 1.0)
+        # a public bound is one that all rows keep, by what its user says; without privacy no row was longer
+        is_released = found < 1.0 or (is_auto(model.data_norm) and plan.is_private)
+        return float(model.data_norm_ * found) if is_released else None
 
     def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         return RowUnit(model.data_norm_, plan.intercept).to_user(weights)

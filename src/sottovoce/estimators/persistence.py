@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._files import named_errors, write_whole
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
-from sottovoce._validation import magnitude
+from sottovoce._validation import magnitude, number
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import ESTIMATORS
@@ -219,8 +219,11 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
     if hasattr(estimator, "data_norm"):
         found = fitted["data_norm_"] if estimator.data_norm == "auto" else encode(estimator.data_norm)
         estimator.data_norm_ = magnitude("data_norm_", decode(found))
-    bounds = _array(fitted, "column_bounds_", (2, n_features)) if "column_bounds_" in fitted else None
-    estimator.column_bounds_ = None if bounds is None else (bounds[0], bounds[1])
+    for name in ("column_bounds_", "row_unit_"):
+        setattr(estimator, name, tuple(_array(fitted, name, (2, n_features))) if name in fitted else None)
+    # files of models that shortened rows in training alone have none
+    bound = decode(fitted.get("row_bound_"))
+    estimator.row_bound_ = None if bound is None else number("row_bound_", bound, above=0.0)
     estimator.n_features_in_ = n_features
     estimator.n_iter_ = int(fitted["n_iter_"])
     if "feature_names_in_" in fitted:

@@ -425,6 +425,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             if isinstance(step, DPScaler):
                 model.coef_ = model.coef_ / step.scale_
                 model.intercept_ = model.intercept_ - model.coef_ @ step.location_
+                if model.row_bound_ is not None:
+                    model.row_unit_ = step.location_, step.scale_
                 if math.isfinite(step.cut_):
                     reach = step.cut_ * step.scale_
                     model.column_bounds_ = step.location_ - reach, step.location_ + reach

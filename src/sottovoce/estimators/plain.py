@@ -2,13 +2,15 @@
 
 import copy
 from collections.abc import Callable
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from sottovoce._numerics import Vector
+from sottovoce._validation import truth
+from sottovoce.estimators.reading import shares_within
 
 if TYPE_CHECKING:  # scikit-learn's own models take long to load, and few ask for one
     from sklearn.compose import TransformedTargetRegressor
@@ -44,16 +46,16 @@ def linear_regression(model: Any) -> "LinearRegression":
     return _fitted(LinearRegression(), model, coef_=model.coef_.copy(), intercept_=model.intercept_)
 
 
-def clipped_regression(model: Any, low: float, high: float) -> "TransformedTargetRegressor":
-    """Return the linear function of ``model`` with predictions clipped to [low, high]."""
+def clipped_regression(model: Any, ends: tuple[float, float]) -> "TransformedTargetRegressor":
+    """Return the linear function of ``model`` with predictions clipped to both ``ends``."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression
     from sklearn.preprocessing import FunctionTransformer
 
-    ends = {"a_min": low, "a_max": high}
+    given = dict(zip(("a_min", "a_max"), ends, strict=True))
     clip = FunctionTransformer(
-        np.clip, np.clip, kw_args=ends, inv_kw_args=ends, validate=True, check_inverse=False
-    ).fit([[low], [high]])
+        np.clip, np.clip, kw_args=given, inv_kw_args=given, validate=True, check_inverse=False
+    ).fit(np.reshape(ends, (2, 1)))
     whole = TransformedTargetRegressor(LinearRegression(), transformer=clone(clip), check_inverse=False)
     return _fitted(whole, model, regressor_=linear_regression(model), transformer_=clip, _training_dim=1)
 
@@ -74,23 +76,39 @@ def cut_columns(source: Any, location: Vector, scale: Vector, cut: float) -> "Pi
     return make_pipeline(moved, MinMaxScaler((-cut, cut), clip=True).fit(ends))
 
 
-def behind_its_cut(to_sklearn: Callable[..., Any]) -> Callable[..., Any]:
-    """Give what a method ``to_sklearn`` returns the bounds that a model cuts its columns to, if it has any."""
+def shortened(X: Any, bound: float, location: Vector, scale: Vector) -> Any:
+    """Return rows that are at most ``bound`` long, less ``location`` and over ``scale``.
 
-    @wraps(to_sklearn)
-    def whole(model: Any, **options: Any) -> Any:
-        from sklearn.pipeline import make_pipeline
+    ``X``: array or CSR matrix of shape (n, d).
+    ``location``, ``scale``: of shape (d,).
+    """
+    share = shares_within(X, bound, (location, scale))[:, None]
+    is_sparse = bool(sp.issparse(X))
+    moved = X.multiply(share) if is_sparse else share * X
+    return moved + (1.0 - share) * location if location.any() else moved
 
-        if getattr(model, "column_bounds_", None) is None:
-            return to_sklearn(model, **options)
+
+def behind_its_bounds(model: Any, plain: Callable[[Any], Any], *, shorten_rows: bool) -> Any:
+    """Return what ``plain`` makes of a model, behind steps that cut columns and rows as the model does, if it does."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    truth("shorten_rows", shorten_rows)
+    steps, inner = [], copy.copy(model)
+    location, scale = model.row_unit_ or (np.zeros(model.n_features_in_), np.ones(model.n_features_in_))
+    if model.column_bounds_ is not None:
         low, high = model.column_bounds_
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-        inner = copy.copy(model)
         inner.coef_, inner.intercept_ = model.coef_ * half, model.intercept_ + model.coef_ @ middle
-        vars(inner).pop("feature_names_in_", None)  # they are known to the first step
-        return make_pipeline(cut_columns(model, middle, half, 1.0), to_sklearn(inner, **options))
-
-    return whole
+        location, scale = (location - middle) / half, scale / half
+        steps.append(cut_columns(model, middle, half, 1.0))
+    if model.row_bound_ is not None and shorten_rows:
+        given = {"bound": model.row_bound_, "location": location, "scale": scale}
+        steps.append(_fitted(FunctionTransformer(shortened, kw_args=given, accept_sparse=True), model))
+    if not steps:
+        return plain(model)
+    vars(inner).pop("feature_names_in_", None)  # they are known to the first step
+    return make_pipeline(*steps, plain(inner))
 
 
 def _fitted(plain: Any, model: Any, **attributes: Any) -> Any:

@@ -26,12 +26,15 @@ from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.kernels.passes import norms
+from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team, one_blas_thread, team
 from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
 _LEAST_ROWS: Final = 64
+_AT_ONCE: Final = 2**18  # entries whose squares are held
 
 # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
 _FLOATS: Final = [np.float64, np.float32]
@@ -230,6 +233,29 @@ def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | Non
             padded[lo - begin : hi - begin] = rows
             into[...] = np.matmul(padded, weights)[lo - begin : hi - begin]
     return out
+
+
+def shares_within(X: Any, bound: float, unit: tuple[Vector, Vector] | None = None) -> Vector:
+    """Return what makes each row at most ``bound`` long: 1 for most, 0 where the square of a length is no number.
+
+    Each follows from its row alone, to the last digit.
+
+    ``X``: array or CSR matrix of shape (n, d), of float32 or float64.
+    ``unit``: two arrays of shape (d,): the first is taken from each row, then it is divided by the second.
+    """
+    out, at_once = np.empty(X.shape[0]), max(1, _AT_ONCE // X.shape[1])
+    X = _canonical(X) if sp.issparse(X) else X
+    for begin in range(0, len(out), at_once):
+        here = slice(begin, min(begin + at_once, len(out)))
+        rows: Any = X[here]
+        is_sparse = bool(sp.issparse(rows)) and not (unit is not None and unit[0].any())
+        rows = rows.toarray() if sp.issparse(X) and not is_sparse else rows
+        if unit is not None:
+            with np.errstate(over="ignore"):
+                rows = sp.csr_array(rows.multiply(1.0 / unit[1])) if is_sparse else (rows - unit[0]) / unit[1]
+        kernel = CSR(rows.data, rows.indices, rows.indptr, X.shape[1]) if is_sparse else np.ascontiguousarray(rows)
+        norms(kernel, 0, here.stop - begin, out[here])
+    return np.asarray(bound / np.maximum(out, bound))
 
 
 def _canonical(X: Any) -> Any:

@@ -1,5 +1,6 @@
 """What the regressions share: public bounds on the labels, to which they are clipped, and predictions."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.targets import Numbers, Targets
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.plain import behind_its_cut, clipped_regression, linear_regression
+from sottovoce.estimators.plain import behind_its_bounds, clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import r_squared, where_the_rows_are
 from sottovoce.exceptions import DataError
@@ -104,16 +105,15 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
             raise DataError(f"y must hold numbers; got the type {y.dtype}. Give what the model was trained to predict.")
         return float(super().score(X, y, sample_weight))
 
-    @behind_its_cut
     def to_sklearn(self, *, clip_predictions: bool = True) -> Any:
         """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
 
         Parameters
         ----------
         clip_predictions : bool, default True
-            True gives a `TransformedTargetRegressor` that cuts predictions to ``label_bounds``, as `predict` does.
-            False gives a `LinearRegression`, whose predictions are those before the cut: what ONNX and most other
-            formats can hold.
+            True gives a `TransformedTargetRegressor` that cuts predictions to ``label_bounds``, as `predict` does,
+            behind a step of ours where rows are shortened to ``row_bound_``. False gives a `LinearRegression`, which
+            does neither: what ONNX and most other formats can hold.
 
         Returns
         -------
@@ -128,4 +128,5 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         truth("clip_predictions", clip_predictions)
-        return clipped_regression(self, *self.label_range()) if clip_predictions else linear_regression(self)
+        make = partial(clipped_regression, ends=self.label_range()) if clip_predictions else linear_regression
+        return behind_its_bounds(self, make, shorten_rows=clip_predictions)

@@ -239,11 +239,11 @@ class ScoreSum(AtHome[Ticks]):
 def margins_of(model: DPLinearEstimator, X: Any) -> Vector:
     """Return the margin of each row for each weight vector, shape (n, k)."""
     weights = np.atleast_2d(model.coef_)
-    margins = np.empty((X.shape[0], len(weights)))
-    with team() as threads, closing(Part(model.within_bounds(X), threads).blocks()) as blocks:
+    X, margins = model.within_bounds(X), np.empty((X.shape[0], len(weights)))
+    with team() as threads, closing(Part(X, threads).blocks()) as blocks:
         for place, rows in blocks:
             for k, w in enumerate(weights):
                 margins[place, k] = rows.margins(w, threads)
     with np.errstate(invalid="ignore", over="ignore"):
-        out: Vector = margins + np.atleast_1d(model.intercept_)
+        out: Vector = model.of_shortened(margins, X) + np.atleast_1d(model.intercept_)
     return out

@@ -13,6 +13,7 @@ from sottovoce.exceptions import ModelFormatError
 
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
+BOUNDS: Final = ("column_bounds_", "row_bound_", "row_unit_")  # that rows keep when they are multiplied
 UNPENALISED: Final = ("least_squares_", "maximum_likelihood_", "standard_errors_")  # what intervals are made of
 _ASKS_NOTHING: Final = ("verbose",)  # and what is left out: where noise comes from, and which budget pays
 # receipts without weights and persons stay what they were
@@ -47,9 +48,7 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
     }
     if getattr(estimator, "data_norm", None) == "auto":  # else it is a parameter
         fitted["data_norm_"] = encode(estimator.data_norm_)
-    if getattr(estimator, "column_bounds_", None) is not None:
-        fitted["column_bounds_"] = encode(estimator.column_bounds_)
-    for name in UNPENALISED:
+    for name in (*BOUNDS, *UNPENALISED):
         if getattr(estimator, name, None) is not None:
             fitted[name] = encode(getattr(estimator, name))
     if hasattr(estimator, "classes_"):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from sottovoce.central.data.lengths import Shorten
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import score_length
@@ -29,19 +28,13 @@ Y = (X @ W.T + rng.gumbel(size=(N, K))).argmax(axis=1)
 ROWS = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
 
 
-def with_scores(rows, codes):
-    holder = begun(rows, codes)
-    holder.ask(Shorten(1.0, keeps_whole=True))
-    return holder
-
-
 def moments(sums, weights=W):
     return ScoreMoments(weights, 1.3, sums.clip, sums.ticks_per_unit)
 
 
 def release(weights, mu, codes=Y, rows=ROWS):
     asks = partial(score_length.score_length, weights, Neighbours(Adjacency.ZERO_OUT), mu)
-    found = answered(asks, with_scores(rows, codes), 1)
+    found = answered(asks, begun(rows, codes), 1)
     return found.result, found.event
 
 
@@ -74,9 +67,9 @@ def test_a_row_moves_the_sums_by_at_most_the_clip(scale):
 
 def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):
     sums = clipped_sum(Neighbours(Adjacency.ZERO_OUT), CLIP, 3.0)
-    whole = with_scores(ROWS, Y).ask(moments(sums))
+    whole = begun(ROWS, Y).ask(moments(sums))
     scores = X @ W.T
     near = sum(moments(sums).moments(scores[lo : lo + 7], Y[lo : lo + 7]) for lo in range(0, N, 7))
     np.testing.assert_allclose(whole, near, atol=2 * N)  # a tick for each row, where the products were rounded
     monkeypatch.setattr(score_length, "PIECE", 7)
-    np.testing.assert_array_equal(with_scores(ROWS, Y).ask(moments(sums)), whole)
+    np.testing.assert_array_equal(begun(ROWS, Y).ask(moments(sums)), whole)

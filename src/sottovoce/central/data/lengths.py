@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from sottovoce.central.data.rows import (
 )
 from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
-
-WHOLE_SCALE: Final = "whole scale"  # of the row before it was shortened
 
 
 class BadRows(NamedTuple):
@@ -132,18 +130,11 @@ class BoundEntries(Change):
 class Shorten(Change):
     """Shortens rows to a released bound."""
 
-    bound: float  # in (0, 1]; in units of the present bound
-    keeps_whole: bool = False  # keep the scales of the whole rows in the column `WHOLE_SCALE`
+    bound: float  # in (0, 1); in units of the present bound
 
     effect = Effect.LASTING
 
     def on(self, part: Part) -> None:
-        if self.keeps_whole:
-            part.memory.new(WHOLE_SCALE)
-            for _, (scale, whole) in part.columns([SCALE], [WHOLE_SCALE]):
-                whole[:] = scale
-        if self.bound >= 1.0:
-            return
         most = _longest(part)
         for _, (scale, divisor) in part.columns([], [SCALE, DIVISOR]):
             norms = norms_within(divisor, part.constant)

@@ -153,12 +153,12 @@ class MultinomialPlan(Plan):
 
     def train(self) -> Asked[Solution]:
         split = self.split
-        scales = yield from split.scales(keeps_whole=split.is_noisy)
-        found = yield from far_steps(self.facts, self.mu_steps) if self.walks else self._passes(scales)
-        weights = unshortened(found, scales.norm, self.n_features)
+        scales = yield from split.scales()
+        weights = yield from far_steps(self.facts, self.mu_steps) if self.walks else self._passes(scales)
         if split.is_noisy:
             likely = STEPS if self.walks else PASSES
             weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length, likely))
+        weights = unshortened(weights, scales.norm, self.n_features)
         passes = self.n_steps if self.walks else self.passes_for(scales.eigenvalue)
         return self.solution([weights], passes, offset=scales.location)
 

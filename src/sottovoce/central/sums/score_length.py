@@ -26,7 +26,6 @@ from scipy.special import softmax
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.data.lengths import WHOLE_SCALE
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import passes
@@ -47,7 +46,7 @@ _FAR: Final = 1e100
 def score_length(weights: Vector, neighbours: Neighbours, mu: float, likely: float = PASSES) -> Asked[float]:
     """Release the factor by which the scores of a model should be longer, between exp(-1.5) and exp(1.5).
 
-    Asked of rows with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
+    Asked of rows with the class of each, 0, ..., K - 1, as target.
 
     ``weights``: of shape (K, n_weights); released.
     ``likely``: the mean of t beforehand.
@@ -70,26 +69,25 @@ def score_length(weights: Vector, neighbours: Neighbours, mu: float, likely: flo
 
 @dataclass(frozen=True, eq=False)
 class ScoreMoments(RowSum):
-    """The sums of derivative and curvature in t, cut together for each row; rows as they were before shortening."""
+    """The sums of derivative and curvature in t, cut together for each row."""
 
-    weights: Vector  # of shape (n_classes, n_weights); released, for whole rows
+    weights: Vector  # of shape (n_classes, n_weights); released
     factor: float  # e^t
     clip: float
     ticks_per_unit: float
 
-    reads = (TARGET, WHOLE_SCALE)
+    reads = (TARGET,)
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
         return (2,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        codes, scale = views
-        whole, column = rows._replace(scale=scale), np.empty(len(codes))
+        codes, column = views[0], np.empty(len(views[0]))
         for first in range(lo, hi, PIECE):
             last = min(first + PIECE, hi)
             scores = np.empty((last - first, len(self.weights)))
             for k, w in enumerate(self.weights):
-                passes.margins(whole, w, first, last, column)
+                passes.margins(rows, w, first, last, column)
                 scores[:, k] = column[first:last]
             total += self.moments(scores, codes[first:last].astype(np.intp))
 
