@@ -1,9 +1,10 @@
 """Accuracy against the bound on the rows: by hand, the largest norm, and what ``data_norm="auto"`` finds.
 
-    python -m benchmarks.central.data_norm [--seeds 5] [--epsilon 1] [--confirm] [--docs] [--quick]
+    python -m benchmarks.central.data_norm [--seeds 5] [--epsilon 1] [--confirm] [--long] [--docs] [--quick]
 
 Default models at delta = 1e-5, trained on at most 5,000 rows of each table: test accuracy, or R^2 of numbers.
-``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data/data_norm.
+``--confirm`` takes the other tables. ``--long`` compares predictions of "auto" that shorten rows with those that do
+not. ``--docs`` writes tables and picture of docs/measured/data/data_norm.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
@@ -121,6 +123,23 @@ def measured(names: list[str], seeds: int, epsilon: float, bounds: tuple[Any, ..
     return found
 
 
+def of_long_rows(names: list[str], seeds: int, epsilon: float) -> Iterator[tuple[Any, ...]]:
+    """Yield for a table how many held-out rows are beyond the bound, and scores and log loss with and without it."""
+    for name in names:
+        found = []
+        for X, y, X_test, y_test in (split(name, seed) for seed in range(seeds)):
+            kind = sv.DPRidge if "label_bounds" in table(name).public else sv.DPLogisticRegression
+            model = kind(epsilon=epsilon, delta=DELTA, **table(name).public).fit(X, y)
+            cells = [float((norms_of(X_test) > model.row_bound_).mean())]
+            for bound in (None, model.row_bound_):
+                model.row_bound_ = bound
+                cells.append(float(model.score(X_test, y_test)))
+                shares = None if kind is sv.DPRidge else np.clip(model.predict_proba(X_test), 1e-15, 1.0)
+                cells.append(np.nan if shares is None else log_loss(y_test, shares, labels=model.classes_))
+            found.append(cells)
+        yield name, *np.mean(found, axis=0)
+
+
 def mean(cells: list[tuple[float, float]]) -> float:
     return float(np.mean([score for score, _ in cells]))
 
@@ -158,12 +177,20 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
 
 @benchmark(
     page="measured/data_norm.md", seeds=(5, 1), epsilon=1.0, only=option(help="tables, separated by semicolons"),
-    confirm=False,
+    confirm=False, long=False,
 )  # fmt: skip
 def main(run) -> None:
     real = tuple(CONFIRMED) if run.confirm else tuple(CHOSEN)
     names = list(parts_at_hand(() if run.confirm else tuple(MADE_UP), () if run.quick else real))
     names = run.only.split(";") if run.only else names
+    if run.long:
+        head = (
+            "table",
+            "beyond|.3f",
+            *(f"{what}, {how}|.3f" for how in ("whole", "short") for what in ("score", "loss")),
+        )
+        run.table(f"long rows, epsilon {run.epsilon:g}", head, of_long_rows(names, run.seeds, run.epsilon))
+        return
     results = measured(names, run.seeds, run.epsilon, NORMS)
     mark = f"{'confirmed' if run.confirm else 'chosen'} {run.epsilon:g}"
     columns = (*(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto")

@@ -164,6 +164,9 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         rows.append(("penalty alpha", str(estimator.alpha)))
     if estimator.column_bounds_ is not None:
         rows.append(("columns", "cut to bounds around what the scaler found; coefficients hold within them"))
+    if estimator.row_bound_ is not None:
+        unit = "" if estimator.row_unit_ is None else ", in units of the scaler"
+        rows.append(("rows", f"shortened to {estimator.row_bound_:.6g}{unit}; coefficients hold within it"))
     if estimator.max_rows_per_group is not None:
         rows.append(("rows of one person, at most", str(estimator.max_rows_per_group)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))

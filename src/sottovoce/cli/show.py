@@ -118,6 +118,8 @@ def coefficients_as_json(estimator: DPLinearEstimator, schema: Schema | None) ->
     if estimator.column_bounds_ is not None:
         names = _features(estimator, schema)
         told["columns are cut to"] = dict(zip(names, np.transpose(estimator.column_bounds_).tolist(), strict=True))
+    if estimator.row_bound_ is not None:
+        told["rows are shortened to"] = estimator.row_bound_
     return plain(told)
 
 

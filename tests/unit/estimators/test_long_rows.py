@@ -1,4 +1,4 @@
-"""Rows beyond a released bound: predictions shorten them as training did, whatever holds them, wherever a model goes."""
+"""Rows beyond a released bound: predictions shorten them as training did, in all containers and copies of a model."""
 
 import pickle
 
