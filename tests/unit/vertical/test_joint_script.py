@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.protocols.secure import agreed_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
@@ -81,26 +80,6 @@ def test_the_matrix_is_put_together_as_one_table_has_it():
     np.testing.assert_array_equal(matrix, (X.T @ X) / SQUARE)
     labels = one.whole_labels(score)
     np.testing.assert_array_equal(correlations, np.append(X.T @ labels, labels @ labels))
-
-
-def test_steps_come_once_and_in_order():
-    tables, _, _ = people()
-    one = plan(tables)
-    script = one.script("p0", CountingEngine(b"alone", 0, 1))
-    with pytest.raises(EngineError, match="step 1 does not come"):
-        script.step(1, None, ())
-    with pytest.raises(EngineError, match="rows to share"):
-        script.begin(None, None, ())
-    with pytest.raises(EngineError, match="step 0 does not come after step 0"):
-        script.begin(None, None, ())
-
-
-def test_only_the_label_holder_shares_labels():
-    tables, y, _ = people()
-    one = plan(tables)
-    rows, labels = one.rows("p0", tables["p0"]), one.whole_labels(y)
-    with pytest.raises(EngineError, match="labels to share"):
-        one.script("p0", CountingEngine(b"alone", 0, 1)).begin(rows, labels, ())
 
 
 def test_nothing_that_is_not_masked_is_opened():

@@ -12,7 +12,7 @@ its length: a pass moves its sum by at most 2 C_t for a person that is replaced.
 
 import math
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from sottovoce.central.newton_schedule import CurvatureByWeight, NewtonSchedule,
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.vertical.engines.programs import MoveDuals, Program
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Passes, Setting
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Passes
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
 _GRAM_SHARE: Final = 0.08  # of mu^2, as in one table
 # what differs from one table, where passes cost less (docs/decisions/0019)
@@ -41,24 +44,25 @@ _NARROWEST, _WIDEST = 2.0**-6, 2.0**6  # smoothing of the hinge
 class DualPasses(ClippedPasses):
     """The second moments, a pass for the labels, and Newton steps."""
 
-    def __init__(self, setting: Setting, loss: Loss, n_passes: int | None) -> None:
+    def __init__(self, plan: "JointPlan", loss: Loss) -> None:
         length = longest()
         self.link = _link(loss)  # refuses a corner that nobody can mean
         if isinstance(loss, SmoothedHinge):
             loss = SmoothedHinge(max(loss.smoothing, _LEAST_SMOOTHING))
             self.link = _link(loss)
-        self.setting, self.loss = setting, loss
-        self.moments = setting.shared(2 * length**2, setting.mu * math.sqrt(_GRAM_SHARE))
-        self.mu_passes = setting.mu * math.sqrt(1.0 - _GRAM_SHARE)
+        self.plan, self.loss = plan, loss
+        self.moments = plan.shared(2 * length**2, plan.mu * math.sqrt(_GRAM_SHARE))
+        self.mu_passes = plan.mu * math.sqrt(1.0 - _GRAM_SHARE)
         schedule = NewtonSchedule(
             slope=abs(float(loss.derivative(np.ones(1), np.zeros(1))[0])),
             smoothness=loss.smoothness,
-            mu=self.mu_passes / setting.noise_factor,
-            n_units=setting.n_samples,
-            n_weights=setting.n_weights,
+            mu=self.mu_passes / plan.noise_factor,
+            n_units=plan.n_samples,
+            n_weights=plan.n_weights,
         )
         if isinstance(loss, SmoothedHinge):
             schedule = replace(schedule, smallest_step=_SMALLEST_STEP_OF_HINGE)
+        n_passes = plan.n_passes
         if n_passes is None:
             more = _MORE_PASSES * math.log(max(1.0, schedule.information / _SOME)) ** 2
             n_passes = round(min(_PASSES + more, _MOST_PASSES))
@@ -75,9 +79,9 @@ class DualPasses(ClippedPasses):
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
         schedule, unit = self.schedule, ROW * _DUAL
         least = schedule.least_eigenvalue(self.moments.total_std() / SQUARE)
-        penalties = np.maximum(self.setting.penalties, schedule.least_penalty)
+        penalties = np.maximum(self.plan.penalties, schedule.least_penalty)
         steps = NewtonSteps(schedule, CurvatureByWeight(matrix, least, penalties))
-        chosen[LEAST_ALPHA] = schedule.least_penalty / self.setting.n_samples
+        chosen[LEAST_ALPHA] = schedule.least_penalty / self.plan.n_samples
         for noise in self.noises:
             sums = yield steps.point
             steps.take(sums / unit, noise.total_std() / unit)

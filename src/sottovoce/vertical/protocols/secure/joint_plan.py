@@ -16,24 +16,23 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
-from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
+from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT, SharedGaussian
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
 from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps, Weights
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
 from sottovoce.vertical.protocols.secure.scripts import Script
-from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even, order
+from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
 from sottovoce.vertical.protocols.secure.training import (
     LABEL,
     MOST_ENTRIES,
     MomentsOnly,
     RefinedRidge,
-    Setting,
     Training,
 )
-from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
+from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_weights
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "shamir": 2**60}  # sums below them are exact
@@ -111,10 +110,10 @@ class JointPlan(AgreedPlan):
                 f"colluding must be from 1 to {allowed}: with engine={self.engine!r} more of {n_parties} parties see "
                 f"everything, whatever the noise is; got {self.colluding}."
             )
-        if self._n_weights > _MOST_WEIGHTS:
+        if self.n_weights > _MOST_WEIGHTS:
             raise ParameterError(
                 f"mechanism='secure' takes at most {_MOST_WEIGHTS} weights, because it opens a matrix of their square; "
-                f"got {self._n_weights}."
+                f"got {self.n_weights}."
             )
 
     # ------------------------------------------------------------------ parties
@@ -124,14 +123,22 @@ class JointPlan(AgreedPlan):
 
     @cached_property
     def _parts(self) -> dict[str, RowPart]:
-        parts = row_parts([(block.n_features, block.data_norm) for block in self.blocks], self.fit_intercept)
-        return {block.name: part for block, part in zip(self.blocks, parts, strict=True)}
+        constant = CONSTANT if self.fit_intercept else 0.0
+        weights = row_weights([block.n_features for block in self.blocks])
+        return {
+            block.name: RowPart(block.n_features, block.data_norm, weight, constant)
+            for block, weight in zip(self.blocks, weights, strict=True)
+        }
 
     @cached_property
     def places(self) -> dict[str, NDArray[np.int64]]:
         """Place of each party's weights among all; the intercept's, the last, is the label holder's last."""
-        placed = order([block.n_features for block in self.blocks], self.holder, self.constant)
-        return {block.name: place for block, place in zip(self.blocks, placed, strict=True)}
+        widths = [block.n_features for block in self.blocks]
+        parts = np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])
+        found = {block.name: part for block, part in zip(self.blocks, parts, strict=True)}
+        if self.constant:
+            found[self.label_holder] = np.append(found[self.label_holder], sum(widths))
+        return found
 
     # ------------------------------------------------------------------ what is computed
 
@@ -141,39 +148,44 @@ class JointPlan(AgreedPlan):
         return math.trunc(RowUnit(1.0, CONSTANT).entry * ROW) if self.fit_intercept else 0
 
     @property
-    def _n_weights(self) -> int:
+    def n_weights(self) -> int:
         return sum(block.n_features for block in self.blocks) + self.fit_intercept
 
     @cached_property
-    def training(self) -> Training:
+    def mu(self) -> float:
+        """Gaussian-DP parameter of everything."""
+        return gaussian_mu(self.epsilon, self.delta) * SPENT
+
+    def shared(self, square: int, mu: float) -> SharedGaussian:
+        return SharedGaussian(square, mu, len(self.ranks), self.colluding)
+
+    @property
+    def noise_factor(self) -> float:
+        """Standard deviation of all noise over that of what colluding parties do not know."""
+        return math.sqrt(len(self.ranks) / (len(self.ranks) - self.colluding))
+
+    @cached_property
+    def penalties(self) -> Vector:
+        """Those of the weights in the plan's unit, for the sum of losses; 0 for the intercept."""
         penalties = [
-            np.full(block.n_features, self.alpha * self.n_samples * self._parts[block.name].factor ** 2)
-            for block in self.blocks
+            np.full(each.n_features, self.alpha * self.n_samples * each.factor**2) for each in self._parts.values()
         ]
-        setting = Setting(
-            n_samples=self.n_samples,
-            n_weights=self._n_weights,
-            mu=gaussian_mu(self.epsilon, self.delta) * SPENT,
-            n_parties=len(self.ranks),
-            colluding=self.colluding,
-            penalties=np.concatenate([*penalties, np.zeros(int(self.fit_intercept))]),
-            constant=self.constant,
-        )
+        return np.concatenate([*penalties, np.zeros(int(self.fit_intercept))])
+
+    @cached_property
+    def training(self) -> Training:
         if self.loss == "squared":
-            entries = self.n_samples * self._n_weights
+            entries = self.n_samples * self.n_weights
             if self.engine == "shamir" or self.n_passes == 0 or (self.n_passes is None and entries > MOST_ENTRIES):
-                return MomentsOnly(setting)
-            return RefinedRidge(setting, self.n_passes)
+                return MomentsOnly(self)
+            return RefinedRidge(self)
         loss: Loss = Logistic() if self.loss == "logistic" else SmoothedHinge(self.smoothing)
-        if self.engine == "shamir":
-            return SlopePasses(setting, loss, self.n_passes, len(self.blocks))
-        return DualPasses(setting, loss, self.n_passes)
+        return SlopePasses(self, loss) if self.engine == "shamir" else DualPasses(self, loss)
 
     @cached_property
     def moments(self) -> SecondMoments:
         """What step 0 opens."""
-        widths = tuple(block.n_features for block in self.blocks)
-        return SecondMoments(widths, self.holder, self.constant, self.n_samples, self.training)
+        return SecondMoments(self)
 
     @property
     def _most_rows(self) -> int:

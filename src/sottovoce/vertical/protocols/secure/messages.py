@@ -8,6 +8,7 @@ coordinator gets that sends anything else, in any order, is at most what the sta
 
 import hashlib
 import json
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -33,8 +34,8 @@ def plan_from_text(text: str) -> AgreedPlan:
 
     Raises `ParameterError` if it is not, or the plan is none that can be run.
     """
-    data = read_text(text)
-    kind = next((kind for kind in _KINDS if kind.has_fields(data)), JointPlan)
+    names = read_text(text).keys()
+    kind = next((kind for kind in _KINDS if names == {field.name for field in fields(kind)}), JointPlan)
     return kind.from_text(text)
 
 

@@ -11,7 +11,6 @@ Proof: ``docs/privacy/vertical_secure.md``.
 
 import hashlib
 import json
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
-from sottovoce._validation import choice, number, whole_number
+from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import SmoothedHinge
 from sottovoce.privacy.events import Event
@@ -38,7 +37,7 @@ from sottovoce.vertical.coordinator.plan import (
     VerticalSolution,
     require_row_bounds,
 )
-from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
+from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.secure import messages
@@ -240,11 +239,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
     patience: float = 3600.0  # seconds that one step may take at all parties together
 
     def __post_init__(self) -> None:
-        choice("engine", self.engine, (*ENGINES, IN_PROCESS))
-        whole_number("mechanism_options['colluding']", self.colluding, at_least=1)
-        if self.n_passes is not None:
-            least = 0 if self.loss.name == "squared" else 1
-            whole_number("mechanism_options['n_passes']", self.n_passes, at_least=least)
         number("mechanism_options['patience']", self.patience, above=0.0)
         require_row_bounds(self.facts, self.facts.names, self.name)
         _ = self.joint  # refuses what cannot be planned before anything is spent
@@ -303,10 +297,10 @@ class SecurePlan(TrainedTogether, VerticalPlan):
 
     @property
     def view(self) -> str:
-        K, t = len(self.joint.ranks), self.colluding
+        K, t, more = len(self.joint.ranks), self.colluding, self.joint.noise_factor
         return (
             f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
-            f"{1 / (K - t):.3g} of the stated variance, so the sums carry {self.noise_factor:.3g} times the stated "
+            f"{1 / (K - t):.3g} of the stated variance, so the sums carry {more:.3g} times the stated "
             "standard deviation"
         )
 
@@ -319,14 +313,8 @@ class SecurePlan(TrainedTogether, VerticalPlan):
             f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
         )
 
-    @property
-    def noise_factor(self) -> float:
-        """Standard deviation of all shares together, over what the colluding parties face."""
-        K = len(self.joint.ranks)
-        return math.sqrt(K / (K - self.colluding))
-
     def details(self) -> dict[str, object]:
-        own = {"total noise over the stated noise": self.noise_factor}
+        own = {"total noise over the stated noise": self.joint.noise_factor}
         return {**self.joint.details(), **own, **super().details()}
 
 
@@ -352,8 +340,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
         number("patience", self.patience, above=0.0)
         if self.radius_shares is not None:
             raise ParameterError("radius_shares are for several balls; aggregation='secure' has one. Leave them out.")
-        if self.residual_bound is not None and self.loss.is_classification:
-            raise ParameterError("residual_bound is for squared loss; slopes of logistic loss are within 1.")
         check_entry_bounds(self)
         _ = self.joint  # refuses what cannot be planned before anything is spent
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PlannedSteps(ABC):
-    """One party's part of a joint training: steps in their order, rows in pieces, shapes that the plan says.
+    """One party's part of a joint training: rows in pieces, shapes that the plan says and the engine compares.
 
     ``rank``: the party's place among all that compute.
     ``engine``: started.
@@ -29,8 +29,8 @@ class PlannedSteps(ABC):
         self.plan, self.rank, self.engine = plan, rank, engine
         self.data_parties = range(len(plan.blocks))
         self.holder = plan.holder
-        self._done = -1
 
+    @abstractmethod
     def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
         """Share the data, and open what step 0 opens, one number after the other.
 
@@ -38,34 +38,14 @@ class PlannedSteps(ABC):
         ``labels``, of shape (n_samples,) or None: from `AgreedPlan.whole_labels`; None for all but the label holder.
         ``shares``: this party's noise: `AgreedPlan.shares` of step 0.
         """
-        self._follow(0)
-        n = self.plan.n_samples
-        wanted = (n, self.plan.blocks[self.rank].n_features) if self.rank in self.data_parties else None
-        if (None if rows is None else rows.shape) != wanted:
-            raise EngineError("the rows to share do not have the shape of the plan.")
-        if (None if labels is None else labels.shape) != ((n,) if self.rank == self.holder else None):
-            raise EngineError("the labels to share do not have the shape of the plan.")
-        return self._begin(rows, labels, shares)
 
+    @abstractmethod
     def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
         """Do a step, from 1 on, at released weights.
 
         ``margins``, of shape (n_samples,) or None: from `AgreedPlan.margins`; None for a helper.
         ``shares``: `AgreedPlan.shares` of this step.
         """
-        self._follow(step)
-        return self._step(step, margins, shares)
-
-    @abstractmethod
-    def _begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector: ...
-
-    @abstractmethod
-    def _step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector: ...
-
-    def _follow(self, step: int) -> None:
-        if step != self._done + 1 or step > self.plan.n_steps:
-            raise EngineError(f"step {step} does not come after step {self._done} of this joint training.")
-        self._done = step
 
     def add_up(self, program: Program, margins: Whole | None, *, kept: str | None = None) -> list[str]:
         """Run a program on all pieces at a point, and return its sums: one for each party's columns, and the total.
@@ -102,10 +82,6 @@ class PlannedSteps(ABC):
             self.engine.put(name, rank, share.shape, share if rank == self.rank else None)
         return names
 
-    def check_noise(self, shares: Sequence[Whole], *shapes: tuple[int, ...]) -> None:
-        if tuple(share.shape for share in shares) != shapes:
-            raise EngineError("the noise to share does not have the shape of the plan.")
-
     def places(self) -> Iterator[slice]:
         """Return the pieces of the rows, the last one filled up."""
         plan = self.plan
@@ -113,13 +89,11 @@ class PlannedSteps(ABC):
 
     def piece(self, whole: Whole | None, place: slice) -> Whole:
         """Return a piece of rows, filled up with zeros."""
-        plan = self.plan
-        if whole is None or len(whole) != plan.n_samples:
-            raise EngineError("what is to be shared does not have the shape of the plan.")
+        assert whole is not None
         piece = whole[place]
-        if len(piece) == plan.piece:
+        if len(piece) == self.plan.piece:
             return np.ascontiguousarray(piece)
-        return np.concatenate([piece, np.zeros((plan.piece - len(piece), *whole.shape[1:]), np.int64)])
+        return np.concatenate([piece, np.zeros((self.plan.piece - len(piece), *whole.shape[1:]), np.int64)])
 
 
 class Script(PlannedSteps):
@@ -127,7 +101,7 @@ class Script(PlannedSteps):
 
     plan: "JointPlan"
 
-    def _begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
+    def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
         plan, engine, moments = self.plan, self.engine, self.plan.moments
         for m in self.data_parties:
             opening = moments.openings[m]
@@ -148,7 +122,7 @@ class Script(PlannedSteps):
             self._keep_rows(p, place, rows, labels)
         return self._open(0, shares)
 
-    def _step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
+    def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
         program = self.plan.training.program(step)
         self.add_up(program, margins, kept="a" if isinstance(program, MoveDuals) else None)
         opened = self._open(step, shares)
@@ -184,7 +158,6 @@ class Script(PlannedSteps):
     def _open(self, step: int, shares: Sequence[Whole]) -> Vector:
         """Add the noise of all parties to each opening of a step, and open it."""
         engine, openings = self.engine, self.plan.openings(step)
-        self.check_noise(shares, *(opening.scales.shape for opening in openings))
         opened = []
         for opening, share in zip(openings, shares, strict=True):
             noises = self.put_noise(share)
@@ -199,19 +172,18 @@ class ColumnScript(PlannedSteps):
 
     plan: "ColumnPlan"
 
-    def _begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
+    def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
         """Choose for the model 0."""
         for p, place in enumerate(self.places()):
             for m, block in enumerate(self.plan.blocks):
                 self.put_piece(f"rows{m}.{p}", m, rows, place, block.n_features)
             self.put_piece(f"y.{p}", self.holder, labels, place)
         nothing = None if rows is None else np.zeros(len(rows), np.int64)
-        return self._step(0, nothing, shares)
+        return self.step(0, nothing, shares)
 
-    def _step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
+    def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
         plan, engine = self.plan, self.engine
         n_candidates = 2 * plan.n_columns
-        self.check_noise(shares, (n_candidates,))
         sums = self.add_up(plan.scores, margins)
         noises = self.put_noise(shares[0])
         engine.run(plan.choice, [*sums, *noises], ["place"])

@@ -6,10 +6,10 @@ twice in the matrix: multiplied by sqrt(2), the vector of the upper triangle is 
 they have half the variance, as in `sottovoce.central.noisy_moments`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from sottovoce._numerics import Vector
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 from sottovoce.vertical.engines.engine import Whole
-from sottovoce.vertical.protocols.secure.training import Training
 from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, upper_of_products
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
 
 @dataclass(frozen=True)
@@ -40,26 +42,25 @@ def even(name: str, shape: tuple[int, ...], mechanism: SharedGaussian, weight: i
     return Opening(name, np.full(shape, mechanism.scale(weight), np.int64))
 
 
-@dataclass(frozen=True)
 class SecondMoments:
-    """What step 0 opens."""
+    """What step 0 opens.
 
-    widths: tuple[int, ...]  # columns by party, the label's not counted
-    holder: int  # place of the party with the labels
-    constant: int  # the intercept's column in whole numbers; 0 for none
-    n_rows: int
-    # its noise: for the upper triangle, entries beside the diagonal of weight 2; for products with the label, where
-    # these are a release of their own, of weight 1. And whether the label is the last column of its holder.
-    training: Training
+    Of its noise entries beside the diagonal have weight 2; products with the label, where these are a release of their
+    own, weight 1.
+    """
+
+    def __init__(self, plan: "JointPlan") -> None:
+        self._plan = plan
 
     @cached_property
     def all_widths(self) -> tuple[int, ...]:
-        return tuple(width + (self.training.with_labels and m == self.holder) for m, width in enumerate(self.widths))
+        """Columns by party; the label is the last column of its holder where it is one."""
+        return tuple(block.n_features + self._is_holder(m) for m, block in enumerate(self._plan.blocks))
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Parties whose products are computed inside, in order."""
-        return tuple(combinations(range(len(self.widths)), 2))
+        return tuple(combinations(range(len(self._plan.blocks)), 2))
 
     @cached_property
     def openings(self) -> tuple[Opening, ...]:
@@ -69,7 +70,7 @@ class SecondMoments:
             first, second = np.triu_indices(width)
             label = self._is_label(m)
             scales = [self._scales(first == second, label[first] | label[second])]
-            if self.constant:
+            if self._plan.constant:
                 scales.append(self._scales(np.zeros(width, bool), label))
             own.append(Opening(f"own{m}", np.concatenate(scales)))
         pairs = []
@@ -81,7 +82,7 @@ class SecondMoments:
     def own(self, columns: Whole) -> Whole:
         """Return what a party computes of its columns, the label's among them, in clear."""
         upper = upper_of_products(columns)
-        return np.concatenate([upper, self.constant * columns.sum(axis=0)]) if self.constant else upper
+        return np.concatenate([upper, self._plan.constant * columns.sum(axis=0)]) if self._plan.constant else upper
 
     def matrix(self, opened: Vector) -> tuple[Vector, Vector]:
         """Return the matrix of the features, the intercept's constant last, and the label's products with them.
@@ -96,34 +97,27 @@ class SecondMoments:
             place = np.arange(starts[m], starts[m + 1])
             first, second = np.triu_indices(size)
             whole[place[first], place[second]] = part[: len(first)]
-            if self.constant:
+            if self._plan.constant:
                 whole[place, width] = part[len(first) :]
-        for (a, b), part in zip(self.pairs, parts[len(self.widths) :], strict=True):
+        for (a, b), part in zip(self.pairs, parts[len(self.all_widths) :], strict=True):
             block = part.reshape(self.all_widths[a], self.all_widths[b])
             whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] = block
-        whole[width, width] = float(self.constant) ** 2 * self.n_rows  # public
+        whole[width, width] = float(self._plan.constant) ** 2 * self._plan.n_samples  # public
         whole = np.triu(whole) + np.triu(whole, 1).T
-        label = np.concatenate([self._is_label(m) for m in range(len(self.widths))])
-        kept = np.flatnonzero(np.append(~label, self.constant > 0))
+        label = np.concatenate([self._is_label(m) for m in range(len(self.all_widths))])
+        kept = np.flatnonzero(np.append(~label, self._plan.constant > 0))
         at = np.flatnonzero(label)
         return whole[np.ix_(kept, kept)] / SQUARE, whole[np.append(kept, at), at] if at.size else np.zeros(0)
 
+    def _is_holder(self, m: int) -> bool:
+        return self._plan.training.with_labels and m == self._plan.holder
+
     def _is_label(self, m: int) -> Whole:
         label = np.zeros(self.all_widths[m], bool)
-        if self.training.with_labels and m == self.holder:
-            label[-1] = True
+        label[-1] = self._is_holder(m)
         return label
 
     def _scales(self, diagonal: Whole, label: Whole) -> Whole:
-        moments, labels = self.training.moments, self.training.labels
+        moments, labels = self._plan.training.moments, self._plan.training.labels
         scales = np.where(diagonal, moments.scale(1), moments.scale(2)).astype(np.int64)
         return scales if labels is None else np.where(label, labels.scale(1), scales)
-
-
-def order(widths: Sequence[int], holder: int, constant: int) -> tuple[Whole, ...]:
-    """Return the places of each party's weights among all, the intercept's, the last, with the label holder's."""
-    starts = np.concatenate([[0], np.cumsum(widths)])
-    places = [np.arange(starts[m], starts[m + 1]) for m in range(len(widths))]
-    if constant:
-        places[holder] = np.append(places[holder], starts[-1])
-    return tuple(places)

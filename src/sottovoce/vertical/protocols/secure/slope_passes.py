@@ -10,7 +10,7 @@ The noisy second moments are a preconditioner only, and the last two of three po
 
 import math
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.linalg import eigh
@@ -20,8 +20,11 @@ from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import AddSlopes, Program
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Setting, Training
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
 _SHARES: Final = (0.25, 0.25, 0.5)  # of mu^2: the labels' correlations, the second moments, the passes
 _PASSES: Final = 3
@@ -37,18 +40,18 @@ _PENALTY: Final = 0.1  # times 1 / mu
 class SlopePasses(Training):
     """The second moments with the labels' correlations, and three passes."""
 
-    def __init__(self, setting: Setting, loss: Loss, n_passes: int | None, n_data_parties: int) -> None:
-        self.setting, self.loss, self.with_labels = setting, loss, True
-        self.n_passes = _PASSES if n_passes is None else n_passes
+    def __init__(self, plan: "JointPlan", loss: Loss) -> None:
+        self.plan, self.loss, self.with_labels = plan, loss, True
+        self.n_passes = _PASSES if plan.n_passes is None else plan.n_passes
         length = longest()
-        for_labels, for_moments, for_passes = (setting.mu * math.sqrt(share) for share in _SHARES)
-        self.labels = setting.shared(4 * length, for_labels)
-        self.moments = setting.shared(2 * length**2, for_moments)
+        for_labels, for_moments, for_passes = (plan.mu * math.sqrt(share) for share in _SHARES)
+        self.labels = plan.shared(4 * length, for_labels)
+        self.moments = plan.shared(2 * length**2, for_moments)
         reach = _RANGE_LOGISTIC if isinstance(loss, Logistic) else _RANGE_HINGE
-        self.margin_unit, self.margin_bound = _MARGIN, math.floor(reach * _MARGIN / n_data_parties)
+        self.margin_unit, self.margin_bound = _MARGIN, math.floor(reach * _MARGIN / len(plan.blocks))
         self.coefficients, self.steepness = _cubic(loss, reach)
-        self.most = _largest(self.coefficients, n_data_parties * self.margin_bound)
-        self._noise = setting.shared(4 * self.most**2 * length, for_passes / math.sqrt(self.n_passes))
+        self.most = _largest(self.coefficients, len(plan.blocks) * self.margin_bound)
+        self._noise = plan.shared(4 * self.most**2 * length, for_passes / math.sqrt(self.n_passes))
         self.largest = max(length, self.most * ROW)
 
     @property
@@ -66,9 +69,9 @@ class SlopePasses(Training):
         values, vectors = eigh(matrix)
         edge = _EDGE * math.sqrt(len(matrix)) * self.moments.total_std() / SQUARE
         lifted = (vectors * (np.maximum(values, 0.0) + edge)) @ vectors.T
-        penalties = np.maximum(self.setting.penalties, self.least_penalty)
+        penalties = np.maximum(self.plan.penalties, self.least_penalty)
         preconditioner = self.steepness * lifted + np.diag(penalties)
-        chosen[LEAST_ALPHA] = self.least_penalty / self.setting.n_samples
+        chosen[LEAST_ALPHA] = self.least_penalty / self.plan.n_samples
         pull = 0.5 * correlations[:-1] / ROW
         point, points = np.linalg.solve(preconditioner, pull), []
         for _ in range(self.n_passes):
@@ -80,7 +83,7 @@ class SlopePasses(Training):
     @cached_property
     def least_penalty(self) -> float:
         """With little mu the noise asks for at least this Lambda."""
-        return _PENALTY * self.setting.noise_factor / self.setting.mu
+        return _PENALTY * self.plan.noise_factor / self.plan.mu
 
     def details(self) -> dict[str, object]:
         assert self.labels is not None

@@ -3,9 +3,8 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -17,29 +16,10 @@ from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import MoveDuals, Program
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+
 LEAST_ALPHA: Final = "alpha that the noise asks for, at least, for rows in the plan's unit"  # in receipts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Public facts that every training needs."""
-
-    n_samples: int
-    n_weights: int
-    mu: float  # Gaussian-DP parameter of everything
-    n_parties: int
-    colluding: int
-    # of shape (n_weights,): of the weights in the plan's unit, for the sum of losses; 0 for the intercept
-    penalties: Vector
-    constant: int  # the intercept's column in whole numbers; 0 for none
-
-    def shared(self, square: int, mu: float) -> SharedGaussian:
-        return SharedGaussian(square, mu, self.n_parties, self.colluding)
-
-    @property
-    def noise_factor(self) -> float:
-        """Standard deviation of all noise over that of what colluding parties do not know."""
-        return float(np.sqrt(self.n_parties / (self.n_parties - self.colluding)))
 
 
 Passes = Generator[Vector, Vector, Vector]
@@ -53,7 +33,7 @@ class Training(ABC):
     has_duals: ClassVar[bool] = False
     """Whether rows have secret dual variables."""
 
-    setting: Setting
+    plan: "JointPlan"
     n_passes: int = 0
     moments: SharedGaussian  # of the second moments
     # of the rows' products with the labels, where these are released by themselves
@@ -99,7 +79,7 @@ class ClippedPasses(Training):
         """The noise of each pass; 1/s^2 in proportion to the clips gives the sum the least noise, as in one table."""
         whole, length = math.fsum(self.shares), longest()
         return tuple(
-            self.setting.shared(4 * clip**2 * length, self.mu_passes * math.sqrt(share / whole))
+            self.plan.shared(4 * clip**2 * length, self.mu_passes * math.sqrt(share / whole))
             for clip, share in zip(self.clips, self.shares, strict=True)
         )
 
@@ -141,10 +121,10 @@ _MOST_MARGIN: Final = 8  # in units of half the range of labels: predictions bey
 class MomentsOnly(Training):
     """One release of sum_i u_i u_i', u_i = (x_i, the constant, c t_i)."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, plan: "JointPlan") -> None:
         length = longest(LABEL**2)
-        self.setting, self.with_labels, self.largest = setting, True, length
-        self.moments = setting.shared(2 * length**2, setting.mu)  # |uu' - zz'|^2 <= |u|^4 + |z|^4
+        self.plan, self.with_labels, self.largest = plan, True, length
+        self.moments = plan.shared(2 * length**2, plan.mu)  # |uu' - zz'|^2 <= |u|^4 + |z|^4
 
     @property
     def event(self) -> Event:
@@ -153,8 +133,8 @@ class MomentsOnly(Training):
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
         yield from ()
         ridge = ridge_of(matrix, correlations, self.moments.total_std() / SQUARE)
-        point, floor = ridge.ridge_by_weight(self.setting.penalties)
-        chosen[LEAST_ALPHA] = floor / self.setting.n_samples
+        point, floor = ridge.ridge_by_weight(self.plan.penalties)
+        chosen[LEAST_ALPHA] = floor / self.plan.n_samples
         return point
 
     def details(self) -> dict[str, object]:
@@ -188,14 +168,14 @@ class RefinedRidge(ClippedPasses):
     steps of these.
     """
 
-    def __init__(self, setting: Setting, n_passes: int | None) -> None:
+    def __init__(self, plan: "JointPlan") -> None:
         length = longest(LABEL**2)
-        self.setting, self.with_labels = setting, True
-        self.n_passes = _PASSES if n_passes is None else n_passes
-        self.moments = setting.shared(2 * length**2, setting.mu * math.sqrt(_MOMENTS_SHARE))
-        self.mu_passes = setting.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
+        self.plan, self.with_labels = plan, True
+        self.n_passes = _PASSES if plan.n_passes is None else plan.n_passes
+        self.moments = plan.shared(2 * length**2, plan.mu * math.sqrt(_MOMENTS_SHARE))
+        self.mu_passes = plan.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
         self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
-        start = _CLIP * (1.0 + self.mu_seen * setting.n_samples / setting.n_weights / _MANY) ** 0.25
+        start = _CLIP * (1.0 + self.mu_seen * plan.n_samples / plan.n_weights / _MANY) ** 0.25
         self.shares = tuple(min(_MOST_CLIP, start * _DECAY**k) for k in range(self.n_passes))
         self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.shares)
         self.largest = max(length, max(self.clips) * ROW)
@@ -203,7 +183,7 @@ class RefinedRidge(ClippedPasses):
     @property
     def mu_seen(self) -> float:
         """What the passes' mu amounts to against all parties' noise."""
-        return self.mu_passes / self.setting.noise_factor
+        return self.mu_passes / self.plan.noise_factor
 
     def program(self, step: int) -> Program:
         """Return how dual variables move in a pass: a target is label minus margin."""
@@ -211,13 +191,13 @@ class RefinedRidge(ClippedPasses):
         return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(_MOST_MARGIN * _MARGIN,))
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
-        setting, noise = self.setting, self.moments.total_std() / SQUARE
-        point, _ = ridge_of(matrix, correlations, noise).ridge_by_weight(setting.penalties)
+        plan, noise = self.plan, self.moments.total_std() / SQUARE
+        point, _ = ridge_of(matrix, correlations, noise).ridge_by_weight(plan.penalties)
         floor = _PENALTY / self.mu_seen
-        least = _EDGE * math.sqrt(2.0 * setting.n_weights) * noise
-        curvature = CurvatureByWeight(matrix, least, np.maximum(setting.penalties, floor))
-        chosen[LEAST_ALPHA] = floor / setting.n_samples
-        v = np.zeros(setting.n_weights)
+        least = _EDGE * math.sqrt(2.0 * plan.n_weights) * noise
+        curvature = CurvatureByWeight(matrix, least, np.maximum(plan.penalties, floor))
+        chosen[LEAST_ALPHA] = floor / plan.n_samples
+        v = np.zeros(plan.n_weights)
         for _ in range(self.n_passes):
             v = v + (yield point) / (ROW * _DUAL)
             point = point + curvature.solve(v - curvature.pull(point), 1.0)

@@ -78,9 +78,3 @@ def upper_of_products(columns: Whole) -> Whole:
         piece = columns[low : low + 2**16].astype(np.float64)  # |entries| <= 2^14: sums stay below 2^44
         total += (piece.T @ piece).astype(np.int64)
     return total[np.triu_indices(width)]
-
-
-def row_parts(shapes: Sequence[tuple[int, float]], fit_intercept: bool) -> tuple[RowPart, ...]:
-    constant = CONSTANT if fit_intercept else 0.0
-    weights = row_weights([width for width, _ in shapes])
-    return tuple(RowPart(width, norm, weight, constant) for (width, norm), weight in zip(shapes, weights, strict=True))
