@@ -34,7 +34,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
-from sottovoce._validation import LARGEST, magnitude, number, whole_number
+from sottovoce._validation import magnitude, number
 from sottovoce.central.core import Asked, Driven, drive, replay
 from sottovoce.central.data.holder import hold
 from sottovoce.central.data.rows import Rows, RowUnit
@@ -70,7 +70,7 @@ class ReleasedLabelsPlan(ABC):
     alpha: float  # > 0: L2 penalty for rows in units of the public bound on their norm, the intercept's column included
     mu: float  # in [1e-6, 1e4]: Gaussian-DP parameter to spend on the whole run
     intercept: float = 0.3  # >= 0: value of the intercept's column in units of the bound on the norm; 0 for none
-    # all entries of all rows are >= 0, from public knowledge: less noise. Rows that break it are refused.
+    # all entries of all rows are >= 0, from public knowledge: less noise. A party of rows that break it is refused.
     nonnegative: bool = False
     # in [0, 0.5): labels are -1 and +1, and each was flipped with this probability before it was released; 0 for public
     # labels
@@ -79,14 +79,9 @@ class ReleasedLabelsPlan(ABC):
     label_bound: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("n_samples", self.n_samples, at_least=1)
-        whole_number("n_features", self.n_features, at_least=1)
         magnitude("alpha", self.alpha)
         remedy = "A larger mu of Gaussian DP protects nobody."
         number("mu", self.mu, at_least=SMALLEST_MU, at_most=LARGEST_MU, remedy=remedy)
-        number("intercept", self.intercept, at_least=0.0, at_most=LARGEST)
-        if not isinstance(self.nonnegative, bool):
-            raise ParameterError(f"nonnegative must be True or False; got {self.nonnegative!r}.")
         number(
             "flip_probability", self.flip_probability, at_least=0.0, below=0.5,
             remedy="Labels that were flipped half of the time say nothing.",
@@ -218,9 +213,9 @@ class ReleasedLabelsPlan(ABC):
     def solve(self, rows: Rows, labels: Vector, streams: Streams, team: Team) -> Driven[Solution]:
         """Train as planned.
 
-        Raises `DataError` if rows or labels do not fit the plan; before any noise is drawn.
+        Raises `DataError` if labels do not fit the plan; before any noise is drawn.
 
-        ``rows``: from `sottovoce.central.data.rows.make_rows` with ``constant=plan.intercept``.
+        ``rows``: as planned, from `sottovoce.central.data.rows.make_rows` with ``constant=plan.intercept``.
         ``labels``, of shape (n,): public or released: -1 and +1, or numbers within ``label_bound``.
 
         Returns
@@ -229,7 +224,6 @@ class ReleasedLabelsPlan(ABC):
             Its result is a `Solution` with ``weights`` of shape (1, n_weights), for rows of norm at most 1, the
             intercept's weight last.
         """
-        self._check(rows)
         soft = self.soft_labels(labels)
         return drive(lambda: self.train(soft), hold(rows, [soft], team), streams)
 
@@ -248,24 +242,3 @@ class ReleasedLabelsPlan(ABC):
             public = self.label_weight * self.entry * float(np.sum(soft))
             moments.matrix[-1, -2] = moments.matrix[-2, -1] = public
         return moments
-
-    def _check(self, rows: Rows) -> None:
-        shape = (rows.n_samples, rows.n_weights)
-        if shape != (self.n_samples, self.n_weights):
-            raise DataError(
-                f"rows must be {self.n_samples} with {self.n_weights} weights, as planned; got {shape[0]} with "
-                f"{shape[1]}."
-            )
-        planned = RowUnit(1.0, self.intercept).entry
-        if not abs(rows.constant - planned) <= 1e-12:
-            raise DataError(
-                f"rows must be made with constant={self.intercept!r}, as planned: entry {planned:g}; got "
-                f"{rows.constant:g}."
-            )
-        if self.nonnegative:
-            raw = rows.raw.data if hasattr(rows.raw, "indptr") else rows.raw
-            if raw.size and not raw.min() >= 0.0:
-                raise DataError(
-                    "rows must have no negative entry with nonnegative=True; one of them has. Make the plan with "
-                    "nonnegative=False, or shift the column by a public number."
-                )
