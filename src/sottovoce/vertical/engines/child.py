@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import ComparedEngine, Engine, EngineError, Whole
 from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
 from sottovoce.vertical.engines.process import Line, receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
@@ -49,12 +49,11 @@ def main() -> None:
                 command, arrays = commands.get()
                 opened = _do(engine, command, arrays)
                 del arrays
-            answer: dict[str, Any] = {"bound": engine.bound}
+            answer = {}
         except EngineError as error:
             answer, opened = {"error": str(error)}, ()
         except Exception as error:
             # what an engine's library says may quote anything: its kind alone goes on
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             answer, opened = {"error": _public(error)}, ()
         send(line, answer, opened)
         if "error" in answer:
@@ -64,7 +63,7 @@ def main() -> None:
 def _start(task: dict[str, Any]) -> Engine:
     tls = task["tls"] and TlsFiles(*(Path(name) for name in task["tls"]))
     arguments = task["rank"], task["addresses"], task["listen"], tls, task["timeout"]
-    made: Engine
+    made: ComparedEngine
     if task["kind"] == "spu":
         from sottovoce.vertical.engines.spu import SpuEngine
 

@@ -7,7 +7,6 @@ same whole numbers are in clear (`Program.in_clear`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,6 @@ class EngineError(SottovoceError):
 class Engine(ABC):
     """One party's end of a joint computation."""
 
-    name: ClassVar[str]  # as users give it
-    bound: int  # values and sums below it in absolute value are exact
     rank: int  # this party's place among all that compute
     n_parties: int
 
@@ -56,3 +53,13 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the session here; never raises, and may be called again."""
+
+
+class ComparedEngine(Engine):
+    """An engine within `sottovoce.vertical.engines.guarded.Guarded`, which knows what may be asked of it."""
+
+    bound: int  # values and sums below it in absolute value are exact
+
+    @abstractmethod
+    def exchange(self, message: bytes) -> list[bytes]:
+        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""

@@ -8,11 +8,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Final, Protocol, cast
+from typing import ClassVar, Final
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import ComparedEngine, Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import (
     Add,
     AddScores,
@@ -26,15 +26,8 @@ from sottovoce.vertical.engines.programs import (
 )
 
 
-class Exchanges(Protocol):
-    """What an engine offers besides its commands so that parties can compare them."""
-
-    def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
-
-
 class Guarded(Engine):
-    """An engine that knows names and shapes of a session's secret variables, and which of them may be opened.
+    """An engine that knows the names of a session's secret variables, and which of them may be opened.
 
     What is checked is public at all parties: they compare what they were told before anything runs or is opened. An
     error ends the session: parties that have failed in different places cannot go on together.
@@ -43,13 +36,11 @@ class Guarded(Engine):
     meets_at_all: ClassVar[bool] = False
     """Whether parties compare before every command, as those do whom it costs nothing."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.rank, self.n_parties = engine.rank, engine.n_parties
+    def __init__(self, engine: ComparedEngine) -> None:
+        self.rank, self.n_parties, self.bound = engine.rank, engine.n_parties, engine.bound
         self._engine = engine
-        self.name, self.bound = engine.name, engine.bound  # type: ignore[misc]
         self._over = False
-        self._shapes: dict[str, tuple[int, ...]] = {}
-        self._opens: set[str] = set()
+        self._names: dict[str, bool] = {}  # of the secret variables: whether one may be opened
         self._told = hashlib.sha256(f"{self.n_parties} parties".encode())
 
     def start(self) -> None:
@@ -62,54 +53,37 @@ class Guarded(Engine):
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         with self._command():
-            if not 0 <= owner < self.n_parties:
-                raise EngineError(f"owner must be below the number of parties, {self.n_parties}, but is {owner}")
-            if not shape or any(size < 1 for size in shape):
-                raise EngineError(f"a secret variable needs at least one axis and none empty, but {name!r} has {shape}")
             if (value is not None) != (owner == self.rank):
                 raise EngineError(f"the owner of {name!r}, and nobody else, gives its value")
             if value is not None and (value.dtype != np.int64 or value.shape != shape):
                 raise EngineError(f"{name!r} must be of 64-bit whole numbers and of shape {shape}")
-            self._shapes[name] = shape
-            self._opens.discard(name)
+            self._names[name] = False
             self._tell("put", name, owner, list(shape))
             self._engine.put(name, owner, shape, value)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        kind = type(program).__name__
         with self._command():
-            try:
-                shapes = program.shapes(*(self._shape(name) for name in inputs))
-            except ValueError as error:
-                raise EngineError(f"{kind} cannot run on these variables: {error}") from None
-            if len(shapes) != len(outputs) or len(set(outputs)) != len(outputs):
-                listed = ", ".join(outputs) or "none"
-                raise EngineError(f"{kind} makes {len(shapes)} variables, but outputs names {listed}")
-            for name, shape in zip(outputs, shapes, strict=True):
-                self._shapes[name] = shape
-                (self._opens.add if program.opens else self._opens.discard)(name)
+            self._check_known(*inputs)
+            self._names |= dict.fromkeys(outputs, program.opens)
             self._tell("run", digest_of([program]), list(inputs), list(outputs), compare=True)
             self._engine.run(program, inputs, outputs)
 
     def reveal(self, name: str) -> Whole:
         with self._command():
-            shape = self._shape(name)
-            if name not in self._opens:
+            self._check_known(name)
+            if not self._names[name]:
                 raise EngineError(f"only what the program Mask or ChooseColumn has made is opened, and {name!r} is not")
             self._tell("reveal", name, compare=True)
             opened = self._engine.reveal(name)
-            if opened.shape != shape or opened.dtype != np.int64:
-                raise EngineError("what was opened has another shape than the plan's; a party computes something else")
             # all have what they waited for before any of them may leave, and all the same
             self._compare(hashlib.sha256(opened.tobytes()).digest(), "has opened other numbers; use none of them")
             return opened
 
     def drop(self, *names: str) -> None:
         with self._command():
+            self._check_known(*names)
             for name in names:
-                self._shape(name)
-                del self._shapes[name]
-                self._opens.discard(name)
+                del self._names[name]
             self._tell("drop", list(names))
             self._engine.drop(*names)
 
@@ -123,10 +97,10 @@ class Guarded(Engine):
             self.close()
             raise
 
-    def _shape(self, name: str) -> tuple[int, ...]:
-        if name not in self._shapes:
-            raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
-        return self._shapes[name]
+    def _check_known(self, *names: str) -> None:
+        for name in names:
+            if name not in self._names:
+                raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
 
     def _tell(self, *command: object, compare: bool = False) -> None:
         self._told.update(hashlib.sha256(json.dumps(command).encode()).digest())
@@ -134,7 +108,7 @@ class Guarded(Engine):
             self._compare(self._told.digest(), "has been given other commands; nothing was computed from them")
 
     def _compare(self, own: bytes, otherwise: str) -> None:
-        told = cast(Exchanges, self._engine).exchange(own)
+        told = self._engine.exchange(own)
         for rank, other in enumerate(told):
             if other != own:
                 raise EngineError(f"party {rank} {otherwise}")
@@ -157,7 +131,7 @@ CHECKED: Final[tuple[Program, ...]] = (
 """One of each kind with constants of the same order as the numbers, so that every branch is taken."""
 
 
-def self_check(engine: Engine, seed: int, programs: Sequence[Program] = CHECKED) -> None:
+def self_check(engine: Guarded, seed: int, programs: Sequence[Program] = CHECKED) -> None:
     """Run programs on numbers that follow from the seed, and compare what is opened with what it is in clear.
 
     Raises `EngineError`: one number differs, or a partner fails.
@@ -187,7 +161,7 @@ def self_check(engine: Engine, seed: int, programs: Sequence[Program] = CHECKED)
         engine.drop(*sorted({*names, *results}))
 
 
-def _inputs(program: Program, engine: Engine, numbers: np.random.Generator) -> list[Whole]:
+def _inputs(program: Program, engine: Guarded, numbers: np.random.Generator) -> list[Whole]:
     """Return inputs of a program; of two blocks with as many columns as exceed what an engine may compute at once."""
     whole = numbers.integers
     if isinstance(program, Add):

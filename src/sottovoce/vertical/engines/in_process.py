@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
 from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.programs import Program
 
@@ -63,10 +63,9 @@ _rooms: "weakref.WeakValueDictionary[bytes, _Room]" = weakref.WeakValueDictionar
 _rooms_lock = threading.Lock()
 
 
-class _Clear(Engine):
+class _Clear(ComparedEngine):
     """One party's end: what `Guarded` has compared is done by whoever it is for, before anybody's next command."""
 
-    name = "in-process"
     bound = 1 << 63
 
     def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float) -> None:

@@ -37,7 +37,6 @@ class Links:
     ``listen``: where this one listens, if not at its address.
     ``tls``: the partners' certificates in the order of their ranks.
     ``timeout``: seconds that partners may take for anything.
-    ``sent``: bytes of messages to all partners so far.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Links:
         self._places = [_place(address) for address in addresses]
         self._listen = _place(listen) if listen else self._places[rank]
         self._tls = None if tls is None else _Tls(tls, rank, len(self._places))
-        self._label = self.sent = 0
+        self._label = 0
         self._flush = _FLUSH
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -183,7 +182,6 @@ class Links:
         }
         for peer, message in messages.items():
             waited[~peer] = asyncio.ensure_future(self._links[peer].give(label, message))
-            self.sent += _HEAD.size + len(message)
         if not waited:
             return {}
         done, late = await asyncio.wait(waited.values(), timeout=self._timeout, return_when=asyncio.FIRST_EXCEPTION)

@@ -20,7 +20,7 @@ import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Program, program_text
-from sottovoce.vertical.engines.site import ENGINES, TlsFiles
+from sottovoce.vertical.engines.site import TlsFiles
 
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
 Line = Connection  # for bytes alone: nothing that comes is unpickled
@@ -38,7 +38,6 @@ class EngineProcess(Engine):
     ``listen``: where this party listens, if at another address than its partners use.
     ``tls``: certificates of the session; only a trial on one machine does without.
     ``timeout``: seconds that a command may take.
-    ``log``: file for what the engine prints; by default nothing of it is kept.
     """
 
     def __init__(
@@ -50,16 +49,8 @@ class EngineProcess(Engine):
         listen: str | None = None,
         tls: TlsFiles | None = None,
         timeout: float = 600.0,
-        log: Path | None = None,
     ) -> None:
-        if kind not in ENGINES:
-            raise EngineError(f"an engine in a process of its own is one of {', '.join(ENGINES)}, not {kind!r}")
-        if not 0 <= rank < len(addresses):
-            raise EngineError(f"rank must be below the number of addresses, {len(addresses)}, but is {rank}")
-        self.name = kind  # type: ignore[misc]
         self.rank, self.n_parties = rank, len(addresses)
-        # the child tells, once it has begun
-        self.bound = 0
         files = None if tls is None else [str(file) for file in (tls.certificate, tls.key, tls.partners)]
         self._task: dict[str, Any] = {
             "kind": kind,
@@ -69,7 +60,7 @@ class EngineProcess(Engine):
             "tls": files,
             "timeout": timeout,
         }
-        self._timeout, self._log = timeout, log
+        self._timeout = timeout
         self._one = threading.RLock()
         self._child: _Child | None = None
         self._closed = False
@@ -79,11 +70,10 @@ class EngineProcess(Engine):
         with self._one:
             if self._child is not None or self._closed:
                 raise EngineError("this joint computation has been started before; begin a new one")
-            self._child = _Child(self._log)
+            self._child = _Child()
             weakref.finalize(self, self._child.leave)
             self._end_if_closed()
-            answer, _ = self._ask(self._child, self._task)
-            self.bound = int(answer["bound"])
+            self._ask(self._child, self._task)
 
     @property
     def pid(self) -> int | None:
@@ -119,11 +109,9 @@ class EngineProcess(Engine):
         with self._one:
             if self._child is None:
                 raise EngineError("this joint computation has not been started")
-            return self._ask(self._child, command, arrays)[1]
+            return self._ask(self._child, command, arrays)
 
-    def _ask(
-        self, child: "_Child", command: Mapping[str, Any], arrays: Sequence[Whole] = ()
-    ) -> tuple[dict[str, Any], list[Whole]]:
+    def _ask(self, child: "_Child", command: Mapping[str, Any], arrays: Sequence[Whole] = ()) -> list[Whole]:
         late = threading.Event()
 
         def end() -> None:
@@ -152,7 +140,7 @@ class EngineProcess(Engine):
         if error is not None:
             self.close()
             raise EngineError(error)
-        return answer, opened
+        return opened
 
 
 class _Child:
@@ -161,8 +149,8 @@ class _Child:
     ``line``: to the child.
     """
 
-    def __init__(self, log: Path | None) -> None:
-        self._owner, self._lock, self._log = os.getpid(), threading.Lock(), log
+    def __init__(self) -> None:
+        self._owner, self._lock = os.getpid(), threading.Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-"))
         self.line, theirs = Pipe()
         # the system ends the child, also one that is stopped, with the *thread* that has started it: this one stays
@@ -200,24 +188,15 @@ class _Child:
         self._starter.shutdown(wait=False)
 
     def _open(self, theirs: Line) -> "subprocess.Popen[bytes]":
-        output = (
-            subprocess.DEVNULL
-            if self._log is None
-            else os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return subprocess.Popen(
+            [sys.executable, "-m", "sottovoce.vertical.engines.child", str(os.getpid())],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder,
+            env=self._environment(),
+            start_new_session=True,
         )
-        try:
-            return subprocess.Popen(
-                [sys.executable, "-m", "sottovoce.vertical.engines.child", str(os.getpid())],
-                stdin=theirs.fileno(),
-                stdout=output,
-                stderr=output,
-                cwd=self._folder,
-                env=self._environment(),
-                start_new_session=True,
-            )
-        finally:
-            if self._log is not None:
-                os.close(output)
 
     def _environment(self) -> dict[str, str]:
         """Return what the child needs and nothing else of what this process was given."""

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-_Shape = tuple[int, ...]
-
 
 def product(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return left @ right modulo 2^64; by floating point, some ten times faster, where that is exact."""
@@ -38,10 +36,6 @@ class Program(ABC):
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return what the program computes, modulo 2^64."""
 
-    @abstractmethod
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        """Return the shapes of the results for inputs of these shapes; ValueError where they do not fit."""
-
 
 @dataclass(frozen=True)
 class Add(Program):
@@ -49,10 +43,6 @@ class Add(Program):
 
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         return (np.sum(inputs, axis=0, dtype=np.int64),)
-
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        _fits(bool(inputs) and len(set(inputs)) == 1, "arrays of one shape", inputs)
-        return (inputs[0],)
 
 
 @dataclass(frozen=True)
@@ -69,12 +59,6 @@ class CrossProduct(Program):
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         total, left, right = inputs
         return (total + product(left.T, right),)
-
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        fits = len(inputs) == 3 and all(len(shape) == 2 for shape in inputs)
-        fits = fits and inputs[1][0] == inputs[2][0] and inputs[0] == (inputs[1][1], inputs[2][1])
-        _fits(fits, "a sum (a, b), A (n, a) and B (n, b)", inputs)
-        return (inputs[0],)
 
 
 Clip = Callable[[Sequence[Any], Sequence[int], Sequence[int]], Any]
@@ -112,20 +96,6 @@ class OverRows(Program):
         number = self.number(sum(margins[1:], start=margins[0]), *rows, clip=_clipped)
         added = (each + product(number, table) for each, table in zip(sums, tables, strict=True))
         return (*(each + number for each in rows[:-1]), *added, total + np.sum(number, dtype=np.int64))
-
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        own = self.n_kept + 1
-        n_parties = (len(inputs) - own - 1) // 3
-        fits = n_parties >= 1 and len(inputs) == own + 1 + 3 * n_parties and len(inputs[0]) == 1
-        sums: Sequence[_Shape] = ()
-        if fits:
-            (n, *_), sums, total, margins, tables = self.parts(inputs)
-            fits = {*inputs[:own], *margins} == {n} and total == (1,)
-            fits = fits and all(
-                len(each) == 1 and table == (*n, *each) for each, table in zip(sums, tables, strict=True)
-            )
-        _fits(fits, f"{own} of rows (n), sums (d) by party, a sum (1), margins (n) and tables (n, d) by party", inputs)
-        return (*inputs[: self.n_kept], *sums, (1,))
 
 
 @dataclass(frozen=True)
@@ -225,17 +195,6 @@ class ChooseColumn(Program):
         noisy = both + np.sum(inputs[self.n_data_parties + 1 :], axis=0, dtype=np.int64)
         return (np.array([np.argmax(noisy)], dtype=np.int64),)
 
-    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
-        sums, total = inputs[: self.n_data_parties], inputs[self.n_data_parties : self.n_data_parties + 1]
-        noise = inputs[self.n_data_parties + 1 :]
-        fits = self.n_data_parties >= 1 and tuple(total) == ((1,),) and all(len(each) == 1 for each in sums)
-        fits = fits and len(noise) >= 1
-        if fits:
-            width = sum(each[0] for each in sums) + (self.constant != 0)
-            fits = set(noise) == {(2 * width,)}
-        _fits(fits, "sums (d) by party, a sum (1), and noise (twice as many as there are scores) by party", inputs)
-        return ((1,),)
-
 
 PROGRAMS: Final[tuple[type[Program], ...]] = (
     Add, Mask, CrossProduct, MoveDuals, AddSlopes, AddScores, ChooseColumn,
@@ -260,11 +219,6 @@ def digest_of(programs: Sequence[Program]) -> str:
     """Return what parties compare: programs in order, with their constants, as a SHA-256 digest."""
     listed = [[type(program).__name__, asdict(program)] for program in programs]
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
-
-
-def _fits(fits: bool, wanted: str, shapes: Sequence[_Shape]) -> None:
-    if not fits:
-        raise ValueError(f"inputs must be {wanted}, but are of the shapes {', '.join(map(str, shapes)) or 'none'}")
 
 
 def _clipped(values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from sottovoce._version import __version__
 from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate, session_certificate
-from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, ComputeSite, available_engines
+from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
 
 _MOST: Final = 20_000  # characters of a card
 _Read = TypeVar("_Read")
@@ -103,10 +103,6 @@ def check_cards(
     ``site``: of this party.
     ``identity``: of this party.
     """
-    if own.name not in names:
-        raise EngineError(f"{own.name!r} is not among those that compute in this plan.")
-    if len(set(names)) != len(names):
-        raise EngineError("two parties of this plan have one name: rename one of them.")
     if len(texts) != len(names):
         raise EngineError(f"{len(texts)} cards came for {len(names)} parties that compute: one of each is needed.")
     cards = [SessionCard.from_text(repr(name), text) for name, text in zip(names, texts, strict=True)]
@@ -206,28 +202,17 @@ class Seat:
         ``site``: what this party's owner says about joint computations; None: only within this process.
         ``name``: this party.
         ``session``: the same at all parties.
-        ``engine``: "spu", "shamir" or "in-process".
+        ``engine``: one that this party may use (`sottovoce.vertical.protocol.PartyFacts.engines`).
         ``plan`` and ``programs``: digests of what this party is about to compute, made by itself.
         """
-        versions = available_engines()
-        if engine not in (*ENGINES, IN_PROCESS):
-            raise EngineError(f"engine must be one of {', '.join((*ENGINES, IN_PROCESS))}; got {engine[:40]!r}.")
+        version = available_engines()[engine]
         card = SessionCard(
-            session=session.hex(), name=name, host="", port=0, engine=engine, engine_version=versions.get(engine, ""),
+            session=session.hex(), name=name, host="", port=0, engine=engine, engine_version=version,
             sottovoce=__version__, plan=plan, programs=programs, certificate="", identity="",
         )  # fmt: skip
         if engine == IN_PROCESS:
             return cls(site, None, card, None, None)
-        if site is None:
-            raise EngineError(
-                f"{name!r} computes with parties of its own process alone: its owner must give it a place in joint "
-                "computations (ComputeSite)."
-            )
-        if engine not in site.engines:
-            agreed = ", ".join(sorted(map(str, site.engines))) or "none"
-            raise EngineError(f"{name!r} does not agree to engine {engine!r}; it agrees to: {agreed}.")
-        if engine not in versions:
-            raise EngineError(f"engine {engine!r} is not installed at {name!r}: pip install 'sottovoce[secure]'.")
+        assert site is not None
         if site.identity is None and not on_this_machine(site.host):
             raise EngineError(
                 f"{name!r} has no identity, so it computes on one machine alone, as a trial: give it certificates, or "

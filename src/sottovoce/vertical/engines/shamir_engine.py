@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
 from sottovoce.vertical.engines.links import Links
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, Program
 from sottovoce.vertical.engines.shamir import (
@@ -41,7 +41,6 @@ from sottovoce.vertical.engines.shamir import (
 if TYPE_CHECKING:
     from sottovoce.vertical.engines.site import TlsFiles
 
-_LEAST: Final = 3
 _PATIENCE: Final = 0.9  # of the timeout: a partner that is late is named before the command itself is cut off
 _PIECE: Final = 1 << 21  # numbers of one message: 16 MiB
 
@@ -63,7 +62,7 @@ class _Coming:
     shape: tuple[int, ...]
 
 
-class ShamirEngine(Engine):
+class ShamirEngine(ComparedEngine):
     """One party's end of a session.
 
     ``addresses``: "host:port" of each party, three or more.
@@ -71,8 +70,6 @@ class ShamirEngine(Engine):
     ``tls``: without, parties are on one machine, for a trial.
     ``timeout``: seconds that a command may take.
     """
-
-    name: ClassVar[str] = "shamir"
 
     def __init__(
         self,
@@ -82,20 +79,12 @@ class ShamirEngine(Engine):
         tls: TlsFiles | None = None,
         timeout: float = 600.0,
     ) -> None:
-        if len(addresses) < _LEAST:
-            raise EngineError(f"engine 'shamir' needs three parties or more, not {len(addresses)}: add a helper")
         self.bound = 1 << 60
         self.rank, self.n_parties = rank, len(addresses)
         self._threshold = (len(addresses) - 1) // 2
         self._others = [other for other in range(len(addresses)) if other != rank]
         self._links = Links(rank, addresses, listen, tls, _PATIENCE * timeout)
         self._variables: dict[str, _Shared | _Coming] = {}
-        self._opens: set[str] = set()
-
-    @property
-    def bytes_sent(self) -> int:
-        """To all partners so far, without TLS's own."""
-        return self._links.sent
 
     def start(self) -> None:
         self._links.open()
@@ -110,8 +99,7 @@ class ShamirEngine(Engine):
             self.drop(name)
         steps = self._steps(shape)
         if owner == self.rank:
-            if value is None:
-                raise EngineError(f"the owner of {name!r} gives its value")
+            assert value is not None
             shares = split(to_field(value), self._threshold, self.n_parties)
             self._swap(steps, {other: shares[other] for other in self._others}, (), shape)
             self._variables[name] = _Shared(shares[owner])
@@ -138,12 +126,9 @@ class ShamirEngine(Engine):
             )
         for name, variable in zip(outputs, made, strict=True):
             self._variables[name] = variable
-            (self._opens.add if program.opens else self._opens.discard)(name)
 
     def reveal(self, name: str) -> Whole:
         """Open what `Mask` has made: all shares must lie on one polynomial."""
-        if name not in self._opens:
-            raise EngineError(f"only what the program Mask has made is opened, and {name!r} is not")
         own = self._variable(name).share
         found = self._swap(self._steps(own.shape), dict.fromkeys(self._others, own), self._others, own.shape)
         self.exchange(b"")  # all have it: this party may be the first to close
@@ -159,7 +144,6 @@ class ShamirEngine(Engine):
         for name in names:
             self._variable(name)
             del self._variables[name]
-            self._opens.discard(name)
 
     def close(self) -> None:
         self._links.close()
@@ -168,8 +152,6 @@ class ShamirEngine(Engine):
     # ------------------------------------------------------------------ on shares
 
     def _variable(self, name: str) -> _Shared:
-        if name not in self._variables:
-            raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
         found = self._variables[name]
         if isinstance(found, _Coming):
             found = _Shared(self._swap(found.steps, {}, (found.owner,), found.shape)[found.owner])

@@ -14,11 +14,11 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Add, ChooseColumn, CrossProduct, OverRows, Program
 from sottovoce.vertical.engines.site import TlsFiles
 
@@ -27,7 +27,7 @@ _ROWS_AT_ONCE = 7
 _ZERO = "zero"
 
 
-class SpuEngine(Engine):
+class SpuEngine(ComparedEngine):
     """One party of an SPU session.
 
     ``addresses``: two or three, by rank, as partners reach them.
@@ -36,13 +36,9 @@ class SpuEngine(Engine):
     ``timeout``: seconds that a partner may take for anything.
     """
 
-    name: ClassVar[str] = "spu"
-
     def __init__(
         self, rank: int, addresses: Sequence[str], listen: str | None, tls: TlsFiles | None, timeout: float
     ) -> None:
-        if len(addresses) not in (2, 3):
-            raise EngineError(f"SPU computes among two or three parties, not {len(addresses)}")
         self.bound = 1 << 63
         self.rank, self.n_parties = rank, len(addresses)
         self._addresses = [
@@ -50,7 +46,7 @@ class SpuEngine(Engine):
         ]
         self._tls, self._timeout = tls, timeout
         self._shapes: dict[str, tuple[int, ...]] = {}
-        self._compiled: dict[Any, bytes] = {}
+        self._compiled: dict[Any, tuple[bytes, list[tuple[int, ...]]]] = {}  # with the shapes of results
 
     def start(self) -> None:
         os.environ["JAX_PLATFORMS"] = "cpu"
@@ -105,7 +101,6 @@ class SpuEngine(Engine):
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._execute(program, self._function(program), inputs, outputs)
-        self._shapes.update(zip(outputs, program.shapes(*(self._shapes[name] for name in inputs)), strict=True))
 
     def reveal(self, name: str) -> Whole:
         from spu.experimental.reveal_impl import reveal
@@ -136,27 +131,29 @@ class SpuEngine(Engine):
 
         shapes = tuple(self._shapes[name] for name in inputs)
         if (key, shapes) not in self._compiled:
-            array: Any = self._jax.ShapeDtypeStruct
+            struct: Any = self._jax.ShapeDtypeStruct
+            arrays = [struct(shape, np.int64) for shape in shapes]
             executable, _ = frontend.compile(
                 frontend.Kind.JAX,
                 function,
-                [array(shape, np.int64) for shape in shapes],
+                arrays,
                 {},
                 [f"in{k}" for k in range(len(inputs))],
                 [self._lib.Visibility.VIS_SECRET] * len(inputs),
                 lambda flat: [f"out{k}" for k in range(len(flat))],
             )
-            self._compiled[key, shapes] = executable.code
+            made = [each.shape for each in self._jax.eval_shape(function, *arrays)]
+            self._compiled[key, shapes] = executable.code, made
+        code, made = self._compiled[key, shapes]
         self._runtime.run(
             self._lib.Executable(
                 name="program",
                 input_names=list(inputs),
                 output_names=list(outputs),
-                code=self._compiled[key, shapes],
+                code=code,
             )
         )
-        if isinstance(key, str):
-            self._shapes.update(dict.fromkeys(outputs, shapes[0]))
+        self._shapes.update(zip(outputs, made, strict=True))
 
     def _function(self, program: Program) -> Callable[..., Any]:
         """Return what jax compiles: whole numbers in, whole numbers out."""

@@ -91,10 +91,8 @@ def test_a_party_that_dies_or_stalls_ends_all(number):
 def test_a_close_frees_the_own_thread_that_waits():
     with _session() as engines:
         threading.Timer(0.5, engines[2].close).start()
-        why, seconds = _failure(
-            engines[2], lambda engine: engine.put("a", 0, (3,), None) or engine.put("b", 9, (3,), None)
-        )
-        assert "owner must be below" in why or "over" in why
+        why, seconds = _failure(engines[2], lambda engine: engine.put("a", 0, (3,), None) or engine.drop("b"))
+        assert "no secret variable 'b'" in why or "over" in why
         assert seconds < COMMAND
 
 
@@ -229,7 +227,7 @@ def test_the_child_does_not_outlive_its_parent(how):
 def test_threads_that_end_a_child_at_once_close_its_line_once():
     """A number that is closed twice may be another file's by then: exit, and a thread whose child exit has killed."""
     for _ in range(50):
-        child, gate = _Child(None), threading.Barrier(3)
+        child, gate = _Child(), threading.Barrier(3)
 
         def leave(child=child, gate=gate):
             gate.wait(timeout=10)
@@ -259,15 +257,6 @@ def test_nothing_of_the_engine_s_talk_is_shown(capfd):
     shown = capfd.readouterr()
     assert shown.out == ""
     assert shown.err == ""
-
-
-def test_what_it_prints_is_kept_where_one_asks(tmp_path):
-    log = tmp_path / "engine.log"
-    engine = EngineProcess("spu", 0, free_addresses(2), timeout=8.0, log=log)
-    with pytest.raises(EngineError):
-        engine.start()
-    assert log.stat().st_mode & 0o777 == 0o600
-    assert log.stat().st_size > 0
 
 
 def test_the_child_is_given_little_of_the_environment(monkeypatch):

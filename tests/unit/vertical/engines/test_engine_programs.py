@@ -10,7 +10,6 @@ from sottovoce.vertical.engines.programs import (
     AddScores,
     AddSlopes,
     ChooseColumn,
-    CrossProduct,
     Mask,
     MoveDuals,
     digest_of,
@@ -102,33 +101,6 @@ def test_the_largest_product_by_floating_point_is_exact():
     assert product(smallest, np.array([[1]]))[0, 0] == -(1 << 63)
 
 
-@pytest.mark.parametrize(
-    ("program", "shapes"),
-    [
-        (Add(), []),
-        (Add(), [(2,), (3,)]),
-        (CrossProduct(), [(2, 3), (5, 2)]),
-        (CrossProduct(), [(2, 3), (5, 2), (4, 3)]),
-        (CrossProduct(), [(3, 2), (5, 2), (5, 3)]),
-        (MOVES, [(5,), (5,), (2,), (1,), (5,), (5, 3)]),
-        (MOVES, [(5,), (4,), (2,), (1,), (5,), (5, 2)]),
-        (MOVES, [(5,), (5,), (2,), (2,), (5,), (5, 2)]),
-        (MOVES, [(5,), (5,), (2,), (1,), (5,)]),
-        (AddSlopes((0, 1, 0, 0)), [(5,), (2,), (1,), (4,), (5, 2)]),
-        (AddSlopes((0, 1, 0, 0)), [(5,), (2,), (1,)]),
-    ],
-)
-def test_shapes_that_do_not_fit_are_refused(program, shapes):
-    with pytest.raises(ValueError, match="inputs must be"):
-        program.shapes(*shapes)
-
-
-def test_shapes_are_those_of_the_results():
-    shapes = [(5,), (5,), (2,), (3,), (1,), (5,), (5,), (5, 2), (5, 3)]
-    results = MOVES.in_clear(*(np.ones(shape, np.int64) for shape in shapes))
-    assert tuple(result.shape for result in results) == MOVES.shapes(*shapes)
-
-
 def test_scores_by_hand():
     """Slopes at a corner, beyond it, and of a row that fills up."""
     program = AddScores(offset=1500, factors=(3, 2), bounds=(200, 700))
@@ -166,12 +138,3 @@ def test_choices_by_hand(noise, place):
     half = np.array(noise) // 2
     chosen = program.in_clear(*scores, half, np.array(noise) - half)
     assert [each.tolist() for each in chosen] == [[place]]
-    assert program.shapes((2,), (1,), (1,), (8,), (8,)) == ((1,),)
-
-
-@pytest.mark.parametrize(
-    "shapes", [((2,), (1,), (1,)), ((2,), (1,), (1,), (6,)), ((2,), (1,), (2,), (8,)), ((2, 1), (1,), (1,), (8,))]
-)
-def test_choices_of_other_shapes_are_refused(shapes):
-    with pytest.raises(ValueError, match="noise"):
-        ChooseColumn(constant=2, n_data_parties=2).shapes(*shapes)

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines.engine import Engine, EngineError
+from sottovoce.vertical.engines.engine import ComparedEngine, EngineError
 from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.programs import Add, Mask
 
 
-class _Alone(Engine):
+class _Alone(ComparedEngine):
     """An engine of one party whose partner says what the test wants."""
 
-    name = "alone"
     bound = 1 << 62
     rank, n_parties = 0, 2
 
@@ -118,7 +117,8 @@ def test_a_partner_that_does_not_answer_is_not_an_agreement(engine, guarded):
         (lambda engine: engine.put("c", 0, (1,), None), "and nobody else, gives its value"),
         (lambda engine: engine.put("c", 0, (1,), np.zeros(1)), "64-bit whole numbers"),
         (lambda engine: engine.put("c", 0, (2,), np.zeros(1, np.int64)), "of shape"),
-        (lambda engine: engine.run(Add(), ["a", "b"], ["c", "d"]), "makes 1 variables"),
+        (lambda engine: engine.run(Add(), ["a", "nothing"], ["c"]), "no secret variable 'nothing'"),
+        (lambda engine: engine.reveal("nothing"), "no secret variable 'nothing'"),
         (lambda engine: engine.drop("c"), "no secret variable"),
     ],
 )

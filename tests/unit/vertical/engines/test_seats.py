@@ -131,28 +131,9 @@ def test_a_port_stays_taken_while_its_engine_is_not_there_yet(take):
     take("insurer", ports=(21205, 21207))
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"engine": "semi2k"}, "engine must be one of spu, shamir, in-process; got 'semi2k'"),
-        ({"engines": ("shamir",)}, "'bank' does not agree to engine 'spu'; it agrees to: shamir"),
-        ({"identity": None, "host": "192.0.2.7"}, "'bank' has no identity, so it computes on one machine alone"),
-    ],
-)
-def test_what_an_owner_did_not_agree_to_gets_no_seat(take, changes, match):
-    with pytest.raises(EngineError, match=match):
-        take("bank", **changes)
-
-
-def test_without_a_site_only_the_own_process_computes():
-    with pytest.raises(EngineError, match="its owner must give it a place"):
-        Seat.take(None, "bank", SESSION, "spu", PLAN, PROGRAMS)
-
-
-def test_an_engine_that_is_not_installed_is_told(take, monkeypatch):
-    monkeypatch.setattr(seat, "available_engines", lambda: {"in-process": "1"})
-    with pytest.raises(EngineError, match=r"not installed at 'bank': pip install 'sottovoce\[secure\]'"):
-        take("bank")
+def test_without_an_identity_there_is_no_seat_for_other_machines(take):
+    with pytest.raises(EngineError, match="'bank' has no identity, so it computes on one machine alone"):
+        take("bank", identity=None, host="192.0.2.7")
 
 
 # ------------------------------------------------------------------ what a coordinator, or a partner, can try
@@ -336,7 +317,6 @@ def test_cards_and_parties_are_as_many(take):
     seats = [take(name, identity=None) for name in NAMES]
     cards = [each.card for each in seats]
     _refused(seats[0], cards[:2], "2 cards came for 3 parties")
-    _refused(seats[0], cards, "'insurer' is not among those that compute", names=("bank", "clinic", "x"))
 
 
 def test_a_certificate_carries_the_partys_name(take, authority, tmp_path):

@@ -229,12 +229,6 @@ def test_a_port_that_is_taken_is_told():
             SpuEngine(0, [address, "127.0.0.1:1"], None, None, 1.0).start()
 
 
-@pytest.mark.parametrize("n_parties", [1, 4])
-def test_spu_computes_among_two_or_three(n_parties):
-    with pytest.raises(EngineError, match=f"two or three parties, not {n_parties}"):
-        SpuEngine(0, ["127.0.0.1:1"] * n_parties, None, None, 1.0)
-
-
 @pytest.mark.slow
 def test_one_party_listens_elsewhere_than_it_is_reached():
     """As behind a router; here both are this machine."""
