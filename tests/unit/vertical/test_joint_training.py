@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from sottovoce.vertical import (
     VerticalLinearSVC,
     VerticalLogisticRegression,
     VerticalRidge,
+    VerticalSparseLogisticRegression,
     align,
 )
 from sottovoce.vertical.engines.site import available_engines
@@ -49,8 +51,8 @@ def table(n=N, d=5, seed=0):
 def parties(helper=True, **more):
     X, y = table()
     found = [
-        Party(X[:, :3], name="bank", data_norm=2.0, y=y, **more),
-        Party(X[:, 3:], name="clinic", data_norm=2.0, **more),
+        Party(X[:, :3], name="bank", data_norm=2.0, data_bound=1.0, y=y, **more),
+        Party(X[:, 3:], name="clinic", data_norm=2.0, data_bound=1.0, **more),
     ]
     return [*found, Helper("notary")] if helper else found
 
@@ -59,6 +61,13 @@ def logistic(**more):
     return VerticalLogisticRegression(**{"mechanism": "secure", "classes": [0, 1], "random_state": 3, **BUDGET, **more})
 
 
+def sparse(**more):
+    return VerticalSparseLogisticRegression(
+        **{"aggregation": "secure", "classes": [0, 1], "radius": 5.0, "random_state": 3, "n_steps": 5, **BUDGET, **more}
+    )
+
+
+EACH = pytest.mark.parametrize("make", [logistic, sparse], ids=["sums", "choices"])
 BEFORE = set()
 
 
@@ -105,16 +114,18 @@ def test_the_other_estimators():
     assert svc.score(given, table()[1]) > 0.8
 
 
-def test_seeds_repeat_the_model_and_passes_have_noise_of_their_own():
-    one, again, other = (logistic(random_state=seed).fit(parties()) for seed in (3, 3, 4))
+@EACH
+def test_seeds_repeat_the_model_and_passes_have_noise_of_their_own(make):
+    one, again, other = (make(random_state=seed, epsilon=0.5).fit(parties()) for seed in (3, 3, 4))
     assert np.array_equal(one.parts_["bank"].coef, again.parts_["bank"].coef)
     assert not np.array_equal(one.parts_["bank"].coef, other.parts_["bank"].coef)
 
 
-def test_shares_of_two_steps_differ_although_the_party_is_seeded():
+@EACH
+def test_shares_of_two_steps_differ_although_the_party_is_seeded(make):
     given = InProcessParties(parties())
     drawn, streams = [], {}
-    plan = logistic().plan(given).joint
+    plan = make().plan(given).joint
     shares = type(plan).shares
 
     def watched(self, step, name, noise):
@@ -124,7 +135,7 @@ def test_shares_of_two_steps_differ_although_the_party_is_seeded():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(plan), "shares", watched)
-        logistic(random_state=5).fit(given)
+        make(random_state=5).fit(given)
     passes = [share[0].tolist() for step, name, share in drawn if step and name == "bank"]
     assert len({tuple(share) for share in passes}) == len(passes) == plan.n_steps
     for each in streams.values():  # opened anew with the same seed it would begin again
@@ -133,16 +144,17 @@ def test_shares_of_two_steps_differ_although_the_party_is_seeded():
     assert len({tuple(share) for share in at_one_step}) == 3
 
 
-def test_public_labels_are_treated_as_secret():
-    model = logistic(labels_public=True).fit(parties())
+@EACH
+def test_public_labels_are_treated_as_secret(make):
+    model = make(labels_public=True).fit(parties())
     assert "the label included" in model.guarantee_.unit
-    assert model.plan_.joint.labels_public is False
 
 
-def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder():
+@EACH
+def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder(make):
     given = InProcessParties(parties())
     with given.recorded() as crossed:
-        logistic().fit(given)
+        model = make().fit(given)
     sent = [each for each in crossed if isinstance(each.message, messages.Join)]
     assert [len(each.message.labels) for each in sent] == [N, 0, 0]
     up = [each.message for each in crossed if each.uplink]
@@ -150,8 +162,10 @@ def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder():
         each for each in up if any(isinstance(value, np.ndarray) and len(value) >= N for value in vars(each).values())
     ]
     assert not long
-    kinds = {type(each).__name__ for each in up}
-    assert kinds == {"Equipped", "Done", "Card", "Opened"}
+    assert {type(each).__name__ for each in up} == {"Equipped", "Done", "Card", "Opened"}
+    plan = model.plan_.joint
+    (opened,) = [each.values for each in up if isinstance(each, messages.Opened) and len(each.values)]
+    assert len(opened) == sum(plan.n_opened(step) for step in range(plan.n_steps + 1))  # the others compare
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
@@ -291,35 +305,45 @@ def test_bounds_and_options_are_checked_before_anything_is_sent():
 # --- what is charged, and what is told --------------------------------------------------------------------------------
 
 
-def test_each_party_with_a_table_is_charged_once_as_a_whole():
+@EACH
+def test_each_party_with_a_table_is_charged_once_as_a_whole(make):
     given = parties(budget=(5.0, 1e-4))
-    model = logistic().fit(given)
+    model = make().fit(given)
     for party in given[:2]:
-        assert party.spent == model.plan_.event
+        assert party.spent == model.plan_.event == model.guarantee_.event
     with pytest.raises(PartyError, match="refused Invite"):
-        logistic().fit(given)
+        make().fit(given)
     assert given[0].spent == model.plan_.event
 
 
-def test_the_receipt_says_what_the_claim_rests_on():
-    given = parties()
-    model = logistic(mechanism_options={"colluding": 1}).fit(given)
+@pytest.mark.parametrize(
+    ("make", "holds"),
+    [
+        (
+            partial(logistic, mechanism_options={"colluding": 1}),
+            "against 1 of 3 colluding computing parties, who",
+        ),
+        (sparse, "as far as noise goes it holds against the other 2 together"),
+    ],
+    ids=["sums", "choices"],
+)
+def test_the_receipt_says_what_the_claim_rests_on(make, holds):
+    model = make().fit(parties())
     receipt = model.guarantee_
-    said = " ".join(receipt.assumptions)
-    assert "it holds against 1 of 3 colluding computing parties, who follow the protocol" in said
+    assert holds in " ".join(receipt.assumptions)
     assert any("nothing is hidden from whoever runs it" in each for each in receipt.not_covered)
-    assert receipt.parameters["total noise over the stated noise"] == pytest.approx(math.sqrt(1.5))
+    total = receipt.parameters.get("total noise over the stated noise")
+    assert total == (None if make is sparse else pytest.approx(math.sqrt(1.5)))
     assert set(model.party_guarantees_) == {"bank", "clinic"}
     for each in (receipt, *model.party_guarantees_.values()):
         assert made_again(each).parameters == each.parameters
         assert made_again(each).event == each.event
     engines = {name: {"spu": "spu 1"} for name in ("bank", "clinic", "notary")}
-    estimator = logistic()
+    estimator = make()
     estimator._engines = lambda *_: engines
     plan = estimator.plan(parties())
-    assert any(
-        "computational and semi-honest: it rests on the protocol ABY3 of spu 1" in each for each in plan.assumptions
-    )
+    rests = "computational and semi-honest: it rests on the protocol ABY3 of spu 1"
+    assert any(rests in each for each in plan.assumptions)
     assert any("two colluding computing parties" in each for each in plan.not_covered)
     assert plan.event == model.plan_.event
 
@@ -345,26 +369,23 @@ class Broken(Party):
         return getattr(messages, self.kind).code.to_bytes(2, "little")
 
 
+@EACH
 @pytest.mark.parametrize(
-    ("kind", "n", "charged"),
-    [
-        ("Invite", 1, False),
-        ("Connect", 1, False),
-        ("Poll", 1, False),
-        ("Join", 1, True),
-        ("KeepJoint", 1, True),
-    ],
+    ("kind", "charged"),
+    [("Invite", False), ("Connect", False), ("Poll", False), ("Join", True), ("KeepJoint", True)],
 )
-def test_a_party_that_fails_ends_the_training_at_all(kind, n, charged):
-    X, y = table()
-    broken = Broken(X[:, 3:], name="clinic", data_norm=2.0)
-    broken.kind, broken.n = kind, n
-    given = [Party(X[:, :3], name="bank", data_norm=2.0, y=y), broken, Helper("notary")]
+def test_a_party_that_fails_ends_the_training_at_all(make, kind, charged):
+    given = parties(budget=(5.0, 1e-4))
+    given[1] = broken = Broken(table()[0][:, 3:], name="clinic", data_norm=2.0, data_bound=1.0, budget=(5.0, 1e-4))
+    broken.kind, broken.n = kind, 1
     with pytest.raises(PartyError) as caught:
-        logistic().fit(given)
+        make().fit(given)
     text = str(caught.value)
     assert f"party 'clinic' refused {kind}: it has a headache" in text
     assert ("epsilon = 4 of every person's rows at all parties is spent and stays charged" in text) == charged
+    event = make().plan(parties()).event
+    assert (given[0].spent == event) == charged
+    assert (broken.spent == event) == (kind == "KeepJoint")
     assert no_thread_is_left()
 
 

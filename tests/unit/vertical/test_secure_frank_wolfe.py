@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import ParameterError
 from sottovoce.papers.frank_wolfe import PublishedBallPlan
-from sottovoce.report.comparison import made_again
 from sottovoce.vertical import (
     ComputeSite,
     Helper,
@@ -18,10 +17,6 @@ from sottovoce.vertical import (
     VerticalSparseLogisticRegression,
 )
 from sottovoce.vertical.engines.site import available_engines
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.secure import messages
-from sottovoce.vertical.wire import Refused
-from support.party import instead
 
 N = 600
 
@@ -83,46 +78,6 @@ def test_an_intercept_and_bounds_of_their_own():
         assert got == pytest.approx(wanted, rel=0.25)
 
 
-def test_seeds_repeat_the_model():
-    one, again, other = (lasso(random_state=seed, epsilon=0.5).fit(parties()) for seed in (3, 3, 4))
-    assert np.array_equal(one.coef_, again.coef_)
-    assert not np.array_equal(one.coef_, other.coef_)
-
-
-def test_noise_of_steps_and_parties_differs():
-    given = InProcessParties(parties())
-    kind, drawn = type(lasso().plan(given).joint), []
-    shares = kind.shares
-
-    def watched(self, step, name, noise):
-        drawn.append(shares(self, step, name, noise)[0].tolist())
-        return (np.array(drawn[-1]),)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "shares", watched)
-        lasso(n_steps=5).fit(given)
-    assert len({tuple(each) for each in drawn}) == 15
-
-
-def test_no_label_row_score_or_margin_crosses():
-    given = InProcessParties(parties())
-    with given.recorded() as crossed:
-        lasso().fit(given)
-    sent = [each.message for each in crossed if isinstance(each.message, messages.Join)]
-    assert [len(each.labels) for each in sent] == [N, 0, 0]  # the first one stays with the label holder
-    up = [each.message for each in crossed if each.uplink]
-    assert {type(each).__name__ for each in up} == {"Equipped", "Done", "Card", "Opened"}
-    opened = [each.values for each in up if isinstance(each, messages.Opened) and len(each.values)]
-    assert len(opened) == 1  # the others compare
-    assert all(len(each) == lasso().plan(parties()).joint.n_choices and (each >= 0).all() and (each < 26).all()
-               for each in opened)  # fmt: skip
-
-
-def test_public_labels_are_treated_as_secret():
-    model = lasso(labels_public=True).fit(parties())
-    assert "the label included" in model.guarantee_.unit
-
-
 def test_without_noise_it_is_the_joint_problem():
     model = lasso(epsilon=math.inf, delta=None).fit(parties())
     same = lasso(epsilon=math.inf, delta=None, aggregation="global").fit(parties(helper=False))
@@ -172,66 +127,6 @@ def test_every_party_declares_a_bound():
     given = [Party(X[:, :6], name="bank", y=y, data_norm=2.0), Party(X[:, 6:], name="clinic", data_bound=1.0)]
     with pytest.raises(ParameterError, match="needs data_bound of party 'bank'"):
         lasso().fit(given)
-
-
-# --- what is charged, and what is told --------------------------------------------------------------------------------
-
-
-def test_each_party_with_a_table_is_charged_once_as_a_whole():
-    given = parties(budget=(9.0, 1e-4))
-    model = lasso().fit(given)
-    for party in given[:2]:
-        assert party.spent == model.plan_.event == model.guarantee_.event
-    with pytest.raises(PartyError, match="refused Invite"):
-        lasso().fit(given)
-    assert given[0].spent == model.plan_.event
-
-
-def test_the_receipt_says_what_the_claim_rests_on():
-    model = lasso().fit(parties())
-    receipt = model.guarantee_
-    said = " ".join(receipt.assumptions)
-    assert "as far as noise goes it holds against the other 2 together" in said
-    assert receipt.proof == "docs/privacy/secure_frank_wolfe.md"
-    for each in (receipt, *model.party_guarantees_.values()):
-        assert made_again(each).parameters == each.parameters
-        assert made_again(each).event == each.event
-    engines = {name: {"spu": "spu 1"} for name in ("bank", "clinic", "notary")}
-    estimator = lasso()
-    estimator._engines = lambda *_: engines
-    plan = estimator.plan(parties())
-    assert any("semi-honest: it rests on the protocol ABY3 of spu 1" in each for each in plan.assumptions)
-    assert any("two colluding computing parties" in each for each in plan.not_covered)
-    assert plan.event == model.plan_.event
-
-
-class Broken(Party):
-    """Refuses one kind of request."""
-
-    kind = "KeepJoint"
-
-    def handle(self, raw):
-        if raw[32:34] != getattr(messages, self.kind).code.to_bytes(2, "little"):
-            return super().handle(raw)
-        super().handle(instead(raw, Describe()))
-        return Refused("it has a headache").encode()
-
-
-@pytest.mark.parametrize(
-    ("kind", "charged"), [("Connect", False), ("Poll", False), ("Join", True), ("KeepJoint", True)]
-)
-def test_a_party_that_fails_ends_it_at_all_and_the_charge_stays(kind, charged):
-    X, _ = table()
-    broken = Broken(X[:, 6:], name="clinic", data_bound=1.0, budget=(9.0, 1e-4))
-    broken.kind = kind
-    given = parties(budget=(9.0, 1e-4))
-    given[1] = broken
-    with pytest.raises(PartyError, match=f"party 'clinic' refused {kind}") as caught:
-        lasso().fit(given)
-    assert ("epsilon = 8 of every person's rows at all parties is spent" in str(caught.value)) == charged
-    event = lasso().plan(parties()).event
-    assert (given[0].spent == event) == charged
-    assert (broken.spent == event) == (kind == "KeepJoint")
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------
