@@ -51,7 +51,7 @@ def spent(plan, step):
     """Return the square of mu that the plan accounts for a step."""
     training = plan.training
     if step:
-        return Fraction(training.sums(step).mu) ** 2
+        return Fraction(training.noises[step - 1].mu) ** 2
     labels = Fraction(training.labels.mu) ** 2 if training.labels is not None else 0
     return Fraction(training.moments.mu) ** 2 + labels
 

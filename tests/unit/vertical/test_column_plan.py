@@ -1,7 +1,5 @@
 """The plan of the secure choice: its text, its whole numbers, its noise, and what one person can move."""
 
-import dataclasses
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +10,6 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.vertical.protocols.secure import agreed_plan, column_plan
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.messages import plan_from_text
 from support.lockstep import CountingEngine, run_jointly
 
 SQUARED = {"loss": "squared", "label_bounds": (-1.0, 3.0)}
@@ -31,28 +28,6 @@ def plan(**changed):
 
 
 # --- the text ---------------------------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_text_and_back(kind):
-    one = plan(**kind)
-    again = plan_from_text(one.text())
-    assert again == one
-    assert type(again) is ColumnPlan
-    assert again.programs_digest == one.programs_digest
-    assert plan(radius=2.0).digest != one.digest
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [('"radius":1.5', '"radius":"1.5"'), ('"radius":1.5', '"radius":1.50'), ('"h"', '"a"'), ('"radius":1.5,', ""),
-     ('"data_bound":2.0', '"data_bound":2'), ('"epsilon":1.0', '"epsilon":true'), ('"epsilon":1.0', '"epsilon":NaN')],
-)  # fmt: skip
-def test_a_text_that_is_not_exactly_a_plan_is_refused(old, new):
-    text = plan().text()
-    assert old in text
-    with pytest.raises(ParameterError):
-        plan_from_text(text.replace(old, new, 1))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +92,7 @@ def test_nobody_moves_a_score_further_than_the_plan_says(kind):
         tables = [rng.choice([-size, size, np.inf, -0.3], (1, width)) for width in (3, 2)]
         rows = [one.rows(name, table) for name, table in zip("ab", tables, strict=True)]
         y = one.whole_labels(rng.choice([-1e300, 1e300, 0.2, np.nan, 1.0], 1))
-        points = [rng.normal(size=one.width(name)) * 10.0 ** rng.integers(-5, 300) for name in "ab"]
+        points = [rng.normal(size=3) * 10.0 ** rng.integers(-5, 300) for name in "ab"]
         z = [one.margins(name, row, point) for name, row, point in zip("ab", rows, points, strict=True)]
         if trial % 2:
             z = [np.zeros(1, np.int64)] * 2
@@ -246,8 +221,3 @@ def test_the_rule_for_steps_is_that_of_one_table():
     assert 4 <= few.n_choices < many.n_choices <= column_plan._MOST_STEPS
     assert plan(n_samples=1000, residual_bound=0.2).n_choices > few.n_choices
     assert plan(n_steps_given=7).n_choices == 7
-
-
-def test_facts_are_plain_numbers():
-    one = dataclasses.replace(plan(), epsilon=np.float64(1.0), n_samples=np.int64(200))
-    assert json.loads(one.text()) == json.loads(plan().text())

@@ -250,10 +250,6 @@ class ColumnPlan(AgreedPlan):
 
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
         width = self._block(name).n_features
-        if point.shape != (self.width(name),):
-            raise ParameterError(
-                f"a point of party {name!r} has {self.width(name)} numbers; got an array of {point.shape}."
-            )
         margins = np.zeros(len(rows), np.int64)
         taken = np.flatnonzero(point[:width])
         constant = self.intercept_entry * float(point[width]) if len(point) > width else 0.0
@@ -267,9 +263,6 @@ class ColumnPlan(AgreedPlan):
         with np.errstate(all="ignore"):
             steps = np.nan_to_num(predictions * self.per_unit, nan=0.0)
         return np.rint(np.clip(steps, -_MARGIN_BOUND, _MARGIN_BOUND)).astype(np.int64)
-
-    def width(self, name: str) -> int:
-        return self._block(name).n_features + (self.fit_intercept and name == self.label_holder)
 
     def _block(self, name: str) -> Columns:
         return next(block for block in self.blocks if block.name == name)

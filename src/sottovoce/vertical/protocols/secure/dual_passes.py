@@ -67,11 +67,8 @@ class DualPasses(ClippedPasses):
             more = _MORE_PASSES * math.log(max(1.0, schedule.information / _SOME)) ** 2
             n_passes = round(min(_PASSES + more, _MOST_PASSES))
         self.schedule = replace(schedule, n_passes=n_passes)
-        self.n_passes = len(self.schedule.clips)
         self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
-        self.shares = self.schedule.clips
-        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.shares)
-        self.largest = max(longest(), max(self.clips) * ROW)
+        self.share_out(self.schedule.clips, _DUAL)
 
     def program(self, step: int) -> Program:
         return replace(self.link, clip=self.clips[step - 1])

@@ -194,7 +194,7 @@ class JointPlan(AgreedPlan):
 
     @property
     def n_steps(self) -> int:
-        return self.training.n_passes
+        return len(self.training.noises)
 
     @property
     def event(self) -> Event:
@@ -208,7 +208,7 @@ class JointPlan(AgreedPlan):
     def openings(self, step: int) -> tuple[Opening, ...]:
         if step == 0:
             return self.moments.openings
-        noise = self.training.sums(step)
+        noise = self.training.noises[step - 1]
         sums = tuple(even(f"sums{m}", (block.n_features,), noise) for m, block in enumerate(self.blocks))
         # what is opened is the sum of the rows' terms: the constant's part of the sum is that many times larger
         return (*sums, even("total", (1,), noise, self.constant**2)) if self.constant else sums
@@ -241,10 +241,6 @@ class JointPlan(AgreedPlan):
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
         part, training = self._parts[name], self.training
         width = part.n_features
-        if point.shape != self.places[name].shape:
-            raise ParameterError(
-                f"a point of party {name!r} has {len(self.places[name])} numbers; got an array of {point.shape}."
-            )
         constant = self.constant / ROW * float(point[width]) if len(point) > width else 0.0
         return part.margins(rows, point[:width], constant, training.margin_unit, training.margin_bound)
 

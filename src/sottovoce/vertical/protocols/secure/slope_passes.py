@@ -17,8 +17,6 @@ from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
 from sottovoce.losses import Logistic, Loss
-from sottovoce.privacy.events import Event, compose
-from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import AddSlopes, Program
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
@@ -42,7 +40,7 @@ class SlopePasses(Training):
 
     def __init__(self, plan: "JointPlan", loss: Loss) -> None:
         self.plan, self.loss, self.with_labels = plan, loss, True
-        self.n_passes = _PASSES if plan.n_passes is None else plan.n_passes
+        n_passes = _PASSES if plan.n_passes is None else plan.n_passes
         length = longest()
         for_labels, for_moments, for_passes = (plan.mu * math.sqrt(share) for share in _SHARES)
         self.labels = plan.shared(4 * length, for_labels)
@@ -51,19 +49,11 @@ class SlopePasses(Training):
         self.margin_unit, self.margin_bound = _MARGIN, math.floor(reach * _MARGIN / len(plan.blocks))
         self.coefficients, self.steepness = _cubic(loss, reach)
         self.most = _largest(self.coefficients, len(plan.blocks) * self.margin_bound)
-        self._noise = plan.shared(4 * self.most**2 * length, for_passes / math.sqrt(self.n_passes))
+        self.noises = (plan.shared(4 * self.most**2 * length, for_passes / math.sqrt(n_passes)),) * n_passes
         self.largest = max(length, self.most * ROW)
-
-    @property
-    def event(self) -> Event:
-        assert self.labels is not None
-        return compose(self.labels.event, self.moments.event, *(self._noise.event,) * self.n_passes)
 
     def program(self, step: int) -> Program:
         return AddSlopes(self.coefficients)
-
-    def sums(self, step: int) -> SharedGaussian:
-        return self._noise
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
         values, vectors = eigh(matrix)
@@ -74,11 +64,11 @@ class SlopePasses(Training):
         chosen[LEAST_ALPHA] = self.least_penalty / self.plan.n_samples
         pull = 0.5 * correlations[:-1] / ROW
         point, points = np.linalg.solve(preconditioner, pull), []
-        for _ in range(self.n_passes):
+        for _ in self.noises:
             pulled = pull + (yield point) / (ROW * _SLOPE) - penalties * point
             point = point + np.linalg.solve(preconditioner, pulled)
             points.append(point)
-        return np.asarray(np.mean(points[self.n_passes // 2 :], axis=0))
+        return np.asarray(np.mean(points[len(points) // 2 :], axis=0))
 
     @cached_property
     def least_penalty(self) -> float:
@@ -90,8 +80,8 @@ class SlopePasses(Training):
         return {
             "mu (Gaussian DP) of the labels' correlations": self.labels.mu,
             "mu of the second moments": self.moments.mu,
-            "mu of the passes": self._noise.mu * math.sqrt(self.n_passes),
-            "passes": self.n_passes,
+            "mu of the passes": self.noises[0].mu * math.sqrt(len(self.noises)),
+            "passes": len(self.noises),
             "margins of a party cut at": self.margin_bound / self.margin_unit,
         }
 

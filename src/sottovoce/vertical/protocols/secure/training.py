@@ -2,8 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator
-from functools import cached_property
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -34,10 +33,10 @@ class Training(ABC):
     """Whether rows have secret dual variables."""
 
     plan: "JointPlan"
-    n_passes: int = 0
     moments: SharedGaussian  # of the second moments
     # of the rows' products with the labels, where these are released by themselves
     labels: SharedGaussian | None = None
+    noises: tuple[SharedGaussian, ...] = ()  # of each pass
     with_labels: bool = False  # whether step 0 releases products with the labels
     # a party's margins are counted in steps of 1 / ``margin_unit`` and cut at ``margin_bound`` steps
     margin_unit: int = 1
@@ -45,13 +44,11 @@ class Training(ABC):
     largest: int = 0  # bound on what one row adds to any sum inside, in whole numbers
 
     @property
-    @abstractmethod
-    def event(self) -> Event: ...
+    def event(self) -> Event:
+        labels = [] if self.labels is None else [self.labels.event]
+        return compose(*labels, self.moments.event, *(noise.event for noise in self.noises))
 
     def program(self, step: int) -> Program:
-        raise ValueError(f"there is no pass {step}.")
-
-    def sums(self, step: int) -> SharedGaussian:
         raise ValueError(f"there is no pass {step}.")
 
     @abstractmethod
@@ -70,31 +67,27 @@ class ClippedPasses(Training):
 
     has_duals = True
 
-    clips: tuple[int, ...]  # in steps of the dual variables
-    shares: tuple[float, ...]  # the same before they were rounded
     mu_passes: float  # Gaussian-DP parameter of all passes
 
-    @cached_property
-    def noises(self) -> tuple[SharedGaussian, ...]:
-        """The noise of each pass; 1/s^2 in proportion to the clips gives the sum the least noise, as in one table."""
-        whole, length = math.fsum(self.shares), longest()
-        return tuple(
+    def share_out(self, shares: Sequence[float], unit: float, beside: float = 0.0) -> None:
+        """Set clips and noise of all passes: 1/s^2 in proportion to the clips gives the sum the least noise.
+
+        ``shares``: the clips, in units of so many steps of the dual variables.
+        ``beside``: of a row in the second moments, see `longest`.
+        """
+        whole, length = math.fsum(shares), longest()
+        self.clips = tuple(max(1, round(share * unit)) for share in shares)
+        self.noises = tuple(
             self.plan.shared(4 * clip**2 * length, self.mu_passes * math.sqrt(share / whole))
-            for clip, share in zip(self.clips, self.shares, strict=True)
+            for clip, share in zip(self.clips, shares, strict=True)
         )
-
-    @property
-    def event(self) -> Event:
-        return compose(self.moments.event, *(noise.event for noise in self.noises))
-
-    def sums(self, step: int) -> SharedGaussian:
-        return self.noises[step - 1]
+        self.largest = max(longest(beside), max(self.clips) * ROW)
 
     def details(self) -> dict[str, object]:
         return {
             "mu (Gaussian DP) of the second moments": self.moments.mu,
             "mu of the passes": self.mu_passes,
-            "passes": self.n_passes,
+            "passes": len(self.noises),
         }
 
 
@@ -125,10 +118,6 @@ class MomentsOnly(Training):
         length = longest(LABEL**2)
         self.plan, self.with_labels, self.largest = plan, True, length
         self.moments = plan.shared(2 * length**2, plan.mu)  # |uu' - zz'|^2 <= |u|^4 + |z|^4
-
-    @property
-    def event(self) -> Event:
-        return self.moments.event
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
         yield from ()
@@ -171,14 +160,12 @@ class RefinedRidge(ClippedPasses):
     def __init__(self, plan: "JointPlan") -> None:
         length = longest(LABEL**2)
         self.plan, self.with_labels = plan, True
-        self.n_passes = _PASSES if plan.n_passes is None else plan.n_passes
+        n_passes = _PASSES if plan.n_passes is None else plan.n_passes
         self.moments = plan.shared(2 * length**2, plan.mu * math.sqrt(_MOMENTS_SHARE))
         self.mu_passes = plan.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
         self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
         start = _CLIP * (1.0 + self.mu_seen * plan.n_samples / plan.n_weights / _MANY) ** 0.25
-        self.shares = tuple(min(_MOST_CLIP, start * _DECAY**k) for k in range(self.n_passes))
-        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.shares)
-        self.largest = max(length, max(self.clips) * ROW)
+        self.share_out([min(_MOST_CLIP, start * _DECAY**k) for k in range(n_passes)], _DUAL, LABEL**2)
 
     @property
     def mu_seen(self) -> float:
@@ -198,7 +185,7 @@ class RefinedRidge(ClippedPasses):
         curvature = CurvatureByWeight(matrix, least, np.maximum(plan.penalties, floor))
         chosen[LEAST_ALPHA] = floor / plan.n_samples
         v = np.zeros(plan.n_weights)
-        for _ in range(self.n_passes):
+        for _ in self.noises:
             v = v + (yield point) / (ROW * _DUAL)
             point = point + curvature.solve(v - curvature.pull(point), 1.0)
         return point
