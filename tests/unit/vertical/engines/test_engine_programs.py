@@ -7,8 +7,6 @@ from sottovoce.vertical.engines.guarded import CHECKED
 from sottovoce.vertical.engines.programs import (
     PROGRAMS,
     Add,
-    AddScores,
-    AddSlopes,
     ChooseColumn,
     Mask,
     MoveDuals,
@@ -44,38 +42,6 @@ def test_a_program_crosses_as_text(program):
     assert program_from(program_text(program)) == program
 
 
-def test_moves_by_hand():
-    """One row that is moved by the whole clip, one by less, one that fills up."""
-    duals, labels = _whole(0, 0, 0), _whole(1, -1, 0)
-    table = _whole(5, 7, 0).reshape(3, 1)
-    z = _whole(-300, 650, 0)
-    duals, sums, moves = MOVES.in_clear(duals, labels, _whole(10), _whole(100), z, table)
-    # 1500 + 3 200 + 2 300 = 2700, and -1500 - 3 200 - 2 650 = -3400: both are cut to 900
-    assert duals.tolist() == [900, -900, 0]
-    assert sums.tolist() == [10 + 900 * 5 - 900 * 7]
-    assert moves.tolist() == [100]
-    # the second time: 2700 - 900 = 1800 again
-    assert MOVES.in_clear(duals, labels, sums, moves, z, table)[0].tolist() == [1800, -1800, 0]
-
-
-def test_moves_by_label_by_hand():
-    labels, z = _whole(1, -1, 0), _whole(700, 500, 0)
-    duals, sums, _ = BY_LABEL.in_clear(_whole(0, 0, 0), labels, _whole(0), _whole(0), z, _whole(1, 1, 1).reshape(3, 1))
-    # clip(1500 - 1400) = 100; -clip(1500 + 1000) = -2500, cut to -900
-    assert duals.tolist() == [100, -900, 0]
-    assert sums.tolist() == [-800]
-
-
-def test_slopes_by_hand():
-    program = AddSlopes(coefficients=(-500, 7, 3, 2))
-    sums, total = program.in_clear(
-        _whole(1, -1, 0), _whole(0), _whole(0), _whole(3, -2, 0), _whole(10, 1, 9).reshape(3, 1)
-    )
-    first, second = 7 * 3 + 2 * 27 - 500 + 3 * 9, 7 * -2 + 2 * -8 + 500 - 3 * 4
-    assert sums.tolist() == [10 * first + second]
-    assert total.tolist() == [first + second]
-
-
 @pytest.mark.parametrize("bits", [10, 25, 40, 62])
 def test_products_are_exact_modulo_2_64(bits):
     """By floating point where that is exact, and never where it is not."""
@@ -99,26 +65,6 @@ def test_the_largest_product_by_floating_point_is_exact():
     assert product(left, right)[0, 0] == (1 << 31) * ((1 << 22) - 1)
     smallest = np.array([[-(1 << 63)]])
     assert product(smallest, np.array([[1]]))[0, 0] == -(1 << 63)
-
-
-def test_scores_by_hand():
-    """Slopes at a corner, beyond it, and of a row that fills up."""
-    program = AddScores(offset=1500, factors=(3, 2), bounds=(200, 700))
-    assert program.largest == 1500 + 600 + 1400
-    table = _whole(5, 7, 0).reshape(3, 1)
-    sums, total = program.in_clear(_whole(1, -1, 0), _whole(10), _whole(100), _whole(-300, 650, 0), table)
-    first, second = 1500 + 3 * 200 + 2 * 300, -1500 - 3 * 200 - 2 * 650
-    assert sums.tolist() == [10 + 5 * first + 7 * second]
-    assert total.tolist() == [100 + first + second]
-
-
-def test_residuals_by_hand():
-    program = AddScores(offset=0, factors=(1,), bounds=(100,), residual=True)
-    sums, total = program.in_clear(
-        _whole(50, 500, -500, 0), _whole(0), _whole(0), _whole(20, 0, 3, 0), _whole(1, 10, 100, 9).reshape(4, 1)
-    )
-    assert sums.tolist() == [30 + 1000 - 10_000]
-    assert total.tolist() == [30]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ Proof: ``docs/privacy/secure_frank_wolfe.md``.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -297,11 +296,9 @@ class ColumnPlan(AgreedPlan):
             parts[self.label_holder] = np.append(parts[self.label_holder], weights[-1])
         return parts
 
-    def details(self) -> Mapping[str, object]:
+    def details(self) -> dict[str, object]:
         return {
-            "engine": self.engine,
-            "protocol": self.protocol,
-            "parties that compute": list(self.ranks),
+            **super().details(),
             "radius": self.radius,
             "steps": self.n_choices,
             "bounded range of a selection": self.selection_range,

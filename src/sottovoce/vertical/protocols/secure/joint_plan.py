@@ -1,7 +1,6 @@
 """The plan of a joint training that opens noisy sums: second moments, and passes for classifiers."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -271,11 +270,9 @@ class JointPlan(AgreedPlan):
             found[name] = (weights[: part.n_features] * part.factor, intercept)
         return found
 
-    def details(self) -> Mapping[str, object]:
+    def details(self) -> dict[str, object]:
         return {
-            "engine": self.engine,
-            "protocol": self.protocol,
-            "parties that compute": list(self.ranks),
+            **super().details(),
             "parties that may tell each other their noise": self.colluding,
             **self.training.details(),
         }
