@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivateEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
@@ -283,15 +282,6 @@ def streams(seed):
     from sottovoce.randomness import Streams
 
     return Streams(seed)
-
-
-def test_the_scale_of_noise_is_the_least():
-    def run(scale):
-        return compose(RepeatedEvent(BoundedRangeEvent(0.3 / scale), 10), GaussianEvent(2.0 * scale))
-
-    scale = least_scale(run, 1.0, 1e-5)
-    assert accountant_for(run(scale)).epsilon(run(scale), 1e-5) <= 1.0
-    assert accountant_for(run(0.99 * scale)).epsilon(run(0.99 * scale), 1e-5) > 1.0
 
 
 @AGGREGATIONS

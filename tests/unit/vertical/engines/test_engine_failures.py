@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import gc
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -46,18 +44,6 @@ def _session(n_parties=3, **others):
             engine.close()
 
 
-def _work(engine):
-    """Share two tables and open their product, again and again."""
-    rows = np.ones((N, D), np.int64)
-    for owner, name in enumerate(("a", "b")):
-        engine.put(name, owner, rows.shape, rows if engine.rank == owner else None)
-    engine.put("s", 0, (D, D), np.zeros((D, D), np.int64) if engine.rank == 0 else None)
-    for _ in range(1000):
-        engine.run(CrossProduct(), ["s", "a", "b"], ["s"])
-        engine.run(Mask(), ["s"], ["m"])
-        engine.reveal("m")
-
-
 def _failure(engine, work):
     """Return the error's words and the seconds that it took."""
     began = time.monotonic()
@@ -73,27 +59,6 @@ def _nothing_left(pid):
             return True
         time.sleep(0.1)
     return False
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_party_that_dies_or_stalls_ends_all(number):
-    with _session() as engines:
-        pids = [engine.pid for engine in engines]
-        threading.Timer(0.7, os.kill, (pids[1], number)).start()
-        ended = both(engines, lambda engine: _failure(engine, _work))
-        words = [why for why, _ in ended]
-        assert max(seconds for _, seconds in ended) < 0.7 + COMMAND + 3
-        assert all("process ended" in why or "took longer" in why or "a partner is gone" in why for why in words), words
-        # an error ends the child, without a close
-        assert all(_nothing_left(pid) for pid in pids)
-
-
-def test_a_close_frees_the_own_thread_that_waits():
-    with _session() as engines:
-        threading.Timer(0.5, engines[2].close).start()
-        why, seconds = _failure(engines[2], lambda engine: engine.put("a", 0, (3,), None) or engine.drop("b"))
-        assert "no secret variable 'b'" in why or "over" in why
-        assert seconds < COMMAND
 
 
 def test_garbage_at_the_port_harms_nobody():
@@ -235,20 +200,6 @@ def test_threads_that_end_a_child_at_once_close_its_line_once():
 
         with ThreadPoolExecutor(3) as threads:
             assert list(threads.map(lambda go: go(), [leave] * 3)) == [None] * 3
-
-
-def test_the_thread_that_starts_an_engine_may_end():
-    """The system ends a child with the thread that began it: that must not be a caller's."""
-    with _session() as engines:
-        time.sleep(0.5)
-
-        def work(engine):
-            engine.put("a", 0, (1,), np.ones(1, np.int64) if engine.rank == 0 else None)
-            engine.run(Mask(), ["a"], ["m"])
-            return engine.reveal("m").tolist()
-
-        # `both` has used other threads for the start
-        assert both(engines, work) == [[1]] * 3
 
 
 def test_nothing_of_the_engine_s_talk_is_shown(capfd):

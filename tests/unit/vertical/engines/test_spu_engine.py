@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.process import EngineProcess
 from sottovoce.vertical.engines.programs import Add, AddScores, AddSlopes, ChooseColumn, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.spu import SpuEngine
 from support.joint import both, environment, free_addresses, processes_of
@@ -84,11 +83,6 @@ BY_LABEL = MoveDuals(clip=1 << 17, offset=1 << 18, factors=(200,), bounds=(1 << 
 def test_moves(three, program):
     duals, labels, sums, margins, tables = _training_inputs()
     _same(three, program, [duals, labels, *sums, *margins, *tables])
-
-
-def test_moves_of_one_data_party(three):
-    duals, labels, sums, margins, tables = _training_inputs(n=40, widths=(5,))
-    _same(three, MOVES, [duals, labels, *sums, *margins, *tables])
 
 
 def test_slopes(three):
@@ -227,21 +221,6 @@ def test_a_port_that_is_taken_is_told():
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(EngineError, match=f"cannot listen at {address}"):
             SpuEngine(0, [address, "127.0.0.1:1"], None, None, 1.0).start()
-
-
-@pytest.mark.slow
-def test_one_party_listens_elsewhere_than_it_is_reached():
-    """As behind a router; here both are this machine."""
-    addresses = free_addresses(3)
-    port = addresses[0].split(":")[1]
-    public = [f"localhost:{port}", *addresses[1:]]
-    listen = [f"127.0.0.1:{port}", None, None]
-    engines = [EngineProcess("spu", rank, public, listen=listen[rank], timeout=60) for rank in range(3)]
-    try:
-        both(engines, lambda engine: engine.start())
-    finally:
-        for engine in engines:
-            engine.close()
 
 
 @pytest.mark.slow
