@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from sottovoce.vertical.engines import in_process
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.guarded import self_check
+from sottovoce.vertical.engines.guarded import CHECKED, self_check
 from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.programs import Add, Mask
 from support.joint import both, engines_of
@@ -24,6 +25,25 @@ def _put(engine, name, owner, value):
 @pytest.mark.parametrize("n_parties", [1, 2, 3, 5])
 def test_bit_for_bit(n_parties):
     both(_begun(n_parties), lambda engine: self_check(engine, 1))
+
+
+@pytest.mark.parametrize("program", CHECKED, ids=str)
+def test_an_engine_that_is_off_by_one_is_noticed_before_data_are_shared(program, monkeypatch):
+    run = in_process._Clear.run
+
+    def wrong(self, program, inputs, outputs):
+        run(self, program, inputs, outputs)
+        if self.rank == 0 and not isinstance(program, Mask):
+            self._entered().values[outputs[-1]].flat[0] += 1
+
+    monkeypatch.setattr(in_process._Clear, "run", wrong)
+    engines = _begun()
+
+    def work(engine):
+        with pytest.raises(EngineError, match=f"the self-test failed: {type(program).__name__} gives other numbers"):
+            self_check(engine, 1, [program])
+
+    both(engines, work)
 
 
 def test_numbers_wrap_at_2_64():

@@ -16,22 +16,14 @@ from sottovoce.vertical.engines.shamir import MODULUS
 from sottovoce.vertical.engines.shamir_engine import ShamirEngine
 from sottovoce.vertical.engines.site import TlsFiles
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from support.joint import free_addresses, opened, pass_inputs
 from support.lockstep import run_jointly
 from support.slow_link import SlowLink
 
 
-def _addresses(n):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    try:
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in held]
-    finally:
-        for each in held:
-            each.close()
-
-
 def together(n, work, *, tls=None, timeout=20.0, ranks=None):
     """Let parties work in threads; return what each returned or raised."""
-    addresses, found = _addresses(n), {}
+    addresses, found = free_addresses(n), {}
 
     def party(rank):
         engine = ShamirEngine(rank, addresses, None, tls and tls[rank], timeout)
@@ -52,62 +44,37 @@ def together(n, work, *, tls=None, timeout=20.0, ranks=None):
     return [found.get(rank) for rank in range(n)]
 
 
-def _opened(engine, program, inputs):
-    """Put inputs by turns, run, and open all results with noise."""
-    names = [f"in {k}" for k in range(len(inputs))]
-    for k, (name, value) in enumerate(zip(names, inputs, strict=True)):
-        owner = k % engine.n_parties
-        engine.put(name, owner, value.shape, value if owner == engine.rank else None)
-    n_results = len(program.in_clear(*inputs))
-    results = [f"out {k}" for k in range(n_results)]
-    engine.run(program, names, results)
-    opened = []
-    for k, result in enumerate(results):
-        shape = program.in_clear(*inputs)[k].shape
-        for rank in range(engine.n_parties):
-            engine.put(f"noise {rank}", rank, shape, np.full(shape, rank + 1) if rank == engine.rank else None)
-        engine.run(Mask(), [result, *(f"noise {rank}" for rank in range(engine.n_parties))], ["opened"])
-        opened.append(engine.reveal("opened") - engine.n_parties * (engine.n_parties + 1) // 2)
-    return opened
+def _same(program, inputs, n=3, tls=None):
+    for found in together(n, lambda engine: opened(engine, program, inputs, large=2**57), tls=tls):
+        for mine, expected in zip(found, program.in_clear(*inputs), strict=True):
+            assert mine.dtype == np.int64
+            np.testing.assert_array_equal(mine, expected)
 
 
-def _inputs(program, n=300, widths=(3, 2)):
-    rng = np.random.default_rng(0)
+def _inputs(program, n=300):
+    numbers = np.random.default_rng(0).integers
     if isinstance(program, Add):
-        return [rng.integers(-(2**57), 2**57, (n, 2)) for _ in range(3)]
+        return [numbers(-(2**57), 2**57, (n, 2)) for _ in range(3)]
     if isinstance(program, CrossProduct):
-        return [rng.integers(-(2**50), 2**50, (3, 2)), *(rng.integers(-(2**24), 2**24, (n, d)) for d in (3, 2))]
-    return [
-        2 * rng.integers(0, 2, n) - 1,
-        *(rng.integers(-1000, 1000, width) for width in (*widths, 1)),
-        *(rng.integers(-500, 500, n) for _ in widths),
-        *(rng.integers(-(2**14), 2**14, (n, width)) for width in widths),
-    ]
+        return [numbers(-(2**50), 2**50, (3, 2)), *(numbers(-(2**24), 2**24, (n, d)) for d in (3, 2))]
+    _, labels, sums, margins, tables = pass_inputs(n, widths=(3, 2), margin=500)
+    return [labels, *sums, *margins, *tables]
 
 
-PROGRAMS = [
-    Add(), CrossProduct(), AddSlopes((-500, 7, 3, 2)), AddSlopes((5, -7, 0, -1)), AddSlopes((5, 7, 1, 0)),
-    AddSlopes((-5, 7, 0, 0)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize(
+    "program",
+    [Add(), CrossProduct(), *map(AddSlopes, ((-500, 7, 3, 2), (5, -7, 0, -1), (5, 7, 1, 0), (-5, 7, 0, 0)))],
+    ids=str,
+)
 def test_what_is_opened_is_what_programs_are_in_clear(program):
-    inputs = _inputs(program)
-    for opened in together(3, lambda engine: _opened(engine, program, inputs)):
-        for found, expected in zip(opened, program.in_clear(*inputs), strict=True):
-            assert found.dtype == np.int64
-            np.testing.assert_array_equal(found, expected)
+    _same(program, _inputs(program))
 
 
 @pytest.mark.parametrize("n", [4, 5])
 def test_more_parties_compute_the_same(n):
     """Four split products again among three of them; five withstand two."""
     program = AddSlopes((-500, 7, 3, 2))
-    inputs = _inputs(program, n=50)
-    for opened in together(n, lambda engine: _opened(engine, program, inputs)):
-        for found, expected in zip(opened, program.in_clear(*inputs), strict=True):
-            np.testing.assert_array_equal(found, expected)
+    _same(program, _inputs(program, n=50), n)
 
 
 def test_sums_of_many_pieces_are_split_again_once(monkeypatch):
@@ -137,9 +104,7 @@ def test_sums_of_many_pieces_are_split_again_once(monkeypatch):
 
 def test_long_variables_travel_in_pieces(monkeypatch):
     monkeypatch.setattr(shamir_engine, "_PIECE", 7)
-    inputs = _inputs(CrossProduct(), n=5)
-    for opened in together(3, lambda engine: _opened(engine, CrossProduct(), inputs)):
-        np.testing.assert_array_equal(opened[0], CrossProduct().in_clear(*inputs)[0])
+    _same(CrossProduct(), _inputs(CrossProduct(), n=5))
 
 
 def test_a_variable_that_is_replaced_before_anybody_needs_it_leaves_nothing_behind():
@@ -147,8 +112,8 @@ def test_a_variable_that_is_replaced_before_anybody_needs_it_leaves_nothing_behi
         for number in (1, 2):
             engine.put("x", 0, (1,), np.array([number]) if engine.rank == 0 else None)
         engine.run(Mask(), ["x"], ["x"])
-        opened = engine.reveal("x").tolist()
-        return opened, any(link.came for link in engine._links._links.values())
+        found = engine.reveal("x").tolist()
+        return found, any(link.came for link in engine._links._links.values())
 
     assert together(3, work) == [([2], False)] * 3
 
@@ -179,7 +144,7 @@ def test_a_joint_training_opens_what_it_opens_in_one_process(loss):
         delta=1e-5, engine="shamir", label_bounds=(-1.0, 1.0) if loss == "squared" else None,
     )  # fmt: skip
     _, expected = run_jointly(plan, tables, y)
-    addresses = _addresses(3)
+    addresses = free_addresses(3)
     engines = [ShamirEngine(rank, addresses, timeout=20.0) for rank in range(3)]
     try:
         _, found = run_jointly(plan, tables, y, engines=engines)
@@ -260,7 +225,7 @@ def test_a_share_that_was_changed_is_seen_at_the_opening():
 
 def test_strangers_at_the_door_do_not_disturb():
     """Garbage, and one that claims a rank that does not call, are cut off; the true partners still come."""
-    addresses, found = _addresses(3), {}
+    addresses, found = free_addresses(3), {}
     engines = [ShamirEngine(rank, addresses, None, None, 20.0) for rank in range(3)]
 
     def party(rank):
@@ -299,7 +264,7 @@ def test_strangers_at_the_door_do_not_disturb():
 
 def test_partners_behind_forwarded_ports_are_called_until_they_are_there():
     """A forwarder takes calls before the partner listens, and cuts them off."""
-    listens, found = _addresses(3), {}
+    listens, found = free_addresses(3), {}
     with ExitStack() as stack:
         links = [stack.enter_context(SlowLink(listen, latency=0.001)) for listen in listens]
         addresses = [link.address for link in links]
@@ -338,9 +303,7 @@ def tls(tmp_path):
 
 
 def test_partners_with_certificates_compute_over_tls(tls):
-    inputs = _inputs(CrossProduct(), n=5000)
-    for opened in together(3, lambda engine: _opened(engine, CrossProduct(), inputs), tls=tls):
-        np.testing.assert_array_equal(opened[0], CrossProduct().in_clear(*inputs)[0])
+    _same(CrossProduct(), _inputs(CrossProduct(), n=5000), tls=tls)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])

@@ -10,12 +10,12 @@ import pytest
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.programs import Add, AddScores, AddSlopes, ChooseColumn, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.spu import SpuEngine
-from support.joint import both, environment, free_addresses, processes_of
+from support.joint import both, environment, free_addresses, opened, pass_inputs, processes_of
 from support.share_watcher import NUMBERS
 
 pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
 
-N, D = 300, 8
+N = 300
 LARGEST = (1 << 63) - 1
 
 
@@ -29,50 +29,16 @@ def three():
 
 
 def _opened(engines, program, inputs):
-    """Return what a program gives, added to noise that all know and that is taken off again."""
-    noise = np.random.default_rng(5)
-    results = program.in_clear(*inputs)
-    shares = [[noise.integers(-LARGEST, LARGEST, result.shape) for _ in engines] for result in results]
-
-    def work(engine):
-        names = [f"i{k}" for k in range(len(inputs))]
-        for k, (name, value) in enumerate(zip(names, inputs, strict=True)):
-            owner = k % engine.n_parties
-            engine.put(name, owner, value.shape, value if engine.rank == owner else None)
-        outputs = [f"o{k}" for k in range(len(results))]
-        engine.run(program, names, outputs)
-        opened = []
-        for output, share in zip(outputs, shares, strict=True):
-            for owner, value in enumerate(share):
-                engine.put(f"n{owner}", owner, value.shape, value if engine.rank == owner else None)
-            engine.run(Mask(), [output, *(f"n{owner}" for owner in range(engine.n_parties))], ["masked"])
-            opened.append(engine.reveal("masked") - np.sum(share, axis=0))
-        engine.drop(*names, *outputs, "masked")
-        return opened
-
-    opened = both(engines, work)
-    for other in opened[1:]:
-        for mine, theirs in zip(opened[0], other, strict=True):
+    first, *others = both(engines, lambda engine: opened(engine, program, inputs))
+    for other in others:
+        for mine, theirs in zip(first, other, strict=True):
             assert np.array_equal(mine, theirs)
-    return opened[0]
+    return first
 
 
 def _same(engines, program, inputs):
     for got, expected in zip(_opened(engines, program, inputs), program.in_clear(*inputs), strict=True):
         assert np.array_equal(got, expected)
-
-
-def _training_inputs(n=N, widths=(D, 3), row=1 << 14, dual=1 << 18):
-    numbers = np.random.default_rng(3)
-    labels = numbers.choice([-1, 1], n)
-    # a piece that is not full
-    labels[-20:] = 0
-    live = np.abs(labels)
-    duals = numbers.integers(-dual, dual, n) * live
-    sums = [numbers.integers(-(1 << 40), 1 << 40, width) for width in (*widths, 1)]
-    margins = [numbers.integers(-(1 << 20), 1 << 20, n) * live for _ in widths]
-    tables = [numbers.integers(-row, row, (n, width)) * live[:, None] for width in widths]
-    return duals, labels, sums, margins, tables
 
 
 MOVES = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(39, 15), bounds=(1 << 11, 1 << 12))
@@ -81,13 +47,12 @@ BY_LABEL = MoveDuals(clip=1 << 17, offset=1 << 18, factors=(200,), bounds=(1 << 
 
 @pytest.mark.parametrize("program", [MOVES, BY_LABEL])
 def test_moves(three, program):
-    duals, labels, sums, margins, tables = _training_inputs()
+    duals, labels, sums, margins, tables = pass_inputs()
     _same(three, program, [duals, labels, *sums, *margins, *tables])
 
 
 def test_slopes(three):
-    _, labels, sums, margins, tables = _training_inputs()
-    margins = [margin // 1024 for margin in margins]
+    _, labels, sums, margins, tables = pass_inputs(margin=1 << 10)
     _same(three, AddSlopes(coefficients=(-(1 << 20), 300, -7, 3)), [labels, *sums, *margins, *tables])
 
 
@@ -97,8 +62,8 @@ RESIDUALS = AddScores(offset=0, factors=(1,), bounds=(1 << 14,), residual=True)
 
 @pytest.mark.parametrize("program", [SCORES, RESIDUALS])
 def test_scores(three, program):
-    _, labels, sums, margins, tables = _training_inputs()
-    _same(three, program, [labels, *sums, *[margin // 512 for margin in margins], *tables])
+    _, labels, sums, margins, tables = pass_inputs(margin=1 << 11)
+    _same(three, program, [labels, *sums, *margins, *tables])
 
 
 def test_slopes_of_scores_stay_bounded_whatever_the_margins_are(three):
@@ -163,9 +128,9 @@ def test_variables_are_replaced(three):
         for _ in range(3):
             engine.run(Add(), ["a", "b"], ["a"])
         engine.run(Mask(), ["a"], ["c"])
-        opened = engine.reveal("c").tolist()
+        found = engine.reveal("c").tolist()
         engine.drop("a", "b", "c")
-        return opened
+        return found
 
     assert both(three, work) == [[31, 62]] * 3
 
@@ -177,12 +142,12 @@ def test_columns_of_a_larger_table(three):
     def work(engine):
         engine.put("a", 0, table.shape, table if engine.rank == 0 else None)
         engine.run(Mask(), ["a"], ["c"])
-        opened = engine.reveal("c")
+        found = engine.reveal("c")
         engine.drop("a", "c")
-        return opened
+        return found
 
-    for opened in both(three, work):
-        assert np.array_equal(opened, table)
+    for found in both(three, work):
+        assert np.array_equal(found, table)
 
 
 @pytest.mark.slow
@@ -191,7 +156,7 @@ def test_two_parties_bit_for_bit():
     engines = processes_of("spu", 2)
     try:
         both(engines, lambda engine: engine.start())
-        duals, labels, sums, margins, tables = _training_inputs(n=60)
+        duals, labels, sums, margins, tables = pass_inputs(n=60)
         _same(engines, MOVES, [duals, labels, *sums, *margins, *tables])
         _same(engines, CrossProduct(), [np.zeros((9, 3), np.int64), tables[0][:, [0] * 9], tables[1]])
     finally:
