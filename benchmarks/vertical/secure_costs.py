@@ -223,22 +223,19 @@ def train(cell: Cell, rank: int, X: Any, y: Any, engine: Any, watch: Watch) -> d
     plan = make_plan(cell)
     name = plan.ranks[rank]
     noise = np.random.default_rng(rank)
-    rows = None if X is None else plan.rows(name, X)
+    script, fitting = plan.script(name, engine, X, y), plan.fitting()
     del X
-    whole_labels = None if y is None else plan.whole_labels(y)
     watch.end("to whole numbers")
-    script, fitting = plan.script(name, engine), plan.fitting()
     shares = plan.shares(0, name, noise)
     watch.end("noise of the moments")
-    values = script.begin(rows, whole_labels, shares)
+    values = script.open(0, {}, shares)
     watch.end("data shared and second moments")
     seen = hashlib.sha256(np.ascontiguousarray(values).tobytes())
     points = fitting.take(values)
     watch.end("solver in clear")
     for step in range(1, plan.n_steps + 1):
-        margins = None if rows is None else plan.margins(name, rows, points[name])
-        shares = plan.shares(step, name, noise)
-        values = script.step(step, margins, shares)
+        assert points is not None
+        values = script.open(step, points, plan.shares(step, name, noise))
         watch.end("pass")
         seen.update(np.ascontiguousarray(values).tobytes())
         points = fitting.take(values)

@@ -81,11 +81,9 @@ class _Script:
     def __init__(self, plan: JointPlan) -> None:
         self._plan = plan
 
-    def begin(self, rows: Any, labels: Any, shares: Any) -> Any:
-        _DRAWN.append(Draw("other", None, self._plan.event))
-        return self.step(0, None, shares)
-
-    def step(self, step: int, margins: Any, shares: Any) -> Any:
+    def open(self, step: int, points: Any, shares: Any) -> Any:
+        if step == 0:
+            _DRAWN.append(Draw("other", None, self._plan.event))
         return _canned(sum(opening.scales.size for opening in self._plan.openings(step)))
 
 
@@ -111,7 +109,7 @@ def coupled_noise() -> Iterator[None]:
         patch.setattr(GridGaussian, "release", _release)
         patch.setattr(ExponentialMechanism, "select", _select)
         patch.setattr(Desk, "noise", lambda self: _Generator(np.random.PCG64(0)))
-        patch.setattr(JointPlan, "script", lambda self, name, engine: _Script(self))
+        patch.setattr(JointPlan, "script", lambda self, *given: _Script(self))
         patch.setattr(secure_party.Seat, "take", lambda *given: seat)
         patch.setattr(alignment_party, "PsiServer", _PsiServer)
         patch.setattr(alignment_party, "library", lambda: None)

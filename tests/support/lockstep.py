@@ -42,19 +42,16 @@ def run_jointly(plan, tables, y, *, noise=None, seed=0, engines=None):
     engines = engines or [CountingEngine(session, rank, n) for rank in range(n)]
     streams = {name: Streams(seed * 1000 + rank).generator(Purpose.NOISE) for rank, name in enumerate(plan.ranks)}
     noise = noise or (lambda step, name: plan.shares(step, name, streams[name]))
-    fitting, opened, points = plan.fitting(), [], None
-    scripts = [plan.script(name, engine) for name, engine in zip(plan.ranks, engines, strict=True)]
-    rows = {name: plan.rows(name, table) for name, table in tables.items()}
-    labels = plan.whole_labels(y)
+    fitting, opened, points = plan.fitting(), [], {}
+    scripts = [
+        plan.script(name, engine, tables.get(name), y if name == plan.label_holder else None)
+        for name, engine in zip(plan.ranks, engines, strict=True)
+    ]
 
     def work(rank, step):
-        name = plan.ranks[rank]
         if step == 0:
             engines[rank].start()
-            mine = labels if name == plan.label_holder else None
-            return scripts[rank].begin(rows.get(name), mine, noise(0, name))
-        margins = plan.margins(name, rows[name], points[name]) if name in rows else None
-        return scripts[rank].step(step, margins, noise(step, name))
+        return scripts[rank].open(step, points, noise(step, plan.ranks[rank]))
 
     for step in range(plan.n_steps + 1):
         results = _together(engines, lambda rank, step=step: work(rank, step))

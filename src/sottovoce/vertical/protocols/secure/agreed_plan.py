@@ -22,7 +22,7 @@ from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Program, digest_of
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.scripts import PlannedSteps
+from sottovoce.vertical.protocols.secure.scripts import Script
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
@@ -251,7 +251,8 @@ class AgreedPlan(_Plain, ABC):
         """Return a party's margins in whole numbers at its part of the released weights."""
 
     @abstractmethod
-    def script(self, name: str, engine: Engine) -> PlannedSteps: ...
+    def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> Script:
+        """Return a party's end; ``table`` is None for a helper, and ``labels`` for all but the label holder."""
 
     @abstractmethod
     def conclude(self) -> Steps:

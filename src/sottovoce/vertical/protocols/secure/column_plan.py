@@ -266,8 +266,8 @@ class ColumnPlan(AgreedPlan):
     def _block(self, name: str) -> Columns:
         return next(block for block in self.blocks if block.name == name)
 
-    def script(self, name: str, engine: Engine) -> ColumnScript:
-        return ColumnScript(self, self.ranks.index(name), engine)
+    def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> ColumnScript:
+        return ColumnScript(self, name, engine, table, labels)
 
     def conclude(self) -> Steps:
         """Add up equal steps along signed columns; the intercept's column is the last."""

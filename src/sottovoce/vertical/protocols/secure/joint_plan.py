@@ -21,7 +21,7 @@ from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
 from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps, Weights
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.scripts import Script
+from sottovoce.vertical.protocols.secure.scripts import SumScript
 from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
 from sottovoce.vertical.protocols.secure.training import (
@@ -243,8 +243,8 @@ class JointPlan(AgreedPlan):
         constant = self.constant / ROW * float(point[width]) if len(point) > width else 0.0
         return part.margins(rows, point[:width], constant, training.margin_unit, training.margin_bound)
 
-    def script(self, name: str, engine: Engine) -> Script:
-        return Script(self, self.ranks.index(name), engine)
+    def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> SumScript:
+        return SumScript(self, name, engine, table, labels)
 
     def conclude(self) -> Steps:
         chosen: dict[str, object] = {}

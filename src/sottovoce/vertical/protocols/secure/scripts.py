@@ -1,8 +1,8 @@
 """What a party does in a joint training, command by command: the same commands at every party, in the same order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,35 +16,34 @@ if TYPE_CHECKING:
     from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
 
-class PlannedSteps(ABC):
-    """One party's part of a joint training: rows in pieces, shapes that the plan says and the engine compares.
+class Script(ABC):
+    """One party as the holder of its rows inside the computation: asked for a step, it opens what the plan says.
 
     ``rank``: the party's place among all that compute.
     ``engine``: started.
+    ``table``: the party's columns; None for a helper.
+    ``labels``: of the label holder; None for all others.
     """
 
     plan: "AgreedPlan"
 
-    def __init__(self, plan: "AgreedPlan", rank: int, engine: Engine) -> None:
-        self.plan, self.rank, self.engine = plan, rank, engine
+    def __init__(self, plan: "AgreedPlan", name: str, engine: Engine, table: Any, labels: Vector | None) -> None:
+        self.plan, self.name, self.engine, self.rank = plan, name, engine, plan.ranks.index(name)
         self.data_parties = range(len(plan.blocks))
         self.holder = plan.holder
+        self.rows = None if table is None else plan.rows(name, table)
+        self.labels = None if labels is None else plan.whole_labels(labels)
+
+    def margins(self, points: Mapping[str, Vector]) -> Whole | None:
+        """Return this party's margins at its part of the released weights; None for a helper."""
+        return None if self.rows is None else self.plan.margins(self.name, self.rows, points[self.name])
 
     @abstractmethod
-    def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
-        """Share the data, and open what step 0 opens, one number after the other.
+    def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
+        """Do the next step, and return what it opens, one number after the other; step 0 shares the data first.
 
-        ``rows``, of shape (n_samples, n_features) or None: from `AgreedPlan.rows`; None for a helper.
-        ``labels``, of shape (n_samples,) or None: from `AgreedPlan.whole_labels`; None for all but the label holder.
-        ``shares``: this party's noise: `AgreedPlan.shares` of step 0.
-        """
-
-    @abstractmethod
-    def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
-        """Do a step, from 1 on, at released weights.
-
-        ``margins``, of shape (n_samples,) or None: from `AgreedPlan.margins`; None for a helper.
-        ``shares``: `AgreedPlan.shares` of this step.
+        ``points``: the weights to ask the rows at, by party; step 0 has none.
+        ``shares``: this party's noise: `AgreedPlan.shares` of this step.
         """
 
     def add_up(self, program: Program, margins: Whole | None, *, kept: str | None = None) -> list[str]:
@@ -96,52 +95,54 @@ class PlannedSteps(ABC):
         return np.concatenate([piece, np.zeros((self.plan.piece - len(piece), *whole.shape[1:]), np.int64)])
 
 
-class Script(PlannedSteps):
+class SumScript(Script):
     """A training that opens noisy sums: second moments, then passes."""
 
     plan: "JointPlan"
 
-    def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
+    def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
+        if step == 0:
+            self._add_moments()
+            return self._open(0, shares)
+        program = self.plan.training.program(step)
+        self.add_up(program, self.margins(points), kept="a" if isinstance(program, MoveDuals) else None)
+        opened = self._open(step, shares)
+        if not self.plan.constant:
+            self.engine.drop("total")
+        return opened
+
+    def _add_moments(self) -> None:
         plan, engine, moments = self.plan, self.engine, self.plan.moments
         for m in self.data_parties:
             opening = moments.openings[m]
             own: Whole | None = None
             if self.rank == m:  # added up over pieces: no second copy of the table is made
-                own = np.sum([moments.own(self._columns(rows, labels, place)) for place in self.places()], axis=0)
+                own = np.sum([moments.own(self._columns(place)) for place in self.places()], axis=0)
             engine.put(opening.name, m, opening.scales.shape, own)
         pairs = list(zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True))
         for _, opening in pairs:
             self.put_zeros(opening.name, opening.scales.shape)
         # piece by piece: where no passes follow, the engine never holds more than one
         for p, place in enumerate(self.places()):
-            mine = None if rows is None else self._columns(rows, labels, place)
+            mine = None if self.rows is None else self._columns(place)
             for m, width in enumerate(moments.all_widths):
                 engine.put(self._wide(m, p), m, (plan.piece, width), mine if self.rank == m else None)
             for (a, b), opening in pairs:
                 engine.run(CrossProduct(), [opening.name, self._wide(a, p), self._wide(b, p)], [opening.name])
-            self._keep_rows(p, place, rows, labels)
-        return self._open(0, shares)
+            self._keep_rows(p, place)
 
-    def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
-        program = self.plan.training.program(step)
-        self.add_up(program, margins, kept="a" if isinstance(program, MoveDuals) else None)
-        opened = self._open(step, shares)
-        if not self.plan.constant:
-            self.engine.drop("total")
-        return opened
-
-    def _columns(self, rows: Whole | None, labels: Whole | None, place: slice) -> Whole:
+    def _columns(self, place: slice) -> Whole:
         """Return what second moments are made of, in one piece: this party's columns, the label's where it is one."""
-        piece = self.piece(rows, place)
-        if labels is None or not self.plan.training.with_labels:
+        piece = self.piece(self.rows, place)
+        if self.labels is None or not self.plan.training.with_labels:
             return piece
-        return np.column_stack([piece, self.piece(labels, place)])
+        return np.column_stack([piece, self.piece(self.labels, place)])
 
     def _wide(self, m: int, p: int) -> str:
         """Return the name of a party's columns, the label's among them where it is one."""
         return f"rows and label.{p}" if self.plan.training.with_labels and m == self.holder else f"rows{m}.{p}"
 
-    def _keep_rows(self, p: int, place: slice, rows: Whole | None, labels: Whole | None) -> None:
+    def _keep_rows(self, p: int, place: slice) -> None:
         """Keep, or share, what the passes run on, for one piece of rows; without passes everything goes."""
         plan, engine = self.plan, self.engine
         if not plan.n_steps:
@@ -150,8 +151,8 @@ class Script(PlannedSteps):
         holder = f"rows{self.holder}.{p}"
         if self._wide(self.holder, p) != holder:
             engine.drop(self._wide(self.holder, p))
-            self.put_piece(holder, self.holder, rows, place, plan.blocks[self.holder].n_features)
-        self.put_piece(f"y.{p}", self.holder, labels, place)
+            self.put_piece(holder, self.holder, self.rows, place, plan.blocks[self.holder].n_features)
+        self.put_piece(f"y.{p}", self.holder, self.labels, place)
         if plan.training.has_duals:
             self.put_zeros(f"a.{p}", (plan.piece,))
 
@@ -167,28 +168,25 @@ class Script(PlannedSteps):
         return np.concatenate(opened)
 
 
-class ColumnScript(PlannedSteps):
+class ColumnScript(Script):
     """A training that chooses signed columns on the l1 ball: tables are shared once, then a step opens one place."""
 
     plan: "ColumnPlan"
 
-    def begin(self, rows: Whole | None, labels: Whole | None, shares: Sequence[Whole]) -> Vector:
-        """Choose for the model 0."""
-        for p, place in enumerate(self.places()):
-            for m, block in enumerate(self.plan.blocks):
-                self.put_piece(f"rows{m}.{p}", m, rows, place, block.n_features)
-            self.put_piece(f"y.{p}", self.holder, labels, place)
-        nothing = None if rows is None else np.zeros(len(rows), np.int64)
-        return self.step(0, nothing, shares)
-
-    def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
+    def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
         plan, engine = self.plan, self.engine
-        n_candidates = 2 * plan.n_columns
+        if step == 0:
+            for p, place in enumerate(self.places()):
+                for m, block in enumerate(plan.blocks):
+                    self.put_piece(f"rows{m}.{p}", m, self.rows, place, block.n_features)
+                self.put_piece(f"y.{p}", self.holder, self.labels, place)
+        # the first choice is for the model 0
+        margins = self.margins(points) if step else np.zeros(plan.n_samples, np.int64)
         sums = self.add_up(plan.scores, margins)
         noises = self.put_noise(shares[0])
         engine.run(plan.choice, [*sums, *noises], ["place"])
         opened = engine.reveal("place")
-        if not 0 <= int(opened[0]) < n_candidates:
+        if not 0 <= int(opened[0]) < 2 * plan.n_columns:
             raise EngineError("what was opened is no place of a column; a party computes something else")
         engine.drop("place", *sums, *noises)
         return opened.astype(np.float64)

@@ -84,23 +84,15 @@ class JointWorker:
         assert engine is not None
 
         def task() -> None:
-            script = plan.script(self.name, engine)
-            rows = None if table is None else plan.rows(self.name, table)
-            whole = None if labels is None else plan.whole_labels(labels)
-            points = self._take(script.begin(rows, whole, plan.shares(0, self.name, noise)))
+            script = plan.script(self.name, engine, table, labels)
+            points: dict[str, Vector] | None = {}
             while points is not None and self.is_open:
                 step = len(self.opened)
-                margins = None if rows is None else plan.margins(self.name, rows, points[self.name])
-                points = self._take(script.step(step, margins, plan.shares(step, self.name, noise)))
+                opened = script.open(step, points, plan.shares(step, self.name, noise))
+                points = self._fitting.take(opened)
+                self.opened.append(opened)
 
         self._begin("computing", "opened", task)
-
-    def _take(self, opened: Vector) -> dict[str, Vector] | None:
-        """Take what a step opened; return where the next one asks the rows, None after the last."""
-        opened = np.asarray(opened, dtype=np.float64)
-        points = self._fitting.take(opened)
-        self.opened.append(opened)
-        return points
 
     def wait(self, seconds: float) -> bool:
         """Wait for what is under way, at most for so long; tell whether nothing is under way any more."""
