@@ -1,12 +1,13 @@
 """A whole joint training with a thread a party: what is opened, step by step, and how often."""
 
 import secrets
-import threading
+from functools import partial
 
 import numpy as np
 
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.engines.in_process import InProcessEngine
+from support.joint import both
 
 
 class CountingEngine(InProcessEngine):
@@ -48,36 +49,16 @@ def run_jointly(plan, tables, y, *, noise=None, seed=0, engines=None):
         for name, engine in zip(plan.ranks, engines, strict=True)
     ]
 
-    def work(rank, step):
+    def work(engine, step):
         if step == 0:
-            engines[rank].start()
-        return scripts[rank].open(step, points, noise(step, plan.ranks[rank]))
+            engine.start()
+        return scripts[engine.rank].open(step, points, noise(step, plan.ranks[engine.rank]))
 
     for step in range(plan.n_steps + 1):
-        results = _together(engines, lambda rank, step=step: work(rank, step))
+        results = both(engines, partial(work, step=step))
         for result in results[1:]:
             np.testing.assert_array_equal(result, results[0])
         opened.append(results[0])
         points = fitting.take(results[0])
     assert points is None
     return fitting, opened
-
-
-def _together(engines, work):
-    results, failed = [None] * len(engines), []
-
-    def one(rank):
-        try:
-            results[rank] = work(rank)
-        except BaseException as error:
-            failed.append(error)
-            engines[rank].close()
-
-    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(len(engines))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-    return results
