@@ -1,7 +1,6 @@
 """Joint training as its users see it: estimators, helpers, engines, receipts, failures."""
 
 import copy
-import json
 import math
 import os
 import shutil
@@ -611,9 +610,6 @@ def test_an_engine_that_fails_in_a_pass_ends_the_training_at_all(blow):
     assert not Path(f"/proc/{struck[0]}").exists()
 
 
-def test_joint_plans_travel_as_text():
-    plan = logistic().plan(parties()).joint
-    assert type(plan).from_text(plan.text()) == plan
-    assert json.loads(plan.text())["helpers"] == ["notary"]
+def test_labels_are_one_a_person():
     with pytest.raises(DataError):
         logistic().fit(parties(), table()[1][:5])

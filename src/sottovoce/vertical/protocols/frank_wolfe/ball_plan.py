@@ -79,6 +79,13 @@ class BallPlan(VerticalPlan):
         """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
+    @property
+    def bounds_in_words(self) -> tuple[str, ...]:
+        return tuple(
+            f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            for name in self.facts.names
+        )
+
     def checked_place(self, name: str, place: int) -> tuple[int, int]:
         """Return the column and the sign of a party's choice."""
         column, sign = signed_column(place)
@@ -183,11 +190,7 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        rows = tuple(
-            f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
-            for name in self.facts.names
-        )
-        return (*rows, "the labels themselves") if self.labels_public else rows
+        return (*self.bounds_in_words, "the labels themselves") if self.labels_public else self.bounds_in_words
 
     @property
     def not_covered(self) -> tuple[str, ...]:

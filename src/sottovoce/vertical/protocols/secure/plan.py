@@ -382,10 +382,7 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     @property
     def row_bounds(self) -> tuple[str, ...]:
-        return tuple(
-            f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
-            for name in self.facts.names
-        )
+        return self.bounds_in_words
 
     @property
     def view(self) -> str:
