@@ -60,8 +60,9 @@ def decoys_for(n_people: int) -> int:
 
 
 class PsiClient:
-    """The party that learns the intersection of its own set, in canonical form and without repetitions.
+    """The party that learns the intersection of its own set.
 
+    ``identifiers``: those of `usable_identifiers`, or what `read_announcement` has returned: texts, each once.
     ``n_server`` is the size of the server's set, once its setup has been read.
     """
 
@@ -69,7 +70,7 @@ class PsiClient:
 
     def __init__(self, identifiers: Sequence[str]) -> None:
         self._psi = library()
-        self._identifiers = _texts(identifiers)
+        self._identifiers = list(identifiers)
         self._asked = [*self._identifiers, *(secrets.token_hex(32) for _ in range(decoys_for(len(self._identifiers))))]
         self._order = list(range(len(self._asked)))
         secrets.SystemRandom().shuffle(self._order)  # or the order of the request would tell the order of the rows
@@ -125,7 +126,7 @@ class PsiServer:
 
     def __init__(self, identifiers: Sequence[str]) -> None:
         self._psi = library()
-        self._identifiers = _texts(identifiers)
+        self._identifiers = list(identifiers)
         self._cipher = self._psi.server.CreateWithNewKey(True)
 
     def setup(self) -> bytes:
@@ -144,7 +145,7 @@ class PsiServer:
 
 def announce(identifiers: Sequence[str]) -> bytes:
     """Return the message that tells every party the common identifiers, sorted: a JSON list of texts in UTF-8."""
-    return json.dumps(sorted(_texts(identifiers)), ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(sorted(identifiers), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def read_announcement(announcement: bytes) -> list[str]:
@@ -171,16 +172,6 @@ def n_asked(request: bytes) -> int:
 def _check_distinct(name: str, points: Sequence[bytes]) -> None:
     if len(set(points)) < len(points):
         raise DataError(f"the {name} message repeats a point. {_REMEDY}")
-
-
-def _texts(identifiers: Sequence[str]) -> list[str]:
-    """Return the identifiers as a list of distinct texts; the library below would print what it cannot take."""
-    texts = list(identifiers)
-    if not all(isinstance(text, str) for text in texts) or not _has_bytes(texts):
-        raise ParameterError("identifiers must be valid Unicode texts. Bring them into canonical form before.")
-    if len(set(texts)) < len(texts):
-        raise ParameterError(f"identifiers must not repeat; {len(texts) - len(set(texts))} of them do.")
-    return texts
 
 
 def _has_bytes(texts: Sequence[str]) -> bool:
