@@ -222,6 +222,7 @@ class _World:
 def digest(value: Any) -> bytes:
     """Return what two equal states of a party have in common, and no two others."""
     sha = hashlib.blake2b(digest_size=16)
+    within: set[int] = set()
 
     def add(value: Any) -> None:
         if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):
@@ -240,7 +241,10 @@ def digest(value: Any) -> bytes:
             add([value.__qualname__, [cell.cell_contents for cell in value.__closure__ or ()]])
         elif type(value).__module__ == _STATE or not type(value).__module__.startswith(_SKIPPED):
             sha.update(type(value).__qualname__.encode())
-            add(getattr(value, "__dict__", None))
+            if id(value) not in within:  # a plan and its training know each other
+                within.add(id(value))
+                add(getattr(value, "__dict__", None))
+                within.remove(id(value))
 
     add(value)
     return sha.digest()
