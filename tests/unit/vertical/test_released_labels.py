@@ -180,7 +180,6 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("labels", "message"),
         [
-            (Y[:-1], rf"labels must have the shape \({N},\), one a row; got \({N - 1},\)"),
             (np.where(np.arange(N) == 7, 0.0, Y), r"labels must be -1 or \+1; got .*0.0.* at row 7 \(1 such row"),
             (np.where(np.arange(N) == 7, math.nan, Y), r"labels must be -1 or \+1; got .*nan.* at row 7"),
         ],

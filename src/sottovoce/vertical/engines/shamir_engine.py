@@ -117,13 +117,9 @@ class ShamirEngine(ComparedEngine):
             first = self._once(left)
             second = first if right is left else self._once(right)
             made = (_Shared(add(sum_.share, matmul(first, second)), twice=True),)
-        elif isinstance(program, AddSlopes):
-            made = self._add_slopes(program, found)
         else:
-            raise EngineError(
-                f"engine 'shamir' does not run {type(program).__name__}, which compares secret numbers: choose engine "
-                "'spu', or a plan with a polynomial link"
-            )
+            assert isinstance(program, AddSlopes)  # no plan has one that compares
+            made = self._add_slopes(program, found)
         for name, variable in zip(outputs, made, strict=True):
             self._variables[name] = variable
 

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.vertical.engines import shamir_engine
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import session_certificate
-from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
+from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask
 from sottovoce.vertical.engines.shamir import MODULUS
 from sottovoce.vertical.engines.shamir_engine import ShamirEngine
 from sottovoce.vertical.engines.site import TlsFiles
@@ -116,15 +116,6 @@ def test_a_variable_that_is_replaced_before_anybody_needs_it_leaves_nothing_behi
         return found, any(link.came for link in engine._links._links.values())
 
     assert together(3, work) == [([2], False)] * 3
-
-
-def test_comparisons_are_refused_in_words():
-    def work(engine):
-        with pytest.raises(EngineError, match="does not run MoveDuals, which compares secret numbers: choose engine"):
-            engine.run(MoveDuals(1, 1, (1,), (1,)), [], [])
-        return True
-
-    assert together(3, work) == [True] * 3
 
 
 def test_public_bytes_come_in_the_order_of_ranks():

@@ -198,12 +198,9 @@ class ReleasedLabelsPlan(ABC):
     def soft_labels(self, labels: Vector) -> Vector:
         """Return t_i of the labels, after a check of them.
 
-        Raises `DataError` if the shape is wrong, or a label is not -1 or +1 (a number beyond ``label_bound``); NaN is
-        neither.
+        Raises `DataError` if a label is not -1 or +1 (a number beyond ``label_bound``); NaN is neither.
         """
         y = np.asarray(labels, dtype=np.float64)
-        if y.shape != (self.n_samples,):
-            raise DataError(f"labels must have the shape ({self.n_samples},), one a row; got {y.shape}.")
         bad = np.flatnonzero(~(np.abs(y) == 1.0 if self.label_bound is None else np.abs(y) <= self.label_bound))
         if bad.size:
             wanted = "-1 or +1" if self.label_bound is None else f"within label_bound = {self.label_bound:g} of 0"
