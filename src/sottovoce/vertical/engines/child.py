@@ -20,7 +20,6 @@ from sottovoce.vertical.engines.engine import ComparedEngine, Engine, EngineErro
 from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
 from sottovoce.vertical.engines.process import Line, receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
-from sottovoce.vertical.engines.site import TlsFiles
 
 _DIE_WITH_PARENT = 1
 _LOOK = 1.0  # seconds between two looks at who started it
@@ -61,7 +60,7 @@ def main() -> None:
 
 
 def _start(task: dict[str, Any]) -> Engine:
-    tls = task["tls"] and TlsFiles(*(Path(name) for name in task["tls"]))
+    tls = task["tls"] and Path(task["tls"])
     arguments = task["rank"], task["addresses"], task["listen"], tls, task["timeout"]
     made: ComparedEngine
     if task["kind"] == "spu":

@@ -15,12 +15,9 @@ import struct
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sottovoce.vertical.engines.engine import EngineError
-
-if TYPE_CHECKING:
-    from sottovoce.vertical.engines.site import TlsFiles
 
 _RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
 _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
@@ -35,12 +32,12 @@ class Links:
 
     ``addresses``: "host:port" of each party.
     ``listen``: where this one listens, if not at its address.
-    ``tls``: the partners' certificates in the order of their ranks.
+    ``tls``: as for `sottovoce.vertical.engines.process.EngineProcess`.
     ``timeout``: seconds that partners may take for anything.
     """
 
     def __init__(
-        self, rank: int, addresses: Sequence[str], listen: str | None, tls: TlsFiles | None, timeout: float
+        self, rank: int, addresses: Sequence[str], listen: str | None, tls: Path | None, timeout: float
     ) -> None:
         self._rank, self._timeout = rank, timeout
         self._places = [_place(address) for address in addresses]
@@ -269,7 +266,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 class _Tls:
     """TLS on both sides; exactly the partners' session certificates are trusted, each for its own rank."""
 
-    def __init__(self, files: TlsFiles, rank: int, n_parties: int) -> None:
+    def __init__(self, folder: Path, rank: int, n_parties: int) -> None:
         self.server, self.client = (
             ssl.SSLContext(kind) for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         )  # fmt: skip
@@ -278,9 +275,9 @@ class _Tls:
             for context in (self.server, self.client):
                 context.minimum_version = ssl.TLSVersion.TLSv1_3
                 context.verify_mode = ssl.CERT_REQUIRED
-                context.load_cert_chain(files.certificate, files.key)
-                context.load_verify_locations(files.partners)
-            text = Path(files.partners).read_text(encoding="ascii")
+                context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+                context.load_verify_locations(folder / "partners.pem")
+            text = (folder / "partners.pem").read_text(encoding="ascii")
         except (OSError, ValueError):  # ssl.SSLError is an OSError
             raise EngineError("the session's key or certificates cannot be used; begin again") from None
         end = "-----END CERTIFICATE-----"

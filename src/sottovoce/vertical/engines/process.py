@@ -20,7 +20,6 @@ import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Program, program_text
-from sottovoce.vertical.engines.site import TlsFiles
 
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
 Line = Connection  # for bytes alone: nothing that comes is unpickled
@@ -36,7 +35,8 @@ class EngineProcess(Engine):
     ``rank``: this party's place.
     ``addresses``: by rank, as partners reach them.
     ``listen``: where this party listens, if at another address than its partners use.
-    ``tls``: certificates of the session; only a trial on one machine does without.
+    ``tls``: folder with ``certificate.pem`` and ``key.pem`` of this party in this session, and ``partners.pem``, the
+    certificates of exactly the partners by rank: nobody else gets a link. Only a trial on one machine does without.
     ``timeout``: seconds that a command may take.
     """
 
@@ -47,17 +47,16 @@ class EngineProcess(Engine):
         addresses: Sequence[str],
         *,
         listen: str | None = None,
-        tls: TlsFiles | None = None,
+        tls: Path | None = None,
         timeout: float = 600.0,
     ) -> None:
         self.rank, self.n_parties = rank, len(addresses)
-        files = None if tls is None else [str(file) for file in (tls.certificate, tls.key, tls.partners)]
         self._task: dict[str, Any] = {
             "kind": kind,
             "rank": rank,
             "addresses": list(addresses),
             "listen": listen,
-            "tls": files,
+            "tls": None if tls is None else str(tls),
             "timeout": timeout,
         }
         self._timeout = timeout

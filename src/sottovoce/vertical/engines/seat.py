@@ -259,21 +259,14 @@ class Seat:
             timeout = 600.0 if self._site is None else self._site.timeout
             return InProcessEngine(bytes.fromhex(card.session), rank, len(names), timeout)
         from sottovoce.vertical.engines.process import EngineProcess
-        from sottovoce.vertical.engines.site import TlsFiles
 
         assert self._site is not None
         assert self._port is not None
-        tls = None
         if self._folder is not None:
             partners = "".join(each.certificate for each in checked if each.name != card.name)
             _write(self._folder / "partners.pem", partners.encode("ascii"))
-            tls = TlsFiles(
-                self._folder / "certificate.pem", self._folder / "key.pem", self._folder / "partners.pem"
-            )  # fmt: skip
-        listen = self._port.let_go()
-        return EngineProcess(
-            card.engine, rank, [each.address for each in checked], listen=listen, tls=tls, timeout=self._site.timeout
-        )
+        addresses, listen = [each.address for each in checked], self._port.let_go()
+        return EngineProcess(card.engine, rank, addresses, listen=listen, tls=self._folder, timeout=self._site.timeout)
 
     def close(self) -> None:
         """Give the port back and delete the session's key; never raises, and may be called again."""

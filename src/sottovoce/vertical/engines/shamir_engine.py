@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -37,9 +38,6 @@ from sottovoce.vertical.engines.shamir import (
     to_field,
     total,
 )
-
-if TYPE_CHECKING:
-    from sottovoce.vertical.engines.site import TlsFiles
 
 _PATIENCE: Final = 0.9  # of the timeout: a partner that is late is named before the command itself is cut off
 _PIECE: Final = 1 << 21  # numbers of one message: 16 MiB
@@ -67,7 +65,7 @@ class ShamirEngine(ComparedEngine):
 
     ``addresses``: "host:port" of each party, three or more.
     ``listen``: where this party listens, if not at its address.
-    ``tls``: without, parties are on one machine, for a trial.
+    ``tls``: as for `sottovoce.vertical.engines.process.EngineProcess`.
     ``timeout``: seconds that a command may take.
     """
 
@@ -76,7 +74,7 @@ class ShamirEngine(ComparedEngine):
         rank: int,
         addresses: Sequence[str],
         listen: str | None = None,
-        tls: TlsFiles | None = None,
+        tls: Path | None = None,
         timeout: float = 600.0,
     ) -> None:
         self.bound = 1 << 60

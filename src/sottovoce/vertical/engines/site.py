@@ -46,15 +46,6 @@ class ComputeSite:
     timeout: float = 600.0
 
 
-@dataclass(frozen=True)
-class TlsFiles:
-    """A party's certificate of one session and what it trusts in that session."""
-
-    certificate: Path  # the own session certificate, which signs itself, and its key (PEM)
-    key: Path
-    partners: Path  # the session certificates of exactly the partners (PEM): nobody else gets a connection
-
-
 IN_PROCESS: Final = "in-process"
 """The engine of parties that share a process; it is always there."""
 

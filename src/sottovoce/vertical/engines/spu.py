@@ -14,13 +14,13 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
 from sottovoce.vertical.engines.programs import Add, ChooseColumn, CrossProduct, OverRows, Program
-from sottovoce.vertical.engines.site import TlsFiles
 
 # SPU's product of whole numbers takes 40 times longer where the left side has more rows than this
 _ROWS_AT_ONCE = 7
@@ -32,12 +32,12 @@ class SpuEngine(ComparedEngine):
 
     ``addresses``: two or three, by rank, as partners reach them.
     ``listen``: where this party listens, if it is another address than the one its partners use.
-    ``tls``: own certificate and key, and the certificates of the partners; None only on one machine.
+    ``tls``: as for `sottovoce.vertical.engines.process.EngineProcess`.
     ``timeout``: seconds that a partner may take for anything.
     """
 
     def __init__(
-        self, rank: int, addresses: Sequence[str], listen: str | None, tls: TlsFiles | None, timeout: float
+        self, rank: int, addresses: Sequence[str], listen: str | None, tls: Path | None, timeout: float
     ) -> None:
         self.bound = 1 << 63
         self.rank, self.n_parties = rank, len(addresses)
@@ -67,11 +67,11 @@ class SpuEngine(ComparedEngine):
         if self._tls is not None:
             desc.enable_ssl = True
             for side in (desc.server_ssl_opts, desc.client_ssl_opts):
-                side.cert.certificate_path = str(self._tls.certificate)
-                side.cert.private_key_path = str(self._tls.key)
+                side.cert.certificate_path = str(self._tls / "certificate.pem")
+                side.cert.private_key_path = str(self._tls / "key.pem")
                 # session certificates sign themselves: those of the partners are all that is trusted
                 side.verify.verify_depth = 1
-                side.verify.ca_file_path = str(self._tls.partners)
+                side.verify.ca_file_path = str(self._tls / "partners.pem")
         protocol = lib.ProtocolKind.ABY3 if self.n_parties == 3 else lib.ProtocolKind.CHEETAH
         config = lib.RuntimeConfig(protocol=protocol, field=lib.FieldType.FM64)
         # without it the owner of a variable is ignored, and every process deals shares of its own

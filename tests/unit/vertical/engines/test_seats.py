@@ -86,7 +86,7 @@ def test_partners_with_identities_sit_down_together(take):
         (kind, found, addresses), named = each.sit(cards, NAMES)
         assert (kind, found) == ("spu", rank)
         assert addresses == [f"127.0.0.1:{json.loads(card)['port']}" for card in cards]
-        certificate, key, partners = vars(named["tls"]).values()
+        certificate, key, partners = (named["tls"] / f"{each}.pem" for each in ("certificate", "key", "partners"))
         others = [json.loads(card)["certificate"] for i, card in enumerate(cards) if i != rank]
         assert partners.read_text() == "".join(others)
         assert certificate.read_text() == json.loads(each.card)["certificate"]

@@ -1,5 +1,6 @@
 """Shamir's shares among threads: what is opened is, bit for bit, what is in clear; failures end in words."""
 
+import shutil
 import socket
 import threading
 import time
@@ -10,14 +11,13 @@ import pytest
 
 from sottovoce.vertical.engines import shamir_engine
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.identity import session_certificate
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask
 from sottovoce.vertical.engines.shamir import MODULUS
 from sottovoce.vertical.engines.shamir_engine import ShamirEngine
-from sottovoce.vertical.engines.site import TlsFiles
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.joint import free_addresses, opened, pass_inputs
 from support.lockstep import run_jointly
+from support.session_certificates import session_certificates
 from support.slow_link import SlowLink
 
 
@@ -279,18 +279,11 @@ def test_partners_behind_forwarded_ports_are_called_until_they_are_there():
 
 @pytest.fixture
 def tls(tmp_path):
+    """Of three parties, and of a stranger who trusts the partners of the first."""
     pytest.importorskip("cryptography")
-    made = [session_certificate(name) for name in ("insurer", "bank", "clinic", "stranger")]
-    files = []
-    for rank, (key, certificate) in enumerate(made):
-        folder = tmp_path / str(rank)
-        folder.mkdir()
-        (folder / "key.pem").write_bytes(key)
-        (folder / "certificate.pem").write_bytes(certificate)
-        partners = [text for other, (_, text) in enumerate(made[:3]) if other != rank]
-        (folder / "partners.pem").write_bytes(b"".join(partners[:2]))
-        files.append(TlsFiles(folder / "certificate.pem", folder / "key.pem", folder / "partners.pem"))
-    return files
+    three, others = (session_certificates(tmp_path / name, 3) for name in ("these", "others"))
+    shutil.copy(three[0] / "partners.pem", others[0])
+    return [*three, others[0]]
 
 
 def test_partners_with_certificates_compute_over_tls(tls):
