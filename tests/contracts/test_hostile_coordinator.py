@@ -56,6 +56,7 @@ from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowCol
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
+from support.crossing import recorded
 from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep
 from support.one_training import cost, order
 from support.party import Line, decode, request
@@ -533,7 +534,7 @@ def test_what_is_charged_is_what_was_planned():
 def test_in_process_parties_speak_in_sessions():
     """One object is one session; `session` opens another, and what crosses there counts here too."""
     parties = InProcessParties([Party(SECRET, name="clinic", data_norm=1.0)])
-    with parties.recorded() as record:
+    with recorded(parties) as record:
         parties.ask("clinic", Describe(), Description)
         with parties.session() as session:
             assert session.session_name != parties.session_name

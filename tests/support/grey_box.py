@@ -25,6 +25,7 @@ from sottovoce.vertical import (
     VerticalRidge,
     VerticalSparseLogisticRegression,
 )
+from support.crossing import recorded
 from support.replay import GreyBox, grey_box
 from support.solvers import solved
 
@@ -380,7 +381,7 @@ def joint_fit(joint: Joint, given: dict[str, Any]):
             Party(X, name=name, data_norm=1.0, data_bound=1.0, nonnegative=joint.nonnegative)
             for name, X in zip(joint.names, tables, strict=True)
         ])  # fmt: skip
-        with parties.recorded() as record, warnings.catch_warnings():
+        with recorded(parties) as record, warnings.catch_warnings():
             warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
             model = joint.kind(**given).fit(parties, y)
         out = {

@@ -14,7 +14,7 @@ import pytest
 import sottovoce as sv
 from sottovoce._whole_fit import fitted_alone
 from sottovoce.central.parallel import _LIMIT
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -27,14 +27,11 @@ from sottovoce.vertical import (
     split_columns,
 )
 from sottovoce.vertical.party.budget import PartyBudget
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallSelect, BallStart
-from sottovoce.vertical.protocols.general.messages import Describe, Description, Prepare
+from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import Trained
-from sottovoce.vertical.wire import Done
 from support.forked import in_child, needs_fork
-from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsWorker
 from support.one_training import cost, order
-from support.party import Line, decode, worker_of
+from support.party import Line, decode
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (80, 4))
@@ -136,50 +133,13 @@ def test_a_fit_that_is_forked_in_the_middle_releases_other_noise_in_each_process
     assert not np.isin(np.frombuffer(theirs), np.frombuffer(coef)).any()
 
 
-def stepping_party():
-    """A party in the middle of a training that takes several requests."""
-    party = Party(X, name="a", data_norm=1.0, protocols=[ROUNDS])
+@needs_fork
+def test_parties_are_of_one_process_and_are_not_copied(monkeypatch):
+    """Budget, sessions and noise are of one object; a child is told so at once, whatever another thread holds."""
+    party = Party(X, name="a", data_norm=1.0, budget=(2.0, 1e-5))
     parties = InProcessParties([party])
-    parties.ask("a", Prepare(1.0, 0), Done)
-    parties.ask("a", RoundsStart(1.0), Done)
-    step = RoundsStep(np.zeros(80), 1)
-    return party, lambda: np.asarray(parties.ask("a", step, RoundsScores).scores).tobytes()
-
-
-@needs_fork
-def test_a_party_in_the_middle_of_a_training_shares_no_step_with_its_child():
-    """The steps that were charged are good for one process: in the child the training was never begun."""
-    party, step = stepping_party()
-    assert isinstance(worker_of(party), RoundsWorker)
-    step()
-
-    def in_words():
-        try:
-            return step()
-        except PartyError as error:
-            return str(error).encode()
-
-    assert b"came without its start" in in_child(in_words)
-    assert len(step()) == 8 * 80
-
-
-@needs_fork
-def test_the_choices_that_were_charged_are_good_for_one_process():
-    """Whoever speaks to the child with the name of a session that was charged in the parent."""
-    party = Party(X, name="a", data_bound=1.0, budget=(1.0, 1e-5))
     line = Line(party)
-    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, 9.0, 1.0, 0)
-    assert isinstance(line.ask(start), Done)
-    raw = line.frame(BallSelect(np.zeros(80)))
-    assert b"a session that was never begun here" in in_child(lambda: party.handle(raw))
-    assert isinstance(decode(party.handle(raw)), BallChoice)
-
-
-@needs_fork
-def test_a_request_that_another_thread_waits_for_does_not_block_a_child(monkeypatch):
-    """The lock of a party, and that of the line to it, are held by a thread that the child does not have."""
-    party = Party(X, name="a", data_norm=1.0)
-    parties = InProcessParties([party])
+    raw = line.frame(order(80, 0.3))
     inside, go_on = threading.Event(), threading.Event()
     release = GridGaussian.release
 
@@ -188,46 +148,27 @@ def test_a_request_that_another_thread_waits_for_does_not_block_a_child(monkeypa
         go_on.wait(60)
         return release(self, ticks, noise)
 
+    def in_words():
+        with pytest.raises(ParameterError, match="these parties are of another process"):
+            parties.ask("a", Describe(), Description)
+        with pytest.raises(ParameterError, match="these parties are of another process"), parties.session():
+            pass
+        return party.handle(raw)
+
     monkeypatch.setattr(GridGaussian, "release", waiting)
     thread = threading.Thread(target=lambda: parties.ask("a", order(80, 0.3), Trained))
     thread.start()
     assert inside.wait(60)
     try:
-        answer = in_child(lambda: str(parties.ask("a", Describe(), Description).n_rows).encode())
+        assert "it was made in another process" in decode(in_child(in_words)).reason
     finally:
         go_on.set()
         thread.join()
-    assert answer == b"80"
-
-
-def test_a_copy_of_a_party_leaves_the_training_and_its_noise_behind():
-    party, _ = stepping_party()
-    for other in (copy.deepcopy(party), pickle.loads(pickle.dumps(party)), copy.copy(party)):
-        assert len(other._sessions) == 0
-        assert other._lock is not party._lock
-        assert other.n_rows == 80
-    assert worker_of(party) is not None
-
-
-@needs_fork
-def test_a_limited_budget_is_not_doubled_by_a_fork_or_a_copy():
-    party = Party(X, name="a", data_norm=1.0, budget=(2.0, 1e-5))
-
-    def send(who):
-        return InProcessParties([who]).ask("a", order(80, 0.3), Trained)
-
-    def in_words(who):
-        try:
-            send(who)
-        except PartyError as error:
-            return str(error).encode()
-        return b"sent"
-
-    assert b"kept by the object that was made with it" in in_child(lambda: in_words(party))
-    assert b"kept by the object that was made with it" in in_words(pickle.loads(pickle.dumps(party)))
-    assert copy.deepcopy(party).budget is copy.copy(party).budget is party.budget
-    send(copy.deepcopy(party))
     assert party.spent == cost(0.3)  # charged where it was made
+    for held in (party, parties):
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied"):
+                make(held)
 
 
 @needs_fork

@@ -18,6 +18,7 @@ from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 from support.audits.transcript import Transcript
+from support.crossing import recorded
 from support.joint_clear import JointClear
 from support.noise import scale_gaussians
 
@@ -47,7 +48,7 @@ def released_labels(factor, patch):
         seen = []
         for seed in range(40):
             group = InProcessParties([Party(X[:, :2], name="holder"), Party(X[:, 2:], name="other", data_norm=1.0)])
-            with group.recorded() as crossings:
+            with recorded(group) as crossings:
                 model = estimator("logistic", seed, epsilon=2.0).fit(group, np.full(200, sign))
             seen += [c.message.labels for c in crossings if isinstance(c.message, TrainOnLabels)]
         scores.append(np.concatenate(seen))

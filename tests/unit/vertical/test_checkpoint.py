@@ -1,6 +1,5 @@
 """What a coordinator keeps of a run: the same run goes on, another one is refused."""
 
-import copy
 import shutil
 import stat
 import sys
@@ -12,11 +11,12 @@ import pytest
 
 from sottovoce.exceptions import BudgetError, DataError, LedgerError, ParameterError, PartyError, StorageError
 from sottovoce.ledger import Ledger
-from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
+from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Refused
+from support.crossing import recorded
 from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, at_line, tables
 
 TABLES, LABELS = tables()
@@ -294,7 +294,7 @@ def test_a_cancelled_charge_is_not_found(organisations, monkeypatch):
 def fit_and_watch(made, left, tracer=None, **start):
     """Fit, and add to ``left`` the labels that the parties were sent."""
     parties = made.start(**start)
-    with parties.recorded() as seen:
+    with recorded(parties) as seen:
         try:
             sys.settrace(tracer)
             return model(made).fit(parties, LABELS)
@@ -444,14 +444,6 @@ def test_a_training_that_failed_leaves_its_sessions_open(organisations):
     with pytest.raises(PartyError, match="'bank' is gone"):
         model(made).fit(made.start(cut=at(4, "bank", ConnectionError())), LABELS)
     assert len(made.parties["north"]._journal.names) >= 1
-
-
-def test_copies_of_parties_have_no_checkpoint(organisations):
-    parties = organisations.start()
-    state = copy.copy(parties)
-    assert state.checkpoint is None
-    assert state.session_name != parties.session_name
-    assert InProcessParties([Party(np.ones((2, 1)), name="a")]).checkpoint is None
 
 
 def test_a_carrier_without_a_checkpoint_closes_what_failed():

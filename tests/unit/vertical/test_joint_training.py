@@ -32,8 +32,9 @@ from sottovoce.vertical.estimators.computing import choose_engine, choose_mechan
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages
-from sottovoce.vertical.protocols.secure.worker import JointWorker, named
+from sottovoce.vertical.protocols.secure.worker import named
 from sottovoce.vertical.wire import Refused
+from support.crossing import recorded
 from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
 from support.party import instead
 
@@ -152,7 +153,7 @@ def test_public_labels_are_treated_as_secret(make):
 @EACH
 def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder(make):
     given = InProcessParties(parties())
-    with given.recorded() as crossed:
+    with recorded(given) as crossed:
         model = make().fit(given)
     sent = [each for each in crossed if isinstance(each.message, messages.Join)]
     assert [len(each.message.labels) for each in sent] == [N, 0, 0]
@@ -285,7 +286,7 @@ def test_auto_looks_at_people_noise_and_columns(changed, n_samples):
 
 def test_bounds_and_options_are_checked_before_anything_is_sent():
     given = InProcessParties(parties())
-    with given.recorded() as crossed:
+    with recorded(given) as crossed:
         with pytest.raises(ParameterError, match="colluding"):
             logistic(mechanism_options={"colluding": 3}).fit(given)
         with pytest.raises(ParameterError, match="n_passes"):
@@ -471,21 +472,6 @@ def test_what_goes_wrong_in_the_background_is_told_without_the_data(monkeypatch,
 def test_engines_speak_of_places_and_people_read_names():
     assert named("party 1 has left", ("bank", "clinic")) == "party 'clinic' has left"
     assert named("party 7 has left", ("bank", "clinic")) == "party 7 has left"
-
-
-def test_copies_have_no_joint_training_under_way():
-    given = parties()
-    worker = []
-    begin = JointWorker.begin
-
-    def watched(self, *args):
-        worker.append(copy.copy(given[0]))
-        begin(self, *args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JointWorker, "begin", watched)
-        logistic().fit(given)
-    assert len(worker[0]._sessions) == 0
 
 
 def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):

@@ -1,8 +1,6 @@
 """A party's budget: a privacy filter, so that trainings may be chosen by the results of earlier ones."""
 
-import copy
 import math
-import pickle
 
 import pytest
 
@@ -19,7 +17,6 @@ from sottovoce.privacy.events import (
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.party.sessions import MachineError, Place
-from support.forked import in_child, needs_fork
 
 DELTA = 1e-5
 
@@ -113,23 +110,6 @@ def test_an_account_without_a_limit_keeps_what_was_spent():
     assert free.spent == compose(GaussianEvent(1.0), GaussianEvent(2.0))
     assert free.charge(NonPrivateEvent()) == free.shortage(NonPrivateEvent()) == ""
     assert free.spent == NonPrivateEvent()
-
-
-@needs_fork
-def test_a_copy_in_another_process_has_no_budget():
-    budget = PartyBudget((3.0, DELTA))
-    assert copy.copy(budget) is copy.deepcopy(budget) is budget
-    other = pickle.loads(pickle.dumps(budget))
-    for event in (GaussianEvent(100.0), NothingReleased()):
-        for refused in (
-            other.charge(event),
-            other.shortage(event),
-            in_child(lambda e=event: budget.charge(e).encode()),
-        ):
-            assert "this is a copy in another process" in str(refused)
-        assert budget.charge(event) == budget.shortage(event) == ""
-    assert other.spent == NothingReleased()
-    assert pickle.loads(pickle.dumps(PartyBudget())).charge(NonPrivateEvent()) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """A party's account on disk: what one process spent, a restart, a copy, a fork and a second process find."""
 
-import copy
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -24,7 +22,6 @@ from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Afford
 from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.wire import Refused
-from support.forked import in_child, needs_fork
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
@@ -67,21 +64,13 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
 
 
 def test_nobody_spends_it_twice(ledger):
-    """Another object, a copy, a pickle, a selection of rows: one account."""
+    """Another object, a selection of rows: one account."""
     first = clinic(ledger)
-    others = [clinic(ledger.url), copy.deepcopy(first), pickle.loads(pickle.dumps(first)), first.take([3, 1])]
+    others = [clinic(ledger.url), first.take([3, 1])]
     assert isinstance(request(first, SEND), Trained)
     for party in others:
         assert "would bring what was spent" in request(party, order(party.n_rows, 0.2)).reason
         assert party.spent == EVENT
-
-
-@needs_fork
-def test_a_child_of_a_fork_finds_what_its_parent_spent_and_the_other_way_round(ledger):
-    party = clinic(ledger)
-    assert in_child(lambda: type(request(party, SEND)).__name__.encode()) == b"Trained"
-    assert isinstance(request(party, SEND), Refused)
-    assert party.spent == EVENT
 
 
 def test_another_process_finds_it_too(ledger):
@@ -217,14 +206,6 @@ def test_a_charge_is_open_until_its_answer_leaves(ledger, caplog):
     with pytest.raises(MachineError, match="the charge of this step was cancelled"):
         budget.settle("other", "a")
     assert budget.spent == compose(EVENT, small)
-
-
-@needs_fork
-def test_a_child_of_a_fork_has_a_ledger_of_its_own(ledger):
-    """Another thread of the parent may have been in the middle of a charge, and hold the lock of that one."""
-    budget = account(ledger)
-    assert budget._book is ledger
-    assert in_child(lambda: str(budget._book is ledger).encode()) == b"False"
 
 
 def test_a_coordinator_is_told_no_more_than_its_cap(ledger, monkeypatch):

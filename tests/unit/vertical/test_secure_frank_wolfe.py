@@ -89,7 +89,7 @@ def test_without_noise_it_is_the_joint_problem():
 
 def test_engines_and_options_that_do_not_go_with_it():
     given = InProcessParties(parties())
-    with given.recorded() as crossed:
+    with recorded(given) as crossed:
         for changed, words in [
             ({"engine": "shamir"}, "not to be had|cannot compare"),
             ({"engine": "spu"}, "not to be had at 'bank'"),

@@ -36,6 +36,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Refused, code_of
+from support.crossing import recorded
 from support.pairs import by_pairs
 from support.party import asked
 from support.party import request as ask
@@ -235,7 +236,7 @@ def test_messages_carry_what_the_plan_says():
     """Noise multipliers, ranges and clips on the wire; columns cross once, and nothing else of a table does."""
     ready = parties()
     model = lasso(aggregation="global", n_steps=4, epsilon=20.0)
-    with ready.recorded() as record:
+    with recorded(ready) as record:
         model.fit(ready, Y)
     plan = model.plan_
     starts = [crossing.message for crossing in record if isinstance(crossing.message, BallStart)]
@@ -260,7 +261,7 @@ def test_messages_carry_what_the_plan_says():
 
 def test_secret_labels_cross_by_randomised_response_only():
     ready, model = parties(), lasso(labels_public=False)
-    with ready.recorded() as record:
+    with recorded(ready) as record:
         model.fit(ready, Y)
     sent = {crossing.party: crossing.message.labels for crossing in record if isinstance(crossing.message, TrainOnBall)}
     gain = model.plan_.response.gain
@@ -305,7 +306,7 @@ def test_a_party_that_does_not_answer_ends_the_fit(aggregation, who, monkeypatch
 def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregation):
     ready = parties()
     ready.parties["shop"].budget = Party(np.ones((1, 1)), name="x", budget=(0.01, 1e-6)).budget
-    with ready.recorded() as record, pytest.raises(PartyError, match=r"shop.*its budget is epsilon=0\.01"):
+    with recorded(ready) as record, pytest.raises(PartyError, match=r"shop.*its budget is epsilon=0\.01"):
         lasso(aggregation=aggregation, labels_public=False).fit(ready, Y)
     assert not any(isinstance(crossing.message, (TrainOnBall, BallStart)) for crossing in record)
     with pytest.raises(PartyError, match="budget"):

@@ -32,6 +32,7 @@ from sottovoce.vertical.protocols.general.messages import Describe, Description,
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Frame, Refused, new_session
+from support.crossing import recorded
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.party import decode, kinds, request, worker_of
 
@@ -91,7 +92,7 @@ class Fake:
 def test_counters_are_the_sum_of_what_crossed():
     blocks, y = table(0, n=80)
     parties = joined(blocks)
-    with parties.recorded() as crossings:
+    with recorded(parties) as crossings:
         parties.exchange(PREPARE, Done)
         history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
         during = len(crossings)
@@ -134,24 +135,11 @@ def test_an_own_model_is_what_messages_would_have_made_bit_for_bit(loss, kind, w
     assert (own.coefficients[0].tobytes(), own.coefficients[1]) == (part.coef.tobytes(), part.intercept)
 
 
-def test_recordings_nest_and_end_with_an_error():
-    parties = joined(table(0)[0])
-    with parties.recorded() as outer:
-        parties.ask("p0", Describe(), Description)
-        with pytest.raises(RuntimeError), parties.recorded() as inner:
-            parties.ask("p1", Describe(), Description)
-            raise RuntimeError
-        parties.ask("p1", Describe(), Description)
-    assert [(crossing.party, crossing.uplink) for crossing in inner] == [("p1", False), ("p1", True)]
-    assert len(outer) == 6
-    assert isinstance(outer[1].message, Description)
-
-
 def test_a_refusal_is_counted_and_so_is_what_came_with_it():
     """One party refuses; the bytes of the other crossed all the same."""
     blocks, _ = table(0)
     parties = InProcessParties([Party(blocks[0], name="p0", budget=(1.0, 1e-6)), Party(blocks[1], name="p1")])
-    with parties.recorded() as crossings, pytest.raises(PartyError, match="'p0' refused LbfgsStart: its budget"):
+    with recorded(parties) as crossings, pytest.raises(PartyError, match="'p0' refused LbfgsStart: its budget"):
         parties.exchange(LbfgsStart(5, 1), Done)
     assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Done]
     assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
@@ -469,7 +457,7 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
         for name, party in parties.parties.items():
             coefficients[name].append(worker_of(party).x.copy())
 
-    with parties.recorded() as crossings:
+    with recorded(parties) as crossings:
         parties.exchange({name: Prepare(0.7, intercept * (name == "p0")) for name in parties.names}, Done)
         problem = ScoreProblem(Logistic(), y)
         lbfgs(parties, problem, l2=0.7, precondition=kind == "lbfgs", max_iter=8, tol=0.0, after=remember)

@@ -1,8 +1,7 @@
 """How the coordinator talks to the parties: one interface, and its implementation within one process.
 
 Only bytes cross it, each way: requests in frames, which say which session they belong to
-and which step of it they are, and replies of `sottovoce.vertical.wire`. What crosses is counted, and can be
-recorded.
+and which step of it they are, and replies of `sottovoce.vertical.wire`. What crosses is counted.
 """
 
 import os
@@ -10,22 +9,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from sottovoce._shown import in_one_line
 from sottovoce._validation import in_order
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
 from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Message, Refused, decode, new_session
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
 _MOST_REASON: Final = 1000  # letters, as of a party that does what it should
-_OWN: Final = frozenset({"checkpoint", "run", "session_name", "_process", "_steps", "_holding"})  # not for copies
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -39,16 +36,6 @@ class Answering(Protocol):
     def name(self) -> str: ...
 
     def handle(self, raw: bytes) -> bytes: ...
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """One message that crossed."""
-
-    party: str  # the party at the other end of the coordinator's line
-    uplink: bool  # True from the party to the coordinator
-    message: Message  # as it was rebuilt from the bytes
-    n_bytes: int  # the frame of a request included
 
 
 class Parties(ABC):
@@ -89,13 +76,12 @@ class Parties(ABC):
         self.names = names
         self.uplink_bytes = 0
         self.downlink_bytes = 0
-        self._records: list[list[Crossing]] = []
-        self._talking, self._counting = OwnLock(), OwnLock()
+        self._process, self._talking, self._counting = os.getpid(), Lock(), Lock()
         self._begin()
 
     def _begin(self) -> None:
         name = new_session() if self.checkpoint is None else self.checkpoint.new_session()
-        self.session_name, self._process = name, os.getpid()
+        self.session_name = name
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
 
@@ -107,14 +93,12 @@ class Parties(ABC):
         """Go on in a new session where nobody knows how far the parties of this one are."""
         self._begin()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the session and the checkpoint out: a copy talks in sessions of its own."""
-        kept = {name: value for name, value in vars(self).items() if name not in _OWN}
-        return {**kept, "_talking": OwnLock(), "_counting": OwnLock()}
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("parties cannot be copied or pickled: two would go on with the same sessions.")
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._begin()
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise ParameterError("these parties are of another process: make them in the one that uses them.")
 
     @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -134,18 +118,16 @@ class Parties(ABC):
             raise ParameterError(f"no party is named {unknown[0]!r}; there are {', '.join(map(repr, self.names))}.")
         # in the order of the parties, so that sums are the same, bit by bit, in every run
         requests = {name: requests[name] for name in self.names if name in requests}
-        sent, answers = self._carry(requests)
+        answers = self._carry(requests)
         replies: dict[str, Reply] = {}
         fault = refused = ""
-        for name in sent:
+        for name in requests:
             asked = type(requests[name]).__name__
             try:
                 reply = decode(answers[name], (expected, Refused))
             except MessageError as error:
-                self._count(name, True, None, len(answers[name]))
                 fault = fault or f"party {name!r} answered {asked} with no {expected.__name__}: {error}"
                 continue
-            self._count(name, True, reply, len(answers[name]))
             if isinstance(reply, expected):
                 replies[name] = reply
             else:
@@ -155,40 +137,29 @@ class Parties(ABC):
             raise PartyError(fault or refused)
         return replies
 
-    def _carry(self, requests: Mapping[str, Message]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return what was sent as the next step of the session, and what came back."""
-        with self._talking.lock:  # the steps of a session follow each other
-            if self._process != os.getpid():  # after a fork the parent goes on with it
-                self._begin()
+    def _carry(self, requests: Mapping[str, Message]) -> dict[str, bytes]:
+        """Send requests as the next step of the session, and return what came back."""
+        self._check_process()
+        with self._talking:  # the steps of a session follow each other
             sent = {}
             for name, request in requests.items():
                 if not isinstance(request, _QUESTIONS):
                     self._holding.add(name)
                 self._steps[name] += 1
                 sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
-                seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
-                self._count(name, False, seen, len(sent[name]))
+            self._count(sum(map(len, sent.values())), 0)
             try:
-                if self.checkpoint is None:
-                    return sent, self._send(sent)
-                return sent, self.checkpoint.answered(sent, self._send)
+                answers = self._send(sent) if self.checkpoint is None else self.checkpoint.answered(sent, self._send)
             except BaseException:
                 self._lost()
                 raise
+            self._count(0, sum(map(len, answers.values())))
+            return answers
 
-    @property
-    def _is_recorded(self) -> bool:
-        return bool(self._records)
-
-    def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
-        with self._counting.lock:
-            if uplink:
-                self.uplink_bytes += n_bytes
-            else:
-                self.downlink_bytes += n_bytes
-            if message is not None:
-                for record in self._records:
-                    record.append(Crossing(party, uplink, message, n_bytes))
+    def _count(self, down: int, up: int) -> None:
+        with self._counting:
+            self.downlink_bytes += down
+            self.uplink_bytes += up
 
     @contextmanager
     def session(self) -> Iterator["Parties"]:
@@ -196,6 +167,7 @@ class Parties(ABC):
 
         What crosses counts here too. Several sessions may be open at the same time, in threads of their own.
         """
+        self._check_process()
         talk = _Conversation(self)
         try:
             yield talk
@@ -242,16 +214,6 @@ class Parties(ABC):
             )
         return self.here[name]
 
-    @contextmanager
-    def recorded(self) -> Iterator[list[Crossing]]:
-        """Record every message that crosses inside the ``with`` block, in order."""
-        record: list[Crossing] = []
-        self._records.append(record)
-        try:
-            yield record
-        finally:
-            self._records.remove(record)
-
 
 class _Conversation(Parties):
     """One more session with the parties of a carrier."""
@@ -269,13 +231,9 @@ class _Conversation(Parties):
     def tell(self, doing: str) -> None:
         self._carrier.tell(doing)
 
-    @property
-    def _is_recorded(self) -> bool:
-        return super()._is_recorded or self._carrier._is_recorded
-
-    def _count(self, party: str, uplink: bool, message: Message | None, n_bytes: int) -> None:
-        super()._count(party, uplink, message, n_bytes)
-        self._carrier._count(party, uplink, message, n_bytes)
+    def _count(self, down: int, up: int) -> None:
+        super()._count(down, up)
+        self._carrier._count(down, up)
 
 
 class InProcessParties(Parties):

@@ -4,15 +4,14 @@
 second process finds what the others spent.
 """
 
-import copy
 import logging
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Self
+from threading import Lock
+from typing import Any, Final
 
 from sottovoce._validation import MAX_EPSILON, in_order, number
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
@@ -22,7 +21,6 @@ from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
-from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.party.sessions import MachineError, Place
 
 _LOG: Final = logging.getLogger(__name__)
@@ -82,9 +80,7 @@ class Account(ABC):
 class PartyBudget(Account):
     """A party's account: it is charged before anything is computed, and refuses what it does not cover.
 
-    The same account goes with every selection of the party's rows, and with every copy. It lives as long as the
-    process: after a fork, and in what was unpickled, a limited account refuses everything, because two could not
-    know what the other spends.
+    The same account goes with every selection of the party's rows. It lives as long as the process.
 
     ``limit``: None allows everything.
     """
@@ -101,8 +97,7 @@ class PartyBudget(Account):
         self._events: list[Event] = []
         self._open: set[str] = set()
         self._closed: dict[str, str] = {}  # what a charge was closed for last
-        self._process: int | None = os.getpid()
-        self._lock = OwnLock()
+        self._lock = Lock()
 
     @property
     def spent(self) -> Event:
@@ -113,11 +108,6 @@ class PartyBudget(Account):
     def shortage(self, event: Event) -> str:
         if not self.is_limited:
             return ""
-        if not self._is_original:
-            return (
-                "its budget is kept by the object that was made with it, and this is a copy in another process: two "
-                "could not know what the other spends. Make the party, with a share of its budget, where it is used"
-            )
         if isinstance(event, NothingReleased):
             return ""
         cost = self._cost(event)
@@ -129,9 +119,7 @@ class PartyBudget(Account):
         if not self.is_limited:
             self._events.append(event)
             return ""
-        if not self._is_original:  # a fork may have left the lock held
-            return self.shortage(event)
-        with self._lock.lock:
+        with self._lock:
             if place is not None and place.release in self._open:
                 return ""
             shortage = self.shortage(event)
@@ -143,7 +131,7 @@ class PartyBudget(Account):
     def settle(self, release: str, answer: str, part: str = "") -> None:
         if not self.is_limited or part:  # what was charged together is answered in the session that began with it
             return
-        with self._lock.lock:  # two selections of the rows may be asked for the same at once
+        with self._lock:  # two selections of the rows may be asked for the same at once
             if release in self._open:
                 self._open.remove(release)
                 self._closed[release] = answer
@@ -160,19 +148,6 @@ class PartyBudget(Account):
             return 0.0 if moved <= self.delta * (1.0 + 1e-9) else math.inf
         releases = [Release(each, _BASIC_SHARE * self.delta) for each in (*self._events, event)]
         return PrivacyFilter(epsilon=min(self.epsilon, MAX_EPSILON), delta=self.delta).spent(releases)
-
-    @property
-    def _is_original(self) -> bool:
-        return os.getpid() == self._process
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self  # one organisation, one account
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_process": None}
 
 
 class LedgerBudget(Account):
@@ -213,11 +188,10 @@ class LedgerBudget(Account):
         self, ledger: Any, dataset: Any, *, name: str, coordinator: str | None = None, cap: float | None = None
     ) -> None:
         is_charged(ledger, dataset)
-        self._ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
-        self._process = os.getpid()
+        self._book: Ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
         self.dataset: str = dataset
         self._name = name
-        known = self._ledger.datasets()
+        known = self._book.datasets()
         if dataset not in known:
             raise LedgerError(
                 f"dataset {dataset!r} is not in this ledger; make it first: sottovoce ledger create, or "
@@ -232,7 +206,7 @@ class LedgerBudget(Account):
             )
         self.epsilon, self.delta, self._rule = made.epsilon, made.delta, made.filter
         self.takes_seeds = made.allow_nonprivate
-        self.head = self._ledger.head()
+        self.head = self._book.head()
         if cap is not None and coordinator is None:
             raise ParameterError(f"cap={cap!r} is for one coordinator: give its name, coordinator=...")
         self.coordinator = coordinator
@@ -348,9 +322,3 @@ class LedgerBudget(Account):
     @property
     def _delta(self) -> float:
         return _BASIC_SHARE * self.delta
-
-    @property
-    def _book(self) -> Ledger:
-        if self._process != os.getpid():  # another thread of the parent may have been in the middle of it
-            self._ledger, self._process = copy.copy(self._ledger), os.getpid()
-        return self._ledger

@@ -75,11 +75,6 @@ class Journal:
             self._folder.close()
             raise StorageError(f"the journal {folder} cannot be used: {error}.") from None
 
-    @property
-    def is_of_this_process(self) -> bool:
-        """False in a child of a fork, whose sessions are others and are not kept."""
-        return self._folder.is_of_this_process
-
     def check_open(self) -> None:
         """Refuse to go on with a journal that was closed: another process may have it.
 

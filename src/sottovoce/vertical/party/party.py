@@ -11,12 +11,14 @@ wrong beyond that is told in one sentence, which is always the same.
 
 import hashlib
 import logging
+import os
 import sqlite3
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from threading import Lock
+from typing import Any, ClassVar, Final, NoReturn, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +30,6 @@ from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.site import ComputeSite
-from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
 from sottovoce.vertical.party.journal import Journal
@@ -52,6 +53,7 @@ from sottovoce.vertical.wire import Frame, Message, Refused, decode
 _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 _FAILED: Final = "it failed there; the party's own log says more"
+_ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
 _LOST: Final = "this session cannot be taken up again here; the party's own log says why. Begin again"
 _ENDED_WITH_PROCESS: Final = (
     "this session, a joint computation or an alignment, ended with the party's process; what was charged for it stays "
@@ -176,7 +178,7 @@ class Party:
         self.answers = allowed_answers(answers, limited=self.budget.is_limited, known=self._knows.answers)
         self._random_state: object = None
         self._session_seeds: dict[bytes, object] = {}
-        self._lock = OwnLock()  # one request at a time
+        self._process, self._lock = os.getpid(), Lock()  # one request at a time
         if journal is not None and not isinstance(journal, Journal):
             raise ParameterError(f"journal must be a Journal or None; got {journal!r}.")
         if journal is not None:
@@ -200,10 +202,8 @@ class Party:
     def __repr__(self) -> str:
         return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is under way: a copy of a noise stream would draw the same noise."""
-        fresh = {"_session_seeds": {}, "_lock": OwnLock(), "_sessions": Sessions(), "_journal": None}
-        return {**vars(self), **fresh, "_digested": (None, b"")}
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a party cannot be copied or pickled: two would answer for one budget and the same sessions.")
 
     @property
     def n_rows(self) -> int:
@@ -257,7 +257,7 @@ class Party:
             If the party has no identifiers.
         """
         if people is None:
-            with self._lock.lock:
+            with self._lock:
                 self._become(None, None)
             return
         if self.people is None:
@@ -270,7 +270,7 @@ class Party:
         rows = self.people.identifiers.rows_of(people)
         if rows is None:
             raise DataError(f"party {self.name!r} has no row of some of these people.")
-        with self._lock.lock:
+        with self._lock:
             self._become(people, rows)
 
     def columns(self, *, intercept: bool = False) -> Columns:
@@ -359,10 +359,14 @@ class Party:
         Requests are answered one at a time. The last request of a session may be sent again: its answer is the same,
         byte for byte, and nothing is drawn or charged again.
         """
-        with self._lock.lock:
+        if os.getpid() != self._process:  # the parent goes on with its sessions and its budget
+            return Refused(_ELSEWHERE).encode()
+        with self._lock:
             try:
                 frame = Frame.read(raw)
-                journal = self._open_journal
+                journal = self._journal
+                if journal is not None:
+                    journal.check_open()
                 session = self._taken_up(journal, frame.session) or self._sessions.find(frame)
                 answer = session.repeated(frame)
                 if answer is None:
@@ -503,13 +507,6 @@ class Party:
         table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
         self._table, self.ids, self.y = table, ids, y
         self.people.digest = None if people is None else alignment_digest(people)
-
-    @property
-    def _open_journal(self) -> Journal | None:
-        if self._journal is None or not self._journal.is_of_this_process:
-            return None
-        self._journal.check_open()
-        return self._journal
 
     @property
     def _digest(self) -> bytes:

@@ -7,7 +7,6 @@ they outlive the process, see `sottovoce.vertical.party.journal`.
 """
 
 import hashlib
-import os
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -153,24 +152,16 @@ def _move_to(streams: Streams, position: dict[str, Any]) -> None:
 
 
 class Sessions:
-    """All sessions of one party; who uses it holds the party's lock.
-
-    They never leave the process: a copy of a noise stream, or of the number of steps that are left, would be good for
-    the same release twice.
-    """
+    """All sessions of one party; who uses it holds the party's lock."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self._journal = journal
         self._open: OrderedDict[bytes, Session] = OrderedDict()  # the one that was idle for longest first
         self._ended: OrderedDict[bytes, None] = OrderedDict()
-        self._process = os.getpid()
         self._ended.update(dict.fromkeys(() if journal is None else journal.ended()))
 
     def __contains__(self, name: bytes) -> bool:
-        return name in self._open and self._process == os.getpid()
-
-    def __reduce__(self) -> "tuple[type[Sessions], tuple[()]]":
-        return Sessions, ()
+        return name in self._open
 
     def __len__(self) -> int:
         return len(self._open)
@@ -184,8 +175,6 @@ class Sessions:
 
         Raises `SessionError` if there is none.
         """
-        if self._process != os.getpid():  # after a fork the parent goes on with them
-            self.__init__()  # type: ignore[misc]
         session = self._open.get(frame.session)
         if session is None:
             session = self._begin(frame)
