@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.driver import benchmark
 from sottovoce.vertical import InProcessParties, Party
-from sottovoce.vertical.alignment.matching import common_rows
+from sottovoce.vertical.alignment.aligned import common_rows
 from sottovoce.vertical.alignment.sites import align_over
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce, read_announcement
 
@@ -41,10 +41,9 @@ def row(method: str, n_parties: int, n: int) -> dict[str, object]:
     if sites:
         report = align_over(InProcessParties(sites))
     else:
-        alignment = common_rows(parties)
-        report = alignment.report
+        common, report = common_rows(parties)
     seconds, busy = time.perf_counter() - start, time.process_time() - busy
-    aligned = [site.ids for site in sites] or [parties[name][rows] for name, rows in alignment.rows.items()]
+    aligned = [site.ids for site in sites] or [parties[name][rows] for name, rows in common.items()]
     assert report.n_common == n // 2
     assert all((ids == aligned[0]).all() for ids in aligned)
     return {

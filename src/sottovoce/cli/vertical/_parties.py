@@ -20,7 +20,7 @@ from sottovoce.cli._rows import confirmed_schema, note_unused
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
-from sottovoce.vertical.alignment.matching import AlignmentReport
+from sottovoce.vertical.alignment.aligned import AlignmentReport
 
 _NAME = re.compile(r"\w[\w.-]*")
 

@@ -33,7 +33,7 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
 from sottovoce.vertical import Comparison, Party, VerticalLasso, VerticalSparseLogisticRegression
-from sottovoce.vertical.alignment.matching import DUPLICATES, AlignmentReport
+from sottovoce.vertical.alignment.aligned import DUPLICATES, AlignmentReport
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
 from sottovoce.vertical.estimators.kinds import ESTIMATORS

@@ -1,18 +1,113 @@
-"""Parties with the same people in the same order."""
+"""Parties with the same people in the same order: who is held by all of them, and in which order.
+
+The order is that of the sorted canonical identifiers (by Unicode code points). The statements of privacy of vertical
+training take the number of aligned people and their identifiers as public; the order of the rows inside a party enters
+nowhere.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from sottovoce._columns import as_array
-from sottovoce._validation import in_order, whole_number
-from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.alignment.matching import AlignmentReport, common_rows
+from sottovoce._optional import pa
+from sottovoce._validation import choice, in_order, whole_number
+from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
+
+DUPLICATES: Final = ("error", "drop")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyCounts:
+    """What became of the rows of one party; the last three and the number in common add up to ``rows``.
+
+    Parameters
+    ----------
+    name : str
+        The party.
+    rows : int
+        All its rows.
+    missing : int
+        Rows without an identifier.
+    repeated : int
+        Rows whose identifier stands in another row too; all of them are left out.
+    not_in_common : int
+        Rows whose identifier some other party lacks.
+    """
+
+    name: str
+    rows: int
+    missing: int
+    repeated: int
+    not_in_common: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskedParty:
+    """What an intersection tells of a party in another place, whose rows are not known here.
+
+    Parameters
+    ----------
+    name : str
+        The party.
+    identifiers : int
+        Size of its set: rows with an identifier that does not repeat.
+    left : int
+        People who are still in common after it was asked.
+    """
+
+    name: str
+    identifiers: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentReport:
+    """An alignment in numbers; it holds no identifier.
+
+    Parameters
+    ----------
+    method : {"exact", "psi", "kept"}
+        "kept": the people of an earlier alignment.
+    n_common : int
+        People that all parties hold.
+    parties : tuple of PartyCounts
+        In the order of the parties; only those whose rows are known where the alignment ran.
+    bytes_sent : dict of (str, str) to int
+        Bytes of all messages from the first party to the second; empty for "exact", which sends none.
+    asked : tuple of AskedParty
+        Those in other places, in the order in which they were asked.
+    """
+
+    method: str
+    n_common: int
+    parties: tuple[PartyCounts, ...]
+    bytes_sent: dict[tuple[str, str], int]
+    asked: tuple[AskedParty, ...] = ()
+
+    def summary(self) -> str:
+        """Return the numbers as lines of text."""
+        names = {each.name for each in self.parties} | {name for pair in self.bytes_sent for name in pair}
+        lines = [f"{self.n_common:,} people in common of {len(names)} parties (method {self.method!r})"]
+        lines += [
+            f"{party.name}: {party.rows:,} rows, {party.missing:,} without an identifier, {party.repeated:,} with a "
+            f"repeated one, {party.not_in_common:,} not in common"
+            for party in self.parties
+        ]
+        lines += [
+            f"{party.name}: {party.identifiers:,} identifiers, {party.left:,} people in common after it"
+            for party in self.asked
+        ]
+        lines += [f"{sender} to {receiver}: {size:,} bytes" for (sender, receiver), size in self.bytes_sent.items()]
+        return "\n".join(lines)
 
 
 class AlignedParties(InProcessParties):
@@ -65,9 +160,60 @@ def align(parties: Sequence[Party], *, duplicates: str = "error") -> AlignedPart
     names = [party.name for party in in_order("parties", parties, "a list of Party objects")]
     if len(set(names)) != len(names):
         raise ParameterError(f"the names of the parties must differ; got {names!r}.")
-    aligned = common_rows({party.name: party.ids for party in parties if not party.is_helper}, duplicates=duplicates)
-    return AlignedParties(
-        [party if party.is_helper else party.take(aligned.rows[party.name]) for party in parties], aligned.report
+    rows, report = common_rows(
+        {party.name: party.ids for party in parties if not party.is_helper}, duplicates=duplicates
+    )
+    return AlignedParties([party if party.is_helper else party.take(rows[party.name]) for party in parties], report)
+
+
+def common_rows(
+    identifiers: Mapping[str, Any], *, duplicates: str = "error"
+) -> tuple[dict[str, npt.NDArray[np.int64]], AlignmentReport]:
+    """Return the rows of each party, in the order of the people whom all of them hold, and a report.
+
+    The canonical form of an identifier is text, the same for 17, 17.0 and "17"; None, NaN, NaT, pandas.NA and "" are
+    missing. No error holds an identifier.
+    """
+    choice("duplicates", duplicates, DUPLICATES)
+    if len(identifiers) < 2:
+        raise ParameterError(f"an alignment needs at least two parties with identifiers; got {len(identifiers)}.")
+    held = {name: _hold(name, given, duplicates) for name, given in identifiers.items()}
+    places = _places_of([*held.values()])
+    n_common = len(places[0])
+    if n_common == 0:
+        raise _nobody(held)
+    counts = tuple(
+        PartyCounts(name, party.n_rows, party.missing, party.repeated, len(party.rows) - n_common)
+        for name, party in held.items()
+    )
+    rows = {name: party.rows[place] for (name, party), place in zip(held.items(), places, strict=True)}
+    return rows, AlignmentReport("exact", n_common, counts, {})
+
+
+def _hold(name: str, given: object, duplicates: str) -> UsableIdentifiers:
+    held = usable_identifiers(f"ids of party {name!r}", given)
+    if held.repeated and duplicates == "error":
+        raise DataError(
+            f"ids of party {name!r}: {held.repeated:,} rows share {held.shared:,} identifier(s), and a person has one "
+            'row. Combine these rows into one before, or leave all of them out with duplicates="drop".'
+        )
+    return held
+
+
+def _places_of(held: list[UsableIdentifiers]) -> list[npt.NDArray[np.int64]]:
+    """Return for each party where the common identifiers, sorted, stand in ``texts``."""
+    common = held[0].texts
+    for party in held[1:]:
+        common = common.filter(pa.compute.is_in(common, value_set=party.texts))
+    common = common.take(pa.compute.sort_indices(common))  # by bytes of UTF-8, which is by code points
+    return [pa.compute.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
+
+
+def _nobody(held: dict[str, UsableIdentifiers]) -> DataError:
+    usable = ", ".join(f"{name!r} {len(party.rows):,} of {party.n_rows:,} rows" for name, party in held.items())
+    return DataError(
+        f"nobody is in common: no identifier is held by all {len(held)} parties (usable: {usable}). Check that the "
+        "parties write identifiers alike: leading zeros, case and spaces count."
     )
 
 

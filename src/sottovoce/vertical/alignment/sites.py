@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
-from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
+from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts
 from sottovoce.vertical.coordinator.parties import Parties, Reply
 from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
