@@ -31,7 +31,6 @@ from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.alignment.messages import (
-    AlignAgain,
     AlignRespond,
     AlignResponse,
     AlignSet,
@@ -598,8 +597,6 @@ def test_a_wrong_announcement_tells_nothing_but_that_it_is_wrong():
     assert replies == {Refused("the announcement holds people whom it lacks. Run the alignment again").encode()}
     for raw, fault in ((b'["2","1"]', "not sorted"), (b"[1]", "not a list"), (b"[]", "at least 1 people; these are 0")):
         assert fault in Line(party).ask(AlignTo(raw)).reason
-    assert "keeps no alignment" in Line(party).ask(AlignAgain(b"\0" * 32)).reason
-    assert "keeps no alignment" in Line(party).ask(AlignAgain(b"/etc/passwd")).reason
     assert (party.alignment, party.n_rows, party.spent) == (None, 200, NothingReleased())
 
 
@@ -622,7 +619,7 @@ def test_a_budget_is_one_for_all_alignments():
 
 
 def test_a_party_without_identifiers_or_leave_is_not_aligned():
-    messages = (AlignSetup(), AlignRespond(b""), AlignTo(b"[]"), AlignAgain(b""))
+    messages = (AlignSetup(), AlignRespond(b""), AlignTo(b"[]"))
     for message in messages:
         assert "it was given no identifiers" in Line(Party(SECRET, name="clinic")).ask(message).reason
         asked = Line(aligned_party(answers={"score"})).ask(message)

@@ -22,8 +22,7 @@ from sottovoce.papers.frank_wolfe.published import PublishedBallStart, Published
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
-from sottovoce.vertical.party.people import alignment_digest
-from sottovoce.vertical.protocols.alignment.messages import AlignAgain, AlignRespond, AlignSetup, AlignTo, AllRows
+from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo, AllRows
 from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient, LbfgsMove, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
@@ -67,7 +66,6 @@ TRAINING = [
     AlignRespond(b"points"),
     AlignTo(announce(ALL)),
     AlignTo(announce(SOME)),
-    AlignAgain(bytes.fromhex(alignment_digest(SOME))),
     Prepare(1.0, 0),
     Prepare(1e20, 1),
     LbfgsStart(3, 0),

@@ -22,7 +22,6 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.budget import PartyBudget
-from sottovoce.vertical.party.people import alignment_digest
 from sottovoce.vertical.protocol import Desk
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.scoring.messages import Score
@@ -135,19 +134,6 @@ class _Account(PartyBudget):
         return self.shortage(event)
 
 
-class _Alignments(dict[str, list[str]]):
-    """The kept alignments of a party, in memory."""
-
-    def read(self, digest: str) -> list[str] | None:
-        return self.get(digest)
-
-    def keep(self, people: Sequence[str]) -> None:
-        self[alignment_digest(people)] = list(people)
-
-    def forget_current(self) -> None:
-        pass
-
-
 class _World:
     """A party with one of the two tables."""
 
@@ -159,7 +145,6 @@ class _World:
         )  # fmt: skip
         self.account = _Account()
         self.party.budget = self.account
-        self.party.people._kept = _Alignments()  # type: ignore[union-attr,assignment]
         self.lines = [Line(self.party), Line(self.party)]
         self.scoring: tuple[bytes, Party | None] = (b"", None)
 
@@ -215,8 +200,7 @@ class _World:
 
     def common(self) -> bytes:
         """Return what all sessions share: models, and whose rows the table has."""
-        people: Any = self.party.people
-        return digest([self.party._models, people.digest, sorted(people._kept)])
+        return digest([self.party._models, self.party.alignment])
 
 
 def digest(value: Any) -> bytes:

@@ -33,7 +33,7 @@ PROTOCOLS: Final = (
             "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",
             public=True,
         ),
-        (alignment.AlignSetup, alignment.AlignRespond, alignment.AlignTo, alignment.AlignAgain),
+        (alignment.AlignSetup, alignment.AlignRespond, alignment.AlignTo),
     ),
     Protocol(
         _EXACT,

@@ -78,8 +78,8 @@ def model_of_a_party(kind, label, share, epsilon, runs, factor, patch):
         model = estimator(kind, 0, epsilon=epsilon, mechanism_options={"label_share": share}).fit(group, y)
 
         def train(seed, group=group, y=y, plan=model.plan_):
-            with group.parties["other"].seeded(2 * seed + 1):
-                plan.solve(group, y, "trial", Streams(2 * seed))
+            group.parties["other"].seed(2 * seed + 1)
+            plan.solve(group, y, "trial", Streams(2 * seed))
 
         trainings.append(train)
     # the label holder's own model is not released; the one of the fit above will do for all trials

@@ -1,7 +1,6 @@
 """Parties in different places are aligned by messages: the same people and the same order as in one process."""
 
 import logging
-import os
 import stat
 from contextlib import contextmanager
 
@@ -16,7 +15,7 @@ from sottovoce.vertical.alignment import AskedParty, align_over, all_rows_over
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
+from sottovoce.vertical.party.people import alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce, decoys_for
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
@@ -208,31 +207,21 @@ def kept(folder, ids=CLINIC, **options):
 
 
 def test_an_alignment_is_kept_and_taken_again(tmp_path):
-    bank, clinic = party("bank", BANK, alignments=tmp_path / "bank"), kept(tmp_path / "clinic")
-    report = align_over(Elsewhere([bank, clinic]))
-    assert report.n_common == 4
-    again = kept(tmp_path / "clinic")
-    assert (again.alignment, rows(again)) == (clinic.alignment, rows(clinic))
-    whole = Elsewhere([party("bank", BANK, alignments=tmp_path / "bank"), kept(tmp_path / "clinic")])
-    report = align_over(whole, digest=bank.alignment)
+    bank, clinic = party("bank", BANK), kept(tmp_path)
+    assert align_over(Elsewhere([bank, clinic])).n_common == 4
+    assert (kept(tmp_path).alignment, rows(kept(tmp_path))) == (clinic.alignment, rows(clinic))
+    people = bank.ids.tolist()
+    given = [party("bank", BANK), party("clinic", CLINIC)]
+    report = align_over(Elsewhere(given), people=people)
     assert (report.method, report.n_common, report.asked) == ("kept", 4, ())
     assert sum(report.bytes_sent.values()) < 400
+    assert {each.alignment for each in given} == {clinic.alignment}
     # another table, in which rows moved and one person is new
-    moved = kept(tmp_path / "clinic", ["n", *CLINIC[::-1]])
-    assert moved.ids.tolist() == clinic.ids.tolist()
-
-
-def test_a_person_who_is_gone_ends_what_was_kept(tmp_path):
-    bank = party("bank", BANK, alignments=tmp_path / "bank")
-    align_over(Elsewhere([bank, kept(tmp_path / "clinic")]))
-    gone = kept(tmp_path / "clinic", CLINIC[:-1])
-    assert gone.alignment is None
-    with pytest.raises(PartyError, match="refused AlignAgain: the announcement holds people whom it lacks"):
-        align_over(Elsewhere([bank, gone]), digest=bank.alignment)
-    with pytest.raises(PartyError, match="refused AlignAgain: it keeps no alignment of that digest"):
-        align_over(Elsewhere([bank, party("clinic", CLINIC)]), digest=bank.alignment)
-    with pytest.raises(ParameterError, match="'bank' keeps no alignment '00"):
-        align_over(Elsewhere([bank, gone]), digest="00" * 32)
+    assert kept(tmp_path, ["n", *CLINIC[::-1]]).ids.tolist() == clinic.ids.tolist()
+    # a person who is gone, and more people whom its owner wants, end what was kept
+    assert kept(tmp_path, CLINIC[:-1]).alignment is kept(tmp_path, least_people=5).alignment is None
+    with pytest.raises(PartyError, match="refused AlignTo: the announcement holds people whom it lacks"):
+        align_over(Elsewhere([bank, kept(tmp_path, CLINIC[:-1])]), people=people)
 
 
 def test_all_rows_again(tmp_path):
@@ -261,33 +250,20 @@ def test_the_owner_aligns_in_the_order_of_the_texts():
         Party(np.ones((3, 1)), name="plain").align(["b"])
 
 
-def test_a_higher_least_number_holds_for_what_was_kept(tmp_path):
-    bank = party("bank", BANK, alignments=tmp_path / "bank")
-    align_over(Elsewhere([bank, kept(tmp_path / "clinic")]))
-    strict = kept(tmp_path / "clinic", least_people=5)
-    assert strict.alignment is None
-    with pytest.raises(PartyError, match="keeps no alignment of that digest"):
-        align_over(Elsewhere([bank, strict]), digest=bank.alignment)
-
-
-def test_what_is_kept_is_the_owners_alone_and_few(tmp_path):
+def test_what_is_kept_is_the_owners_alone(tmp_path):
     folder = tmp_path / "a" / "alignments"
-    store = KeptAlignments(folder)
-    lists = [[f"p{k}"] for k in range(12)]
-    for number, people in enumerate(lists):
-        store.keep(people)
-        os.utime(folder / f"{alignment_digest(people)}.json", (number, number))
-    assert store.current == alignment_digest(lists[-1])
-    assert [store.read(alignment_digest(people)) for people in lists] == [None] * 4 + lists[4:]
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-    (folder / f"{store.current}.json").write_text('["p12"]')
-    assert store.read(store.current) is None
-    assert store.read("../current") is None
-    (folder / "current").write_text("../../etc")
-    assert store.current is None
+    clinic = kept(folder)
+    clinic.align(["b", "c"])
+    clinic.align(["b", "f"])
+    (file,) = folder.iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)] == [0o700, 0o600]
+    assert kept(folder).ids.tolist() == ["b", "f"]
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-1], whole.replace(b'"f"', b'"c"')):
+        file.write_bytes(damaged)
+        assert kept(folder).alignment is None
     with pytest.raises(ParameterError, match="no folder can be made there"):
-        KeptAlignments(folder / "current")
+        kept(file)
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------

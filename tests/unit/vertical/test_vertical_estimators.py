@@ -609,10 +609,11 @@ def test_a_seed_does_not_outlive_its_fit():
 
 def test_a_seeded_party_makes_the_receipt_say_so():
     group = parties()
-    with group.parties["party2"].seeded(3):
-        assert logistic().fit(group, Y).guarantee_.seeded
-        logistic(random_state=1).fit(group, Y)
-        assert group.parties["party2"].is_seeded  # as it was before that fit
+    group.parties["party2"].seed(3)
+    assert logistic().fit(group, Y).guarantee_.seeded
+    logistic(random_state=1).fit(group, Y)
+    assert group.parties["party2"].is_seeded  # as it was before that fit
+    group.parties["party2"].seed(None)
     assert not logistic().fit(group, Y).guarantee_.seeded
 
 

@@ -145,14 +145,6 @@ def test_a_refusal_is_counted_and_so_is_what_came_with_it():
     assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
 
 
-def test_some_of_the_parties_have_counters_of_their_own():
-    parties = joined(table(0)[0])
-    some = parties.only("p1")
-    some.exchange(Describe(), Description)
-    assert some.names == ("p1",)
-    assert parties.uplink_bytes == 0 < some.uplink_bytes
-
-
 def test_replies_come_in_the_order_of_the_parties():
     parties = joined(table(0, widths=(1, 2, 3))[0])
     replies = parties.exchange({name: Describe() for name in ("p2", "p0")}, Description)

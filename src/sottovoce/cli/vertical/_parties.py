@@ -5,7 +5,7 @@ Who the parties are and what is public about them is settled from the options an
 
 import csv
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -46,19 +46,8 @@ class PartyFacts:
         return self.make(np.zeros((1, len(self.feature_names))))
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """Parties in one process: row i is the same person everywhere; one of them has the labels."""
-
-    parties: list[Party]
-    report: AlignmentReport | None = None
-
-    @property
-    def n_people(self) -> int:
-        return self.parties[0].n_rows
-
-    def take(self, rows: Any) -> list[Party]:
-        return [party.take(rows) for party in self.parties]
+Gathered = tuple[list[Party], AlignmentReport | None]
+"""Parties in one process, row i being the same person everywhere, one with the labels; and how they were aligned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,58 +57,12 @@ class PartySource:
     facts: tuple[PartyFacts, ...]
     encoders: Mapping[str, Encoder]
     label_holder: str
-    reading: Reading
+    read: Callable[[Sequence[Path]], Gathered]
 
     @property
     def labels(self) -> Schema:
         """Return the schema that tells of the labels: a classifier's classes, a regression's bounds."""
         return self.encoders[self.label_holder].schema
-
-    def read(self, paths: Sequence[Path]) -> Gathered:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitTable(PartySource):
-    """One CSV or Parquet table; each party has some of its columns, described by one schema."""
-
-    schema: Schema
-
-    def read(self, paths: Sequence[Path]) -> Gathered:
-        (path,) = paths
-        table = self.reading.table(path, self.schema.layout, names=self.schema.column_names)
-        y = self.encoders[self.label_holder].labels(table)
-        parties = [
-            facts.make(self.encoders[facts.name].features(table), y=y if facts.name == self.label_holder else None)
-            for facts in self.facts
-        ]
-        note_unused(table, self.schema.column_names)
-        return Gathered(parties)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeveralTables(PartySource):
-    """One CSV or Parquet table a party, each with a schema of its own, aligned by identifiers."""
-
-    id_columns: Mapping[str, str]
-    duplicates: str
-
-    def read(self, paths: Sequence[Path]) -> Gathered:
-        parties = [self._read_party(facts, path) for facts, path in zip(self.facts, paths, strict=True)]
-        aligned = align(parties, duplicates=self.duplicates)
-        return Gathered(cast("list[Party]", list(aligned.parties.values())), aligned.report)
-
-    def _read_party(self, facts: PartyFacts, path: Path) -> Party:
-        encoder, id_column = self.encoders[facts.name], self.id_columns[facts.name]
-        schema = encoder.schema
-        table = self.reading.table(path, schema.layout, names=schema.column_names)
-        party = facts.make(
-            encoder.features(table),
-            ids=table.cells(id_column).identifiers(schema.layout.missing),
-            y=encoder.labels(table) if facts.name == self.label_holder else None,
-        )
-        note_unused(table, {*schema.column_names, id_column})
-        return party
 
 
 # ------------------------------------------------------------------ from options to sources
@@ -151,7 +94,7 @@ def name_tables(tables: Sequence[str]) -> dict[str, Path]:
 def split_schema(
     schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, *, data_norm: Sequence[str],
     data_bound: Sequence[str], reading: Reading, label_holder: str | None,
-) -> SplitTable:  # fmt: skip
+) -> PartySource:  # fmt: skip
     """Return the source of one table with named columns.
 
     Each of ``given`` is ``NAME=column,column``; a NAME alone has all other feature columns. ``sizes`` say instead how
@@ -169,10 +112,19 @@ def split_schema(
         name: Encoder(replace(schema, columns=(*(schema[column] for column in held), target)))
         for name, held in columns.items()
     }
-    return SplitTable(
-        facts=_facts_of(encoders, data_norm, data_bound), reading=reading,
-        label_holder=_label_holder(label_holder, list(columns)), schema=schema, encoders=encoders,
-    )  # fmt: skip
+    facts, holder = _facts_of(encoders, data_norm, data_bound), _label_holder(label_holder, list(columns))
+
+    def read(paths: Sequence[Path]) -> Gathered:
+        (path,) = paths
+        table = reading.table(path, schema.layout, names=schema.column_names)
+        y = encoders[holder].labels(table)
+        parties = [
+            each.make(encoders[each.name].features(table), y=y if each.name == holder else None) for each in facts
+        ]
+        note_unused(table, schema.column_names)
+        return parties, None
+
+    return PartySource(facts=facts, encoders=encoders, label_holder=holder, read=read)
 
 
 def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[str]]:
@@ -247,7 +199,7 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
 def several_tables(
     schemas: Mapping[str, Schema], *, target: str | None, label_holder: str | None, ids: Sequence[str],
     data_norm: Sequence[str], data_bound: Sequence[str], duplicates: str, reading: Reading,
-) -> SeveralTables:  # fmt: skip
+) -> PartySource:  # fmt: skip
     """Return the source of one table a party.
 
     The label's column is ``target``, else that of the one schema that names a target; a label holder that is given must
@@ -270,10 +222,27 @@ def several_tables(
                 '"ignore" for it, or leave it out of the schema.'
             )
         encoders[name] = Encoder(labelled, labelled=name == holder)
-    return SeveralTables(
-        facts=_facts_of(encoders, data_norm, data_bound), label_holder=holder, reading=reading,
-        encoders=encoders, id_columns=id_columns, duplicates=duplicates,
-    )  # fmt: skip
+    facts = _facts_of(encoders, data_norm, data_bound)
+
+    def read_party(each: PartyFacts, path: Path) -> Party:
+        encoder, id_column = encoders[each.name], id_columns[each.name]
+        schema = encoder.schema
+        table = reading.table(path, schema.layout, names=schema.column_names)
+        party = each.make(
+            encoder.features(table),
+            ids=table.cells(id_column).identifiers(schema.layout.missing),
+            y=encoder.labels(table) if each.name == holder else None,
+        )
+        note_unused(table, {*schema.column_names, id_column})
+        return party
+
+    def read(paths: Sequence[Path]) -> Gathered:
+        aligned = align(
+            [read_party(each, path) for each, path in zip(facts, paths, strict=True)], duplicates=duplicates
+        )
+        return cast("list[Party]", list(aligned.parties.values())), aligned.report
+
+    return PartySource(facts=facts, encoders=encoders, label_holder=holder, read=read)
 
 
 def _holder_of_labels(schemas: Mapping[str, Schema], target: str | None, given: str | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from sklearn.base import clone
@@ -18,9 +18,8 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._models import label_facts
 from sottovoce.cli._output import print_columns, print_json, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_by_party, parse_sizes
-from sottovoce.cli.vertical._joint import JointTrial
+from sottovoce.cli.vertical._joint import engines_shown, joined
 from sottovoce.cli.vertical._parties import (
-    Gathered,
     PartyFacts,
     PartySource,
     find_schema,
@@ -127,16 +126,15 @@ def simulate(
         "runs; the receipt is about what would be released between organisations.",
         err=True,
     )
-    gathered = source.read(paths)
+    parties, report = source.read(paths)
     if test_paths:
-        train, held_out = gathered.parties, source.read(test_paths).parties
+        train, held_out = parties, source.read(test_paths)[0]
     else:
-        train, held_out = _hold_out(gathered, share, streams.generator(Purpose.SHUFFLING))
+        train, held_out = _hold_out(parties, share, streams.generator(Purpose.SHUFFLING))
     if held_out[0].n_rows < 2:
         raise DataError(f"--test: the comparison needs two people or more; got {held_out[0].n_rows}.")
-    trial = JointTrial(given.helper, estimator)
-    with trial.shown():
-        estimator.fit(trial.joined(train))
+    with engines_shown() as engines:
+        estimator.fit(joined(train, given.helper, estimator))
     if out is not None:
         _write(out, estimator, source.facts)
     comparison = _compare(estimator, train, held_out)
@@ -151,9 +149,9 @@ def simulate(
         })  # fmt: skip
         return
     if not quiet:
-        _print_parties(source, gathered)
-        _print_run(estimator, train[0].n_rows, held_out[0].n_rows, gathered.report)
-        trial.print()
+        _print_parties(source, parties, report)
+        _print_run(estimator, train[0].n_rows, held_out[0].n_rows, report)
+        engines.print(estimator.plan_)
         print_rows("Receipt", estimator.guarantee_.rows())
         print_rows(
             "What each party gives away by itself",
@@ -231,7 +229,7 @@ def _make_estimator(kind: cli.ModelKind, source: PartySource, given: _Given, *, 
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
-        estimator.plan(JointTrial(given.helper, estimator).joined([party.stand_in() for party in source.facts]))
+        estimator.plan(joined([party.stand_in() for party in source.facts], given.helper, estimator))
     return estimator
 
 
@@ -251,13 +249,14 @@ def _share_held_out(holdout: float | None, test: Sequence[object]) -> float:
     return number("--holdout", _HOLDOUT if holdout is None else holdout, above=0.0, below=1.0)
 
 
-def _hold_out(gathered: Gathered, share: float, draw: np.random.Generator) -> tuple[list[Any], list[Any]]:
-    n = gathered.n_people
+def _hold_out(parties: list[Party], share: float, draw: np.random.Generator) -> tuple[list[Party], list[Party]]:
+    n = parties[0].n_rows
     if n < 4:
         raise DataError(f"--holdout: {n} people are too few to train on some and compare on others. Give --test.")
     n_held_out = min(max(2, round(share * n)), n - 2)
     drawn = draw.permutation(n)
-    return gathered.take(np.sort(drawn[n_held_out:])), gathered.take(np.sort(drawn[:n_held_out]))
+    rows, others = np.sort(drawn[n_held_out:]), np.sort(drawn[:n_held_out])
+    return [party.take(rows) for party in parties], [party.take(others) for party in parties]
 
 
 # ------------------------------------------------------------------ files
@@ -288,12 +287,12 @@ def _write(out: Path, estimator: VerticalEstimator, facts: Sequence[PartyFacts])
 # ------------------------------------------------------------------ what is printed
 
 
-def _print_parties(source: PartySource, gathered: Gathered) -> None:
+def _print_parties(source: PartySource, parties: Sequence[Party], report: AlignmentReport | None) -> None:
     headings = ["party", "rows", "features", "row norm, at most", "entries >= 0", "labels"]
-    counts: dict[str, list[str]] = {party.name: [f"{gathered.n_people:,}"] for party in source.facts}
-    if gathered.report is not None:
+    counts: dict[str, list[str]] = {party.name: [f"{party.n_rows:,}"] for party in parties}
+    if report is not None:
         headings[2:2] = ["without id", "repeated id", "not in common"]
-        for party in gathered.report.parties:
+        for party in report.parties:
             counts[party.name] = [
                 f"{count:,}" for count in (party.rows, party.missing, party.repeated, party.not_in_common)
             ]

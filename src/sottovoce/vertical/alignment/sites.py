@@ -1,6 +1,6 @@
 """Alignment of parties in different places: private set intersection over the messages of `protocols.alignment`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts
@@ -8,7 +8,6 @@ from sottovoce.vertical.coordinator.parties import Parties, Reply
 from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.messages import (
-    AlignAgain,
     AlignRespond,
     AlignResponse,
     AlignSet,
@@ -20,7 +19,7 @@ from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.wire import Done, Message
 
 
-def align_over(parties: Parties, *, client: str | None = None, digest: str | None = None) -> AlignmentReport:
+def align_over(parties: Parties, *, client: str | None = None, people: Sequence[str] | None = None) -> AlignmentReport:
     """Align parties where they are: afterwards every one of them is the people in common, in one order.
 
     The client, who lives where the coordinator runs, asks the others one after the other by private set intersection
@@ -29,9 +28,8 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
     is set only when all are aligned. Rows without an identifier, and those whose identifier repeats, are left out, by
     each party at home.
 
-    The keys are new in each run. A run that is to be resumed does this before what it repeats, keeps the client's
-    ``alignment``, and gives it as ``digest`` the next time: parties that keep it (``Party(..., alignments=...)``) take
-    the same people without an intersection.
+    The keys are new in each run. A run that is to be resumed does this before what it repeats, keeps the people, and
+    gives them the next time: they are announced again, without an intersection.
 
     Parameters
     ----------
@@ -39,8 +37,8 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
         Each with identifiers.
     client : str or None
         A party in ``parties.here``. None takes the first one there.
-    digest : str or None
-        Of an earlier alignment.
+    people : sequence of str or None
+        Of an earlier alignment, in their canonical form, sorted.
 
     Returns
     -------
@@ -54,25 +52,30 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
     PartyError
         If a party refuses or fails. Parties before it may be aligned already: run it again.
     ParameterError
-        If there is no client with identifiers, nobody else, or the client keeps no such alignment.
+        If there is no client with identifiers, or nobody else.
     """
     home = _client(parties, client)
     others = {name: rows for name, rows in _with_tables(parties).items() if name != home.name}
     if not others:
         raise ParameterError(f"an alignment needs at least two parties; there is {home.name!r} alone.")
-    if digest is not None:
-        return _again(parties, home, others, digest)
     assert home.people is not None
     held = home.people.identifiers
     with parties.session() as talk:
         lines = [_Line(talk, name, rows) for name, rows in others.items()]
-        common, asked = _held_by_all(held.texts.to_pylist(), lines, home.least_people)
-        if len(common) < home.least_people:
-            raise _too_few(home, len(common), asked)
+        common, asked = list(people or ()), list[AskedParty]()
+        if people is None:
+            common, asked = _held_by_all(held.texts.to_pylist(), lines, home.least_people)
+            if len(common) < home.least_people:
+                raise _too_few(home, len(common), asked)
         announcement = announce(common)
         for line in lines:
             line.ask(AlignTo(announcement), Done)
-        return _aligned(home, lines, "psi", common, asked)
+        home.align(common)  # last of all
+    sent = dict[tuple[str, str], int]()
+    for line in lines:
+        sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
+    counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(common))
+    return AlignmentReport("psi" if people is None else "kept", len(common), (counts,), sent, tuple(asked))
 
 
 def all_rows_over(parties: Parties) -> None:
@@ -94,18 +97,6 @@ def all_rows_over(parties: Parties) -> None:
                 talk.ask(name, AllRows(), Done)
 
 
-def _again(parties: Parties, home: Party, others: Mapping[str, int], digest: str) -> AlignmentReport:
-    assert home.people is not None
-    people = home.people.kept(digest)
-    if people is None:
-        raise ParameterError(f"digest: party {home.name!r} keeps no alignment {digest!r}. Leave it out to align anew.")
-    with parties.session() as talk:
-        lines = [_Line(talk, name, rows) for name, rows in others.items()]
-        for line in lines:
-            line.ask(AlignAgain(bytes.fromhex(digest)), Done)
-        return _aligned(home, lines, "kept", people)
-
-
 class _Line:
     """One party as a server, ``most`` rows being its whole table; counts the bytes with it, frames included."""
 
@@ -119,19 +110,6 @@ class _Line:
         self.down += self._talk.downlink_bytes - down
         self.up += self._talk.uplink_bytes - up
         return reply
-
-
-def _aligned(
-    home: Party, lines: list[_Line], method: str, people: list[str], asked: Sequence[AskedParty] = ()
-) -> AlignmentReport:
-    """Let the client take the people, last of all, and report."""
-    assert home.people is not None
-    home.align(people)
-    held, sent = home.people.identifiers, dict[tuple[str, str], int]()
-    for line in lines:
-        sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
-    counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(people))
-    return AlignmentReport(method, len(people), (counts,), sent, tuple(asked))
 
 
 def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple[list[str], list[AskedParty]]:

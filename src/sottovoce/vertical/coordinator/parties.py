@@ -257,10 +257,6 @@ class InProcessParties(Parties):
     def __repr__(self) -> str:
         return f"InProcessParties({list(self.parties.values())!r})"
 
-    def only(self, *names: str) -> "InProcessParties":
-        """Return some of these parties, with counters of their own."""
-        return InProcessParties([self.parties[name] for name in names])
-
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         if len(requests) == 1:
             return {name: handled(self.parties[name], raw) for name, raw in requests.items()}

@@ -1,7 +1,7 @@
 """What a fitted vertical model does: scores of rows at the parties, weights learnt again, a comparison."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -14,7 +14,7 @@ from sottovoce._numerics import Vector
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, ask_scores
-from sottovoce.vertical.estimators.parties import as_parties, check_length, hand_out, labels_of
+from sottovoce.vertical.estimators.parties import as_parties, check_length, hand_out, labels_of, owned
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
@@ -139,29 +139,45 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
         self.scorer_ = SumOfScores(terms, constant=constant)
         return self
 
-    def compare(self, parties: Any, y: ArrayLike | None = None) -> Comparison:
-        """Return how good the label holder's own model and the joint one are on the same people.
+    def compare(self, parties: Any, y: ArrayLike | None = None, *, local: "Predicting | None" = None) -> Comparison:
+        """Return how good a model of the label holder's own columns and the joint one are on the same people.
 
         Parameters
         ----------
         parties : Parties or sequence of Party
         y : array-like of shape (n_rows,) or None
             As for `fit`.
+        local : VerticalEstimator or None
+            Fitted on a list of the label holder alone, say with ``epsilon=inf``. None takes the label holder's own
+            model of `fit`, where there is one.
 
         Returns
         -------
         Comparison
             For the label holder's eyes: it is computed from its labels.
+
+        Raises
+        ------
+        ParameterError
+            If ``local`` is missing where `fit` trained none, or was fitted on other parties.
         """
         check_is_fitted(self)
-        return self._comparison(parties, y, self.local_decision_function)
-
-    def _comparison(self, parties: Any, y: ArrayLike | None, own_scores: Callable[[Parties], Vector]) -> Comparison:
+        holder = self.plan_.facts.label_holder
         parties = as_parties(parties)
-        labels = labels_of(parties, self.plan_.facts.label_holder, y)
-        local, joint = own_scores(parties), self.decision_function(parties)
+        if local is None:
+            own = self.local_decision_function(parties)
+        else:
+            check_is_fitted(local)
+            if local.plan_.facts.names != (holder,):
+                raise ParameterError(
+                    f"local must be fitted on a list of the label holder {holder!r} alone; it was on "
+                    f"{list(local.plan_.facts.names)!r}."
+                )
+            own = local.decision_function([party for name, party in owned(parties).items() if name == holder])
+        labels = labels_of(parties, holder, y)
+        joint = self.decision_function(parties)
         check_length(labels, len(joint))
-        return Comparison(len(labels), self._measures(labels, local), self._measures(labels, joint))
+        return Comparison(len(labels), self._measures(labels, own), self._measures(labels, joint))
 
     def _ready(self, parties: Any, needed: tuple[str, ...]) -> Parties:
         """Return parties that hold their parts; in one process the estimator hands each its own."""

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -16,8 +14,6 @@ from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.computing import CHOICES, engine_for
 from sottovoce.vertical.estimators.options import known_options, plan_class
-from sottovoce.vertical.estimators.parties import owned
-from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
@@ -189,44 +185,6 @@ class _BallEstimator(VerticalEstimator):
         """
         raise ParameterError(
             f"{type(self).__name__} trains no model of the label holder alone; fit one with a list of that party only."
-        )
-
-    def compare(
-        self, parties: Any, y: ArrayLike | None = None, *, local: VerticalEstimator | None = None
-    ) -> Comparison:
-        """Return how good a model of the label holder's own columns and the joint one are on the same people.
-
-        Parameters
-        ----------
-        parties : Parties or sequence of Party
-        y : array-like of shape (n_rows,) or None
-            As for `fit`.
-        local : VerticalEstimator or None
-            Fitted on a list of the label holder alone, say with ``epsilon=inf``: it is the label holder's own.
-
-        Returns
-        -------
-        Comparison
-            For the label holder's eyes: it is computed from its labels.
-
-        Raises
-        ------
-        ParameterError
-            If ``local`` is missing, or was fitted on other parties.
-        """
-        check_is_fitted(self)
-        holder = self.plan_.facts.label_holder
-        if local is None:
-            self.local_decision_function(parties)
-        check_is_fitted(local)
-        assert local is not None
-        if local.plan_.facts.names != (holder,):
-            raise ParameterError(
-                f"local must be fitted on a list of the label holder {holder!r} alone; it was on "
-                f"{list(local.plan_.facts.names)!r}."
-            )
-        return self._comparison(
-            parties, y, lambda ready: local.decision_function([p for p in owned(ready).values() if p.name == holder])
         )
 
 

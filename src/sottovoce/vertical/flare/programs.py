@@ -42,6 +42,7 @@ from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
 ALIGNMENT: Final = "alignment.json"
+_PEOPLE: Final = "people.json"  # of a run that may be resumed, in its checkpoint
 PREDICTIONS: Final = "predictions.csv"
 COMPARISON: Final = "comparison.json"
 _LOG: Final = logging.getLogger(__name__)
@@ -144,6 +145,7 @@ def _train(
                 write_whole(folder / name, text, private=True)
         progress.phase("done", **_told(estimator))
         checkpoint.end()
+        (folder / CHECKPOINT / _PEOPLE).unlink(missing_ok=True)
     return estimator
 
 
@@ -211,19 +213,23 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
     """Take the people in common; a run that goes on takes those of before, one without an alignment all rows."""
     from sottovoce.vertical.alignment.sites import align_over, all_rows_over
+    from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
+    from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
 
     progress.phase("aligning")
     parties = parties_of(home, timeout=max(spec.timeout, _ALIGNING_SECONDS), progress=progress)
     if spec.align == "none" or (spec.align == "auto" and home.ids is None):
         all_rows_over(parties)
         return
-    path = folder / ALIGNMENT
-    digest = json.loads(path.read_text(encoding="utf-8"))["digest"] if path.exists() else None
-    report = align_over(parties, client=home.name, digest=digest)
-    if digest is None:
+    kept = folder / CHECKPOINT / _PEOPLE
+    people = read_announcement(kept.read_bytes()) if kept.exists() else None
+    report = align_over(parties, client=home.name, people=people)
+    if people is None:
+        if spec.purpose == "train":
+            write_whole(kept, announce(canonical_identifiers("id", home.ids).to_pylist()).decode(), private=True)
         sent = [{"from": one, "to": other, "bytes": count} for (one, other), count in report.bytes_sent.items()]
         content = {"digest": home.alignment, **plain(replace(report, bytes_sent={})), "bytes_sent": sent}
-        write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
+        write_whole(folder / ALIGNMENT, json.dumps(content, indent=2) + "\n", private=True)
 
 
 # ------------------------------------------------------------------ scoring

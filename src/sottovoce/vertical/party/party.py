@@ -99,8 +99,8 @@ class Party:
     least_people : int
         An alignment over messages to fewer people is refused.
     alignments : str, Path or None
-        Folder in which alignments over messages are kept, with the identifiers of their people. A party that is made
-        with the same folder anew is aligned as it was, where its table still has these people.
+        Folder in which the last alignment over messages is kept, with the identifiers of its people. A party that is
+        made with the same folder anew is aligned as it was, where its table still has these people.
     computing : ComputeSite or None
         Where and with whom it computes jointly, for ``mechanism="secure"``; None only with parties of its own process.
     protocols : sequence of Protocol
@@ -278,32 +278,25 @@ class Party:
         return Columns(self._table, intercept=intercept)
 
     @contextmanager
-    def seeded(self, random_state: object, *, session: bytes | None = None) -> Iterator[None]:
-        """Make this party's noise repeatable inside the ``with`` block, for trials: a known seed undoes it.
+    def seeded(self, random_state: object, *, session: bytes) -> Iterator[None]:
+        """Make this party's noise of one session repeatable inside the ``with`` block; see `seed`."""
+        self._check_seed(random_state)
+        self._session_seeds[session] = random_state
+        try:
+            yield
+        finally:
+            del self._session_seeds[session]
 
-        With ``session`` it is the noise of that session alone; others of the same time keep theirs.
+    def seed(self, random_state: object) -> Self:
+        """Make this party's noise repeatable from now on, for trials: a known seed undoes it.
+
+        A generator gives every training a new seed.
 
         Raises
         ------
         ParameterError
             If the party's ledger takes no seeds.
         """
-        self._check_seed(random_state)
-        if session is not None:
-            self._session_seeds[session] = random_state
-            try:
-                yield
-            finally:
-                del self._session_seeds[session]
-            return
-        before, self._random_state = self._random_state, random_state
-        try:
-            yield
-        finally:
-            self._random_state = before
-
-    def seed(self, random_state: object) -> Self:
-        """Make this party's noise repeatable from now on; see `seeded`. A generator gives every training a new seed."""
         self._check_seed(random_state)
         self._random_state = random_state
         return self

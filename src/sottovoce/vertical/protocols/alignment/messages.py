@@ -6,7 +6,7 @@ The party is the server of private set intersection; from then on its table has 
 from typing import Final
 
 from sottovoce.exceptions import DataError
-from sottovoce.vertical.protocol import Answered, Desk, PartyFacts, RefusalError, Request, Training
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training
 from sottovoce.vertical.protocols.alignment.psi import (
     POINT_BYTES,
     PsiServer,
@@ -80,21 +80,13 @@ class AlignTo(Request, code=84):
         people = read_announcement(self.people)
         if len(people) < facts.least_people:
             raise RefusalError(f"it is aligned to at least {facts.least_people:,} people; these are {len(people):,}")
-        return _take((yield None), people)
-
-
-class AlignAgain(Request, code=85):
-    """Take the people of an earlier `AlignTo`, by the SHA-256 of its list, as the party's table has them now."""
-
-    digest: bytes
-
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        _need_people(facts)
         desk = yield None
-        people = desk.people.kept(self.digest.hex())
-        if people is None or len(people) < facts.least_people:
-            raise RefusalError("it keeps no alignment of that digest. Run the intersection")
-        return _take(desk, people)
+        rows = desk.people.identifiers.rows_of(people)
+        if rows is None:  # the coordinator knows them by name: whether all are there is all that it is told
+            raise RefusalError(_LACKING)
+        desk.training = Training()
+        desk.aligned = people, rows
+        return Done()
 
 
 class AllRows(Request, code=86):
@@ -110,13 +102,3 @@ class AllRows(Request, code=86):
 def _need_people(facts: PartyFacts) -> None:
     if not facts.has_ids:
         raise RefusalError("it was given no identifiers to be aligned by: its rows are aligned already")
-
-
-def _take(desk: Desk, people: list[str]) -> Done:
-    """Align to these people, whom the coordinator knows by name: whether all are there is all that it is told."""
-    rows = desk.people.identifiers.rows_of(people)
-    if rows is None:
-        raise RefusalError(_LACKING)
-    desk.training = Training()
-    desk.aligned = people, rows
-    return Done()
