@@ -254,7 +254,7 @@ def test_a_split_and_aligned_tables_give_the_same_model(folder: Folder) -> None:
 
 def test_repeated_identifiers_are_refused_or_dropped(folder: Folder) -> None:
     folder.repeat_identifiers()
-    fails(*folder.several(), match=r"\['clinic'\]: 4 rows share 2 identifier\(s\).*--duplicates drop")
+    fails(*folder.several(), match=r"party 'clinic': 4 rows share 2 identifier\(s\).*--duplicates drop")
     result = passes(*folder.several(duplicates="drop"))
     assert re.search(rf"clinic +400 +{MISSING_IDS} +{REPEATED_IDS} +0 ", result.stdout)
     assert re.search(r"people in common +393\b", result.stdout)

@@ -87,16 +87,6 @@ def test_a_run_of_other_facts_is_refused(tmp_path):
         Checkpoint(tmp_path / "run", facts)
 
 
-def test_another_question_in_the_same_place_is_refused(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run")
-    for step in (1, 2):
-        checkpoint.answered({"bank": frame(step)}, Line())
-    checkpoint.close()
-    checkpoint = Checkpoint(tmp_path / "run")
-    with pytest.raises(DataError, match="asks party 'bank' something else in step 1 than before"):
-        checkpoint.answered({"bank": frame(1, Prepare(1.0, 0))}, Line())
-
-
 def test_what_failed_or_was_refused_is_asked_again(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run")
 
@@ -437,13 +427,6 @@ def test_the_plan_is_written_without_addresses(organisations):
     parties = organisations.start()
     assert " at 0x" not in repr(model(organisations).plan(parties))
     assert " at 0x" not in repr(VerticalLogisticRegression(epsilon=np.inf).plan(parties))
-
-
-def test_a_training_that_failed_leaves_its_sessions_open(organisations):
-    made = organisations
-    with pytest.raises(PartyError, match="'bank' is gone"):
-        model(made).fit(made.start(cut=at(4, "bank", ConnectionError())), LABELS)
-    assert len(made.parties["north"]._journal.names) >= 1
 
 
 def test_a_carrier_without_a_checkpoint_closes_what_failed():

@@ -21,7 +21,7 @@ from sottovoce.privacy.accounting import epsilon_of
 from sottovoce.privacy.events import GaussianEvent, NothingReleased
 from sottovoce.vertical import Party
 from sottovoce.vertical.mechanisms import PRIVATE
-from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
+from sottovoce.vertical.party.budget import LedgerBudget, Place
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.sessions import MOST_OPEN, MachineError
 from sottovoce.vertical.protocol import event_text
@@ -342,17 +342,6 @@ def test_another_askedafter_a_crash_is_another_release(tmp_path, ledger, monkeyp
     assert [step for step, _ in charges(ledger)] == [4, 5, 5]
 
 
-def test_an_older_step_is_not_answered_again(tmp_path, expected):
-    party = clinic(tmp_path)
-    for raw in REQUESTS[:5]:
-        party.handle(raw)
-    party._journal.close()
-    party = clinic(tmp_path)
-    assert "has been answered" in decode(party.handle(REQUESTS[3])).reason
-    assert party.handle(REQUESTS[4]) == expected[4]
-    assert "step 6 is next" in decode(party.handle(REQUESTS[6])).reason
-
-
 def test_what_ended_stays_ended(tmp_path, ledger):
     party = clinic(tmp_path, ledger)
     for raw in REQUESTS[:4]:
@@ -488,15 +477,6 @@ def test_what_does_not_fit_is_refused_in_the_same_words(tmp_path, change, caplog
     assert decode(party.handle(frames([Describe()], OTHER)[0])).n_rows == N  # and it works on
 
 
-def test_a_session_is_about_one_table(tmp_path, caplog):
-    """Also one of which nothing has been told yet but the sizes."""
-    party = clinic(tmp_path)
-    party.handle(REQUESTS[0])
-    party._journal.close()
-    assert decode(clinic(tmp_path, table=TABLE + 1e-9).handle(REQUESTS[1])).reason == LOST
-    assert "about another table" in caplog.text
-
-
 def test_only_so_many_sessions_are_kept(tmp_path):
     names = [bytes([place]) * 16 for place in range(MOST_OPEN + 3)]
     for name in names[: MOST_OPEN - 1], names[MOST_OPEN - 1 :]:
@@ -617,40 +597,6 @@ def test_a_seed_stays_what_it_is(tmp_path, ledger):
 # --- accounts ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_charge_says_what_it_is_for(tmp_path, ledger):
-    party = clinic(tmp_path, ledger)
-    for raw in REQUESTS[:4]:
-        party.handle(raw)
-    (charge,) = ledger.history("people")
-    assert charge.plan == {
-        "party": "clinic", "coordinator": "insurer", "session": NAME.hex(), "step": 4,
-        "run": charge.plan["run"],
-    }  # fmt: skip
-    assert len(charge.plan["run"]) == 32
-    assert charge.state == "committed"
-
-
-def test_a_coordinator_has_a_cap(ledger):
-    def account(coordinator, **options):
-        return LedgerBudget(ledger, "people", name="clinic", coordinator=coordinator, **options)
-
-    insurer, other = account("insurer", cap=0.5), account("other", cap=3.0)
-    small = GaussianEvent(20.0)
-    granted = 0
-    while not insurer.charge(small):
-        granted += 1
-    assert 1 <= granted < 10
-    assert "its owner allows coordinator 'insurer' epsilon=0.5 at delta=1e-06 in all" in insurer.shortage(small)
-    assert "its owner allows" in account("insurer", cap=0.5).charge(small)  # in another process too
-    assert other.charge(small) == ""
-    assert account("third", cap=0.5).shortage(small) == ""  # what others were told is not counted
-    assert insurer.shortage(small) == insurer.charge(small) != ""
-    with pytest.raises(ParameterError, match="cap"):
-        account("insurer", cap=4.0)
-    with pytest.raises(ParameterError, match="give its name"):
-        LedgerBudget(ledger, "people", name="clinic", cap=1.0)
-
-
 def test_a_cap_holds_for_requests_at_once(ledger, monkeypatch):
     """Of two objects: each finds room, and one of them is charged."""
     one, other = (LedgerBudget(ledger.url, "people", name="clinic", coordinator="insurer", cap=0.5) for _ in range(2))
@@ -667,24 +613,6 @@ def test_a_cap_holds_for_requests_at_once(ledger, monkeypatch):
     assert refusals[0] == ""
     assert "its owner allows coordinator 'insurer' epsilon=0.5" in refusals[1]
     assert len(ledger.history("people")) == 1
-
-
-def test_a_release_is_charged_once_until_it_has_left(ledger):
-    """From then on the same name is another release: a journal that forgot it spares nobody a charge."""
-    for budget in (LedgerBudget(ledger, "people", name="clinic"), PartyBudget((1.0, 1e-6))):
-        event, place = GaussianEvent(30.0), Place("aa", 1, "bb")
-        assert budget.charge(event, place=place) == budget.charge(event, place=place) == ""
-        once = budget.spent
-        assert once == GaussianEvent(30.0)
-        budget.settle("bb", "digest")
-        budget.settle("bb", "digest")
-        with pytest.raises(MachineError, match="another process"):
-            budget.settle("bb", "another")
-        assert budget.spent == once
-        assert budget.charge(event, place=place) == ""
-        assert budget.spent != once
-    with pytest.raises(MachineError, match="has no charge for this step"):
-        LedgerBudget(ledger, "people", name="clinic").settle("cc", "digest")
 
 
 def test_a_copy_that_died_holds_the_other_back_until_the_line_is_typed_that_the_log_names(ledger, caplog):

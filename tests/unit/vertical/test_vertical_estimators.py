@@ -324,18 +324,6 @@ def test_public_labels_cross_as_they_are():
     assert labels_sent(crossings)["party3"] == pytest.approx(np.clip(NUMBERS / 4.0, -1.0, 1.0))
 
 
-def test_budgets_are_asked_before_the_labels_are_released():
-    for name in ("party2", "party3"):
-        group = parties(budget={name: (0.01, 1e-4)})
-        with (
-            recorded(group) as crossings,
-            pytest.raises(PartyError, match=f"party '{name}' refused Afford: its budget"),
-        ):
-            logistic().fit(group, Y)
-        assert not labels_sent(crossings)
-        assert all(party.budget.spent == NothingReleased() for party in group.parties.values())
-
-
 def test_budgets_add_up_and_stop():
     cost = logistic().fit(parties(), Y).party_guarantees_["party2"].event
     twice = accountant_for(cost).epsilon(compose(cost, cost), 1e-4)

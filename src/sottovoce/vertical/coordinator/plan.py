@@ -131,8 +131,7 @@ def read_public_facts(parties: Parties, *, engines: bool = False) -> dict[str, D
             f"the coordinator runs sottovoce {release_name(RELEASE)}, and {theirs}: bring all sites to one version. "
             "Nothing was asked of anybody yet."
         )
-    for name, facts in descriptions.items():
-        _check_possible(name, facts)
+    check_possible(descriptions)
     return descriptions
 
 
@@ -141,16 +140,17 @@ def helpers_among(descriptions: Mapping[str, Description]) -> tuple[str, ...]:
     return tuple(name for name, facts in descriptions.items() if facts.n_rows == facts.n_features == 0)
 
 
-def _check_possible(name: str, facts: Description) -> None:
+def check_possible(descriptions: Mapping[str, Description]) -> None:
     """Refuse what no table is like, whoever says so."""
-    for what, bound in (("data_norm", facts.data_norm), ("data_bound", facts.data_bound)):
-        if not (bound == math.inf or SMALLEST <= bound <= LARGEST):
-            raise PartyError(f"party {name!r} says that its {what} is {bound!r}; it must be > 0.")
-    if facts.n_features > _MOST_FEATURES or facts.nonnegative > 1:
-        raise PartyError(
-            f"party {name!r} says that it has {facts.n_features:,} features, nonnegative={facts.nonnegative}; at most "
-            f"{_MOST_FEATURES:,} are taken, and nonnegative is 0 or 1."
-        )
+    for name, facts in descriptions.items():
+        for what, bound in (("data_norm", facts.data_norm), ("data_bound", facts.data_bound)):
+            if not (bound == math.inf or SMALLEST <= bound <= LARGEST):
+                raise PartyError(f"party {name!r} says that its {what} is {bound!r}; it must be > 0.")
+        if facts.n_features > _MOST_FEATURES or facts.nonnegative > 1:
+            raise PartyError(
+                f"party {name!r} says that it has {facts.n_features:,} features, nonnegative={facts.nonnegative}; at "
+                f"most {_MOST_FEATURES:,} are taken, and nonnegative is 0 or 1."
+            )
 
 
 def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, Vector]:

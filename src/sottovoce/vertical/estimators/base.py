@@ -158,9 +158,19 @@ class VerticalEstimator(Predicting, Budgeted):
         return plan
 
     def _plan(self, parties: Parties, holder: str) -> VerticalPlan:
-        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+        epsilon, _ = privacy_budget(self.epsilon, self.delta)
         self._check_parameters()
-        everybody = read_public_facts(parties, engines=self._asks_engines(epsilon))
+        told = read_public_facts(parties, engines=self._asks_engines(epsilon))
+        plan = self._plan_for(told, self._engines(parties, told, epsilon), holder)
+        if plan.facts.helpers and not plan.uses_helpers:
+            parties.leave_out(plan.facts.helpers)
+        return plan
+
+    def _plan_for(
+        self, everybody: Mapping[str, Description], engines: Mapping[str, Mapping[str, str]], holder: str
+    ) -> VerticalPlan:
+        """Return the plan for parties that describe themselves so."""
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
         helpers = helpers_among(everybody)
         descriptions = {name: facts for name, facts in everybody.items() if name not in helpers}
         if holder in helpers:
@@ -176,11 +186,11 @@ class VerticalEstimator(Predicting, Budgeted):
                     "sottovoce.vertical.align."
                 )
         refuse_large_delta(delta if math.isfinite(epsilon) else 0.0, n, self.accept_delta)
-        plan = self._make_plan(
+        return self._make_plan(
             **self._own_facts(n),
             facts=PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=holder, label_bounds=self._label_bounds(),
-                helpers=helpers, engines=self._engines(parties, everybody, epsilon),
+                helpers=helpers, engines=engines,
             ),
             loss=self._make_loss(),
             fit_intercept=bool(self.fit_intercept),
@@ -188,9 +198,6 @@ class VerticalEstimator(Predicting, Budgeted):
             delta=delta,
             labels_public=bool(self.labels_public),
         )  # fmt: skip
-        if helpers and not plan.uses_helpers:
-            parties.leave_out(helpers)
-        return plan
 
     def _engines(self, parties: Parties, told: Mapping[str, Description], epsilon: float) -> dict[str, dict[str, str]]:
         """Return the engines of secure computation that each party may use, where they matter."""

@@ -11,8 +11,7 @@ from sottovoce._plain_data import decode
 from sottovoce._validation import number, truth, whole_number
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
-from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.coordinator.plan import VerticalSolution, check_possible
 from sottovoce.vertical.estimators.computing import checked_engines
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.general.messages import Description
@@ -27,20 +26,6 @@ _TOLD: Final[Mapping[str, Callable[[str, Any], Any]]] = {
 _KINDS: Final = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 
-class _Stated(Parties):
-    """Parties that only know what was said of them."""
-
-    def __init__(self, described: Mapping[str, Any]) -> None:
-        super().__init__(tuple(described))
-        self._described = described
-
-    def exchange(self, request: Any, expected: Any) -> dict[str, Any]:
-        return dict(self._described)
-
-    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        raise NotImplementedError
-
-
 def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     """Return the receipt that a training with these parameters gets, as a whole or for one party."""
     estimator = _KINDS[parameters["estimator"]](**stated_arguments(parameters))
@@ -49,11 +34,12 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
         estimator.classes_ = np.array(given, dtype=object)
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
     stated = parameters.get("computing", {"helpers": (), "engines": {}})
-    helpers = {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
+    described |= {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
+    check_possible(described)
     engines = {str(name): checked_engines(name, each) for name, each in stated["engines"].items()}
-    estimator._engines = lambda *_: engines  # type: ignore[method-assign]
+    estimator._check_parameters()
     holder = parameters["label_holder"] if estimator.label_holder is None else estimator.label_holder
-    plan = estimator._plan(_Stated({**described, **helpers}), holder)
+    plan = estimator._plan_for(described, engines, holder)
     told = {name: checked(name, parameters[name]) for name, checked in _TOLD.items() if name in parameters}
     party = parameters.get("party")
     event = plan.event if party is None else plan.party_events[party]
