@@ -22,7 +22,7 @@ from benchmarks.common import blogfeedback, data_folder
 from benchmarks.driver import benchmark
 from benchmarks.vertical.data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.estimators.options import MECHANISMS
+from sottovoce.vertical.estimators.choices import MECHANISMS
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5

@@ -22,7 +22,7 @@ from benchmarks.driver import FIGURES, benchmark, keep
 from benchmarks.vertical.divided import SHOWN, Divided, divided
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce.vertical import Helper, InProcessParties, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.estimators.computing import choose_mechanism
+from sottovoce.vertical.estimators.choices import choose_mechanism
 
 NAME = "vertical_secure"
 EPSILONS: Final = (0.5, 1.0, 2.0, 4.0)

@@ -59,7 +59,7 @@ class Run:
         return decode(self.coordinator.handle(self.frame(message)))
 
     def training(self):
-        return self.frame(TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, 0.05))
+        return self.frame(TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, 0.05, "m"))
 
     def sealed(self, content):
         """Return a request of the coordinator in its envelope; each has a number of its own."""

@@ -200,7 +200,7 @@ def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
 DRAWING = [
     order(200, 0.05),
     ball_start(200),
-    TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.1, 0.0, 0.1, 0.05),
+    TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.1, 0.0, 0.1, 0.05, "m"),
 ]
 
 
@@ -288,7 +288,7 @@ JOINT = JointPlan(
 )  # fmt: skip
 EACH = {
     "alignment": AlignTo(announce(["17", "4"])),
-    "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05),
+    "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05, "m"),
     "frank-wolfe": ball_start(200),
     "secure": Invite(JOINT.text()),
     "exact": LbfgsStart(5, 1),
@@ -428,8 +428,8 @@ N = 12
 def scripts(draw):
     """Yield requests of every private mechanism with numbers that ``draw`` gives."""
     labels = np.resize([1.0, -1.0], N)
-    yield [TrainOnLabels(labels, "logistic", draw(0.1), 0.0, draw(0.1), draw(0.5))]
-    yield [TrainOnLabels(0.7 * labels, "squared", 0.0, draw(1.0), draw(0.1), draw(0.5))]
+    yield [TrainOnLabels(labels, "logistic", draw(0.1), 0.0, draw(0.1), draw(0.5), "m")]
+    yield [TrainOnLabels(0.7 * labels, "squared", 0.0, draw(1.0), draw(0.1), draw(0.5), "m")]
     yield [
         ball_start(
             N, labels=labels * draw(1.0), vertex=draw(1.0), clip=draw(1.0), n_steps=2, selection=draw(0.5),
@@ -516,7 +516,7 @@ def test_affording_says_what_depends_on_charges_alone():
 def test_what_is_charged_is_what_was_planned():
     """Reading the events of a whole transcript back gives what the party's account has."""
     party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, budget=(5.0, 1e-5))
-    reply = request(party, TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.2, 0.0, 0.1, 0.3))
+    reply = request(party, TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.2, 0.0, 0.1, 0.3, "m"))
     assert isinstance(reply, Trained)
     assert event_from_dict(json.loads(reply.event)) == party.spent
     request(party, ball_start(200, n_steps=3))

@@ -73,8 +73,8 @@ TRAINING = [
     LbfgsDirection([1.0]),
     LbfgsMove(1.0),
     Keep("m"),
-    TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
-    TrainOnLabels(LABELS, "logistic", 0.1, 0.0, 1e-20, 0.1),
+    TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m"),
+    TrainOnLabels(LABELS, "logistic", 0.1, 0.0, 1e-20, 0.1, "m"),
     RoundsStart(0.1),
     RoundsStart(1e-6),
     *(RoundsStep(shift, release) for shift in (ZERO, ONE) for release in (0, 1)),
@@ -105,7 +105,7 @@ SCORING = [
     Describe(),
     AlignTo(announce(["p0"])),
     Prepare(1.0, 0),
-    TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1),
+    TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m"),
     Keep("m"),
     KeepWeights("m", [0.0], [1.0]),
     Score("m"),
@@ -131,7 +131,7 @@ OPEN, START, UPDATE, STEP = (Prepare(1.0, 0), RoundsStart(0.1), *(RoundsStep(ONE
 # what a run of one kind asks, and what may come between: sequences of five go that far, those over all kinds three
 RUNS = {
     "rounds": [AllRows(), OPEN, START, UPDATE, STEP, Keep("m"), Close(),
-               TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1)],
+               TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m")],
     "ball": [OPEN, BallStart(**JOINT, n_steps=1, score_noise=9.0), BallSelect(ONE), BallStep(2), ShareColumn(1),
              KeepWeights("m", [1.0], [1.0]), TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"), Close()],
     "joint": [AlignTo(announce(ALL)), OPEN, Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]),

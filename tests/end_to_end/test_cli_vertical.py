@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from sottovoce import Guarantee
 from sottovoce.cli import app
 from sottovoce.vertical import Comparison
-from sottovoce.vertical.estimators.options import MECHANISMS
+from sottovoce.vertical.estimators.choices import MECHANISMS
 
 # what is said of trainings that stop early: tests/unit/vertical/test_vertical_convergence.py
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")

@@ -33,7 +33,7 @@ def test_a_party_that_speaks_in_the_coordinators_name_is_nobody():
         federation.start("bank", program=IMPERSONATES)
         session = new_session()
         labels = np.where(np.arange(60) % 2, 1.0, -1.0)
-        frames = [Describe(), TrainOnLabels(labels, "logistic", 0.0, 0.0, 1.0, 1.0)]
+        frames = [Describe(), TrainOnLabels(labels, "logistic", 0.0, 0.0, 1.0, 1.0, "m")]
         raws = [Frame(session, step, request.encode()).encode().hex() for step, request in enumerate(frames, 1)]
         (federation.kit("bank") / "forged.json").write_text(json.dumps(raws))
         run = federation.begin(*RUN)

@@ -8,7 +8,7 @@ from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 
 def order(n_rows, mu):
     """Return the request: least squares on labels of -1 and +1 that are public."""
-    return TrainOnLabels(np.resize([1.0, -1.0], n_rows), "squared", 0.0, 0.0, 0.1, mu)
+    return TrainOnLabels(np.resize([1.0, -1.0], n_rows), "squared", 0.0, 0.0, 0.1, mu, "m")
 
 
 def cost(mu):

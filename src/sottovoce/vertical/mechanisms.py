@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.protocol import Answer, Coefficients, Protocol, Request, Worker
+from sottovoce.vertical.protocol import Answer, Protocol, Request, Worker
 from sottovoce.vertical.protocols.alignment import messages as alignment
 from sottovoce.vertical.protocols.exact import messages as exact
 from sottovoce.vertical.protocols.exact.worker import LbfgsWorker
@@ -46,8 +46,7 @@ PROTOCOLS: Final = (
         Answer(
             "local-models", "train a private model of its columns on labels that it is sent, and keep it", private=True
         ),
-        (local_models.TrainOnLabels, general.Keep),
-        workers=(Coefficients,),
+        (local_models.TrainOnLabels,),
     ),
     Protocol(
         Answer("frank-wolfe", "name columns by private selection, and share some with noise", private=True),

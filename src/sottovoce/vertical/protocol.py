@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from typing import Protocol as TypingProtocol
 
 import numpy as np
@@ -190,21 +190,6 @@ class Worker(TypingProtocol):
 
     @classmethod
     def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> Any: ...
-
-
-@dataclass
-class Coefficients:
-    """A model that waits to be kept: it follows from released values alone."""
-
-    x: Vector
-    released: ClassVar[bool] = True
-
-    def as_arrays(self) -> Mapping[str, Any]:
-        return {"x": self.x}
-
-    @classmethod
-    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> "Coefficients":
-        return cls(held["x"])
 
 
 @dataclass

@@ -74,7 +74,7 @@ def test_what_the_owner_of_a_helper_is_told(tmp_path, monkeypatch):
 
 
 def train(mu):
-    return TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, mu)
+    return TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, mu, "m")
 
 
 def words(text):

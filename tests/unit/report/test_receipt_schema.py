@@ -32,7 +32,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import receipt_page
 from sottovoce.vertical import VerticalLogisticRegression, VerticalSparseLogisticRegression, split_columns
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.estimators.options import MECHANISMS
+from sottovoce.vertical.estimators.choices import MECHANISMS
 from support.solvers import EVERY, by_name
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/receipt.schema.json").read_text(encoding="utf-8"))

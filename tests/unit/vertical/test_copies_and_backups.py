@@ -69,7 +69,7 @@ def charged(ledger):
 
 STEPS = {
     "step": [Prepare(1.0, 0), RoundsStart(0.01), RoundsStep(np.full(N, 0.1), 1)],
-    "labels": [TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.01)],
+    "labels": [TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.01, "m")],
     "start": [BallStart("squared", SIGNS, 1.0, 1.0, 3, 0.05, 0, 90.0, 50.0, 2)],
 }
 

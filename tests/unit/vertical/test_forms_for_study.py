@@ -20,8 +20,8 @@ from sottovoce.vertical import (
     VerticalSparseLogisticRegression,
     split_columns,
 )
+from sottovoce.vertical.estimators.choices import MECHANISMS
 from sottovoce.vertical.estimators.files import result_texts
-from sottovoce.vertical.estimators.options import MECHANISMS
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, CLOSED, PROTOCOLS, Repertoire
 from sottovoce.vertical.protocol import Answer, Protocol, Request

@@ -28,7 +28,7 @@ from sottovoce.vertical import (
     align,
 )
 from sottovoce.vertical.engines.site import available_engines
-from sottovoce.vertical.estimators.computing import choose_engine, choose_mechanism, engine_for
+from sottovoce.vertical.estimators.choices import choose_engine, choose_mechanism, engine_for
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages

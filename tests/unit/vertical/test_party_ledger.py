@@ -78,7 +78,7 @@ def test_another_process_finds_it_too(ledger):
         "import sys, numpy as np; from sottovoce.vertical import InProcessParties, Party;"
         "from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels;"
         "party = Party(np.ones((5, 2)), name='clinic', data_norm=2.0, ledger=sys.argv[1], dataset='clinic columns');"
-        "order = TrainOnLabels(np.ones(5), 'squared', 0.0, 0.0, 0.1, 0.2);"
+        "order = TrainOnLabels(np.ones(5), 'squared', 0.0, 0.0, 0.1, 0.2, 'm');"
         "InProcessParties([party]).ask('clinic', order, Trained)"
     )
     run = [sys.executable, "-c", program, ledger.url]

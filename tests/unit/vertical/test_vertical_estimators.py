@@ -36,7 +36,7 @@ from sottovoce.vertical import (
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.sessions import MOST_OPEN
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
@@ -275,7 +275,6 @@ def test_what_crosses_in_a_private_fit(make):
         (Describe, Description, names),
         (Afford, Done, others),
         (TrainOnLabels, Trained, others),
-        (Keep, Done, others),
         (Close, Done, others),
     ]:
         expected += [(name, False, request) for name in whom] + [(name, True, reply) for name in whom]
@@ -355,7 +354,7 @@ def test_the_label_holders_own_model_costs_its_budget_nothing(monkeypatch):
     monkeypatch.undo()
     assert group.parties["party1"].budget.spent == NothingReleased()
     assert [kind for name, kind in requests if name == "party1"] == [Describe]
-    assert len(requests) == 3 + 4 * 2  # facts of all; leave, a training, its model, farewell
+    assert len(requests) == 3 + 3 * 2  # facts of all; leave, a training, farewell
     assert model.local_decision_function(parties()).shape == (N,)
     with pytest.raises(PartyError, match=r"party 'party1' refused .*: its budget"):
         logistic(epsilon=np.inf, delta=None).fit(group, Y)

@@ -36,7 +36,7 @@ from sottovoce.vertical.coordinator.plan import (
     helpers_among,
     read_public_facts,
 )
-from sottovoce.vertical.estimators.computing import told_engines
+from sottovoce.vertical.estimators.choices import told_engines
 from sottovoce.vertical.estimators.parties import (
     as_parties,
     check_length,

@@ -16,8 +16,16 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.computing import CHOICES, choose_engine, choose_mechanism, engine_for
-from sottovoce.vertical.estimators.options import MECHANISMS, given_options, known_options, plan_class
+from sottovoce.vertical.estimators.choices import (
+    CHOICES,
+    MECHANISMS,
+    choose_engine,
+    choose_mechanism,
+    engine_for,
+    given_options,
+    known_options,
+    plan_class,
+)
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
 from sottovoce.vertical.protocols.secure.plan import SecurePlan

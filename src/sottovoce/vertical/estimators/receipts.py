@@ -12,7 +12,7 @@ from sottovoce._validation import number, truth, whole_number
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.plan import VerticalSolution, check_possible
-from sottovoce.vertical.estimators.computing import checked_engines
+from sottovoce.vertical.estimators.choices import checked_engines
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA

@@ -12,8 +12,7 @@ from sottovoce._validation import choice, in_full, magnitude, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.computing import CHOICES, engine_for
-from sottovoce.vertical.estimators.options import known_options, plan_class
+from sottovoce.vertical.estimators.choices import CHOICES, engine_for, known_options, plan_class
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan

@@ -15,7 +15,7 @@ from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line
@@ -161,8 +161,8 @@ def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp
     assert {type(reply) for reply in train(site, Prepare(1e20, 0), LbfgsStart(5, 1), Keep("row 7"))} == {Refused}
     site.keep("row 7", Part(np.array([1.0, 0.0]), 0.0, exact=True))
     assert ledger.history("people") == []
-    labels = TrainOnLabels(np.resize([1.0, -1.0], 40), "squared", 0.1, 0.0, 0.1, 1e-4)
-    assert isinstance(train(site, labels, Keep("private"))[-1], Done)
+    labels = TrainOnLabels(np.resize([1.0, -1.0], 40), "squared", 0.1, 0.0, 0.1, 1e-4, "private")
+    assert isinstance(train(site, labels)[-1], Trained)
     assert [site.parts()[name].exact for name in ("row 7", "private")] == [True, False]
     scoring = Line(site.open_party("score"))
     assert "made from its rows without noise" in scoring.ask(Score("row 7")).reason

@@ -1,7 +1,5 @@
 """A private model of a party's own columns on labels that are not secret: one request, charged as a whole."""
 
-import numpy as np
-
 from sottovoce._numerics import Vector
 from sottovoce.central.data.rows import RowUnit, make_rows
 from sottovoce.central.parallel import team
@@ -9,7 +7,6 @@ from sottovoce.vertical.protocol import (
     LARGEST_MU,
     SMALLEST_MU,
     Answered,
-    Coefficients,
     PartyFacts,
     RefusalError,
     Request,
@@ -29,8 +26,8 @@ class Trained(Message, code=41):
     event: str
 
 
-class TrainOnLabels(Request, code=40):
-    """Train a private model of the party's own columns on labels that are not secret.
+class TrainOnLabels(Request, code=106):
+    """Train a private model of the party's own columns on labels that are not secret, and keep it as ``model``.
 
     ``flip_probability`` is that of the randomised response behind labels of -1 and +1 (0 for public ones),
     ``label_bound`` a bound on labels that are other numbers (0 for none), ``mu`` the mean shift of the equivalent
@@ -43,6 +40,7 @@ class TrainOnLabels(Request, code=40):
     label_bound: float
     alpha: float
     mu: float
+    model: str
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Trained]:
         data_norm = facts.row_bound
@@ -65,12 +63,13 @@ class TrainOnLabels(Request, code=40):
         )
         plan.soft_labels(self.labels)
         desk = yield plan.event
+        desk.check_room(self.model)
         unit = RowUnit(data_norm, plan.intercept)
         with team() as threads:
             rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
             driven = plan.solve(rows, self.labels, desk.streams(), threads)
         (weights,) = driven.result.weights
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
-        x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
-        training.worker, training.intercept = Coefficients(x), True  # it took one request
+        coef = weights[:-1] / (unit.data_norm * unit.whole)
+        desk.later = self.model, coef, float(weights[-1] * unit.constant / unit.whole)
         return Trained(event_text(driven.event))

@@ -44,11 +44,9 @@ from sottovoce.vertical.coordinator.plan import (
     split_mu,
 )
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS, SquaredOnLabelsPlan
-from sottovoce.vertical.wire import Done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +130,13 @@ class LocalModelsPlan(LabelsOncePlan):
             signs = self.released_labels(parties, signs, streams)
         requests = {
             name: TrainOnLabels(
-                signs, plan.loss.name, plan.flip_probability, plan.label_bound or 0.0, plan.alpha, plan.mu
+                signs, plan.loss.name, plan.flip_probability, plan.label_bound or 0.0, plan.alpha, plan.mu, model
             )
             for name, plan in self.party_plans.items()
         }
         with self.after_labels():
             for name, reply in parties.exchange(requests, Trained).items():
                 check_spent(name, reply.event, self.party_plans[name].event)
-            parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
         terms = {name: Term(weight * half_range, self._prior(y)) for name, weight in self.weights.items()}
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),

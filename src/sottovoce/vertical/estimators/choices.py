@@ -1,4 +1,4 @@
-"""Whether the parties compute jointly, ``mechanism="auto"``, and by which engine: by public facts alone, and why."""
+"""What users choose by name: mechanisms with their options, engines; and what "auto" takes, by public facts alone."""
 
 import json
 import math
@@ -6,12 +6,55 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from sottovoce._validation import in_full
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import VerticalPlan
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
+from sottovoce.vertical.protocols.secure.plan import SecurePlan
+
+MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {plan.name: plan for plan in (LocalModelsPlan, SecurePlan)}
+"""The plan of each ``mechanism=...`` of the dense estimators."""
+
+
+def plan_class(mechanism: object) -> type[VerticalPlan] | None:
+    """Return what an estimator was given in the place of a mechanism's name, a class of plans; None for a name.
+
+    Raises `ParameterError` if it is a class that is none of plans, or one that takes the name of a mechanism that has a
+    line here.
+    """
+    if not isinstance(mechanism, type):
+        return None
+    if not issubclass(mechanism, VerticalPlan):
+        raise ParameterError(f"mechanism must be a name or a subclass of VerticalPlan; got {mechanism!r}.")
+    if MECHANISMS.get(mechanism.name, mechanism) is not mechanism:
+        raise ParameterError(
+            f"mechanism={mechanism.__name__} is called {mechanism.name!r}, as another one is: receipts could not tell "
+            "them apart. Give the plan a name of its own."
+        )
+    return mechanism
+
+
+def given_options(name: str, given: object) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(f"{name} must be a dict or None; got {given!r}.")
+    return dict(given or {})
+
+
+def known_options(name: str, given: object, known: Collection[str], *, place: str = "") -> dict[str, Any]:
+    """Return the same, or refuse an entry that is not among the ``known``; ``place`` ends its name in the message."""
+    options = given_options(name, given)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ParameterError(f"{name} has no entry {unknown[0]!r}{place}; there are {', '.join(known) or 'none'}.")
+    return {entry: in_full(value) for entry, value in options.items()}
+
+
+# ------------------------------------------------------------------ joint training, and by which engine
 
 # People times mean shift, for each weight: below it the noise of joint sums weighs more than what they say beyond
 # models that are trained apart. See docs/decisions/0019: right in 91 of 128 cases, where always
