@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
 from sottovoce.cli._output import ReadingBar
@@ -21,8 +22,8 @@ from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
 from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.text import Reported
 
+Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[Any]
-Pieces: TypeAlias = "Generator[tuple[Any, Any]]"  # rows and labels, some at a time
 
 HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatever is done with them
 
@@ -32,25 +33,59 @@ _NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 @dataclass(frozen=True)
 class OpenedTable:
-    """A file of which no value was looked at yet."""
+    """A file of which no value was looked at yet, or some of its rows."""
 
-    rows: UnreadTable  # what a fit takes that holds all rows in memory
-    pieces: Callable[[], Pieces]  # returns an iterator over rows and labels, some at a time
+    encoder: Encoder
     table: BatchedTable  # the cells as they are in the file
-    is_small: bool  # whether all rows are no more than what is held in memory anyway
-    row_bytes: int  # public: what an encoded row takes at most
     layout: Layout  # how cells are written
+    used: Collection[str]  # columns
+    bar: ReadingBar
+    n_rows: int
+    groups: Callable[[], Any] | None  # returns whose row each is; None where the unit is a row
+    chosen: Mask | None = None  # which rows of the file these are; None: all
+
+    @property
+    def row_bytes(self) -> int:
+        """What an encoded row takes at most: public."""
+        return _row_bytes(self.encoder)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all rows of the file are no more than what is held in memory anyway."""
+        return self.table.n_rows * self.row_bytes <= HELD_BYTES
+
+    def unread(self, folder: Path | None) -> UnreadTable:
+        """Return what a fit takes: rows that are held in memory, or go to scratch disk when they are read."""
+        shape = self.n_rows, self.encoder.n_features
+
+        def read() -> tuple[Any, Any]:
+            with closing(self._pieces()) as pieces:
+                if self.is_small:
+                    return _joined(pieces, shape, is_sparse=self.encoder.sparse)
+                return ScratchTable.write(pieces, shape[1], folder=folder), None
+
+        return UnreadTable(shape, read, self.groups)
+
+    def _pieces(self) -> Generator[tuple[Any, Labels]]:
+        """Yield rows and labels, some at a time."""
+        with self.bar.drawn():
+            for part in self.table.batches(self.used):
+                self.bar.rows(part.n_rows)
+                X, y = self.encoder.features(part), self.encoder.labels(part)
+                if self.chosen is not None:
+                    own = self.chosen[part.first_row : part.first_row + part.n_rows]
+                    X, y = X[own], y[own]
+                yield X, y
 
     def refuse_unwritable(self) -> None:
         """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
         self.table.header.text(np.zeros(0, dtype=np.bool_), self.layout)
 
-    def texts(self, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
+    def texts(self, chosen: Mask) -> Iterator[str]:
         """Yield these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
-        start, layout = 0, self.layout
         for table in self.table:
-            yield table.text(chosen[start : start + table.n_rows], layout)
-            start, layout = start + table.n_rows, replace(layout, header=False)
+            layout = replace(self.layout, header=self.layout.header and table.first_row == 0)
+            yield table.text(chosen[table.first_row : table.first_row + table.n_rows], layout)
 
 
 @dataclass(frozen=True)
@@ -69,32 +104,19 @@ class RowReader:
 
         ``quiet``: False draws on stderr how much of the file was read, each time that it is.
         """
-        encoder, schema = self.encoder, self.schema
-        bar = ReadingBar(path, shown=not quiet)
-        row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * encoder.n_features
+        encoder, schema, bar = self.encoder, self.schema, ReadingBar(path, shown=not quiet)
         table = self.reading.batches(
-            path, schema.layout, names=schema.column_names, most_rows=_most_rows(row_bytes // 8), report=bar
+            path, schema.layout, names=schema.column_names, most_rows=_most_rows(_row_bytes(encoder) // 8), report=bar
         )
         used = self._refuse_lacking(table, True, ())
         with bar.drawn():
-            shape = table.n_rows, encoder.n_features
+            n_rows = table.n_rows
 
-        def pieces() -> Pieces:
-            with bar.drawn():
-                for part in table.batches(used):
-                    bar.rows(part.n_rows)
-                    yield encoder.features(part), encoder.labels(part)
+        def people() -> Any:
+            return np.concatenate([encoder.groups(part) for part in table.batches([str(schema.unit)])])
 
-        groups = None
-        if schema.unit is not None:
-            groups = lambda: np.concatenate(  # noqa: E731
-                [encoder.groups(part) for part in table.batches([str(schema.unit)])]
-            )
-        return OpenedTable(
-            UnreadTable(shape, lambda: _joined(pieces(), shape), groups=groups), pieces, table,
-            is_small=shape[0] * row_bytes <= HELD_BYTES, row_bytes=row_bytes,
-            layout=self.reading.layout(schema.layout),
-        )  # fmt: skip
+        layout = self.reading.layout(schema.layout)
+        return OpenedTable(encoder, table, layout, used, bar, n_rows, None if schema.unit is None else people)
 
     def stream(
         self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
@@ -150,27 +172,22 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
         raise SchemaError(f"{path}: {error}") from None
 
 
+def _row_bytes(encoder: Encoder) -> int:
+    return 12 * len(encoder.schema.feature_columns) + 4 if encoder.sparse else 8 * encoder.n_features
+
+
 def _most_rows(width: int) -> int:
     return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
-def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels]:
-    with closing(pieces):
-        X, y = next(pieces)
-        if X.shape[0] == shape[0]:
-            next(pieces, None)  # to the end, where a file that changed is refused
-            return X, y
-        labels, parts, start = [y], [X], X.shape[0]
-        rows: Any = None if sp.issparse(X) else np.empty(shape, X.dtype)
-        if rows is not None:
-            rows[:start] = parts.pop()
-        for X, y in pieces:
-            labels.append(y)
-            if rows is None:
-                parts.append(X)
-            else:
-                rows[start : start + len(X)] = X
-                start += len(X)
-    if rows is None:
-        rows = sp.csr_matrix(sp.vstack(parts, format="csr"))
-    return rows, np.concatenate(labels)
+def _joined(pieces: Iterable[tuple[Any, Labels]], shape: tuple[int, int], *, is_sparse: bool) -> tuple[Any, Labels]:
+    labels, parts, start = list[Labels](), list[Any](), 0
+    rows: Any = None if is_sparse else np.empty(shape)
+    for X, y in pieces:
+        labels.append(y)
+        if is_sparse:
+            parts.append(X)
+        else:
+            rows[start : start + len(X)] = X
+            start += len(X)
+    return sp.csr_matrix(sp.vstack(parts, format="csr")) if is_sparse else rows, np.concatenate(labels)

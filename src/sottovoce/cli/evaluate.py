@@ -7,7 +7,7 @@ from typing import Any
 
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._holdout import spilled_for_evaluation
+from sottovoce.cli._holdout import check_room_for_evaluation
 from sottovoce.cli._models import EvaluationBudget
 from sottovoce.cli._output import check_outputs, print_rows, write_or_keep, write_page
 from sottovoce.cli._rows import RowReader
@@ -51,9 +51,8 @@ def evaluate(
     if schema is None:
         raise without_schema(model)
     opened = RowReader(Encoder(schema), reading).open(table, quiet=False)
-    spilled = spilled_for_evaluation(opened, budget.n_public, scratch)
-    rows = opened.rows if spilled is None else spilled.unread()  # values are read after the charge
-    found = evaluate_model(estimator, rows, **{**given, **facts})
+    check_room_for_evaluation(opened, budget.n_public, scratch)
+    found = evaluate_model(estimator, opened.unread(scratch), **{**given, **facts})  # values are read after the charge
     if out is not None:
         write_or_keep({out: found.to_json()})
     if as_json:

@@ -14,7 +14,7 @@ from sottovoce._validation import filled_text, number
 from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._cluster import Cluster
-from sottovoce.cli._holdout import spilled_for_fit, split_by_coins
+from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target, model_rows
 from sottovoce.cli._rows import RowReader, confirmed_schema
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -185,16 +185,15 @@ def fit(
     split = None
     with ExitStack() as connection:
         opened = None if cluster.given else reader.open(table, quiet=quiet)
-        rows = connection.enter_context(cluster.table(table, reader, quiet=quiet)) if opened is None else opened.rows
-        if opened is not None:
+        if opened is None:
+            rows = connection.enter_context(cluster.table(table, reader, quiet=quiet))
+        else:
             if holdout.holdout is not None:
                 opened.refuse_unwritable()  # before the charge
-                split = split_by_coins(rows, holdout.holdout, training.random_state)
-                rows = split.training
-            spilled = spilled_for_fit(opened, estimator, rows.shape[0], scratch)
-            if spilled is not None:
-                split = None if split is None else spilled.split(split)
-                rows = spilled.unread() if split is None else split.training
+                split = split_by_coins(opened, holdout.holdout, training.random_state)
+                opened = split.training
+            check_room_for_fit(opened, estimator, scratch)
+            rows = opened.unread(scratch)
         with output.saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge
             estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
@@ -225,7 +224,7 @@ def fit(
     evaluation = holdout.evaluation(out)
     found = None
     if split is not None and evaluation is not None:
-        found = _evaluated(estimator, split.held_out, holdout)
+        found = _evaluated(estimator, split.held_out.unread(scratch), holdout)
         output.write_or_keep({evaluation: found.to_json()})
         if not quiet and not as_json:
             output.print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
