@@ -10,14 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.cluster.digest import digest_of
+from sottovoce.cluster.digest import RowsDigest
 from sottovoce.cluster.sources import LoadedRows, Source
 
 
 class InlineSource(Source):
     """Rows in memory, of the driver first and then of the worker."""
-
-    is_readable_anywhere = False  # it is, but a look should not send the rows once more
 
     def __init__(self, raw: Any, labels: NDArray[Any] | None, *, first_row: int = 0) -> None:
         self.raw, self.labels = raw, labels
@@ -30,7 +28,10 @@ class InlineSource(Source):
     def load(self, scratch: Path | None) -> LoadedRows:
         """Take them as they are."""
         raw = self.raw if sp.issparse(self.raw) else np.ascontiguousarray(self.raw)
-        return LoadedRows(raw, self.labels, digest_of(raw, self.labels, ()), self.raw.shape[0])
+        digest = RowsDigest((), raw.shape, raw.dtype)
+        digest.add_rows(raw)
+        digest.add_labels(self.labels)
+        return LoadedRows(raw, self.labels, digest.value, self.raw.shape[0])
 
 
 class FatalSource(InlineSource):

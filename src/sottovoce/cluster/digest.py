@@ -37,13 +37,6 @@ class RowsDigest:
         return self._hash.hexdigest()
 
 
-def digest_of(raw: Any, labels: NDArray[Any] | None, names: tuple[str, ...]) -> str:
-    digest = RowsDigest(names, raw.shape, raw.dtype)
-    digest.add_rows(raw)
-    digest.add_labels(labels)
-    return digest.value
-
-
 def question_digest(value: object) -> str:
     """Return a SHA-256 of a value made of numbers, words, arrays, tuples and dataclasses; of what it says, not how.
 

@@ -14,7 +14,6 @@ from sottovoce.exceptions import ClusterError, DataError
 _PAUSE = 0.2  # seconds between two looks for a worker
 
 Places = tuple[int, ...]
-Prepare = Callable[[Mapping[int, str]], Mapping[int, Source]]
 
 
 class Partitions:
@@ -23,7 +22,6 @@ class Partitions:
     ``sources``: one for each partition.
     ``max_rebuilds``: how often in a row a partition may be lost with its worker before it gives an answer.
     ``wait_for_workers``: seconds to wait for a worker when there is none.
-    ``prepare``: makes, from places and the workers that are to have them, what is sent there in place of the sources.
     ``facts``: of each partition, from the first reading on.
     ``n_rebuilt``: partitions that were rebuilt so far.
     """
@@ -35,13 +33,11 @@ class Partitions:
         *,
         max_rebuilds: int = 5,
         wait_for_workers: float = 60.0,
-        prepare: Prepare | None = None,
     ) -> None:
         self.pool = pool
         self.sources = list(sources)
         self.max_rebuilds = max_rebuilds
         self.wait_for_workers = wait_for_workers
-        self._prepare = prepare or (lambda workers: {place: self.sources[place] for place in workers})
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
         self._known: dict[int, Facts] = {}
@@ -191,17 +187,17 @@ class Partitions:
         rows = dict.fromkeys(load, 0.0)
         for place, home in self._homes.items():
             if home in rows:
-                rows[home] += self._n_rows(place) / threads[home]
+                rows[home] += self.sources[place].n_rows / threads[home]
         for place in places:
             keeper = min(rows, key=rows.__getitem__)  # of equal ones the first
             load[keeper].append(place)
-            rows[keeper] += self._n_rows(place) / threads[keeper]
+            rows[keeper] += self.sources[place].n_rows / threads[keeper]
         return {keeper: own for keeper, own in load.items() if own}
 
     def _in_runs(self, threads: Mapping[str, int]) -> dict[str, list[int]]:
         """Give each keeper consecutive partitions: it then answers with one sum."""
         ends = list(accumulate(threads.values()))
-        n_rows = [self._n_rows(place) for place in self.places]
+        n_rows = [self.sources[place].n_rows for place in self.places]
         middles = [end - own / 2 for end, own in zip(accumulate(n_rows), n_rows, strict=True)]
         share, keepers = sum(n_rows) / ends[-1], list(threads)
         load: dict[str, list[int]] = {}
@@ -215,14 +211,9 @@ class Partitions:
         self._keepers[keeper] = worker
         return keeper
 
-    def _n_rows(self, place: int) -> int:
-        known = self._known.get(place)
-        return known.n_rows if known is not None else self.sources[place].n_rows or 1
-
     def _load(self, placed: Mapping[str, list[int]]) -> dict[int, tuple[str, Answer | Lost]]:
-        sources = self._prepare({place: self._keepers[keeper] for keeper, own in placed.items() for place in own})
         answers = self._called(
-            {keeper: Call("load", ({place: sources[place] for place in own},)) for keeper, own in placed.items()}
+            {keeper: Call("load", ({place: self.sources[place] for place in own},)) for keeper, own in placed.items()}
         )
         failed = [a for a in answers.values() if isinstance(a, Answer) and a.error is not None]
         if failed:
@@ -240,14 +231,12 @@ class Partitions:
         return answers
 
     def _facts(self, place: int, keeper: str, answer: Answer) -> Facts:
-        """Return what a worker says of a partition, if it can have read that: the rows of a file are known here too."""
+        """Return what a worker says of a partition, if it can have read that."""
         facts = answer.value.get(place) if type(answer.value) is dict else None
-        known = self.sources[place].n_rows
         if (
             not isinstance(facts, Facts)
             or not type(facts.n_rows) is type(facts.n_features) is int
-            or facts.n_rows < 0
-            or known not in (None, facts.n_rows)
+            or facts.n_rows != self.sources[place].n_rows
             or facts.dtype not in ("float32", "float64")
         ):
             raise self.fault(keeper, f"with sizes that {self.sources[place]!r} does not have")

@@ -72,10 +72,8 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
     whole, sent = sum(place.n_rows for place in places), dask.delayed(model, pure=False)
     chunks = []
     for place in places:
-        with _at(place):
-            answer = dask.delayed(_say, pure=False)(
-                sent, method, place.source.reference(), names, place.first_row, whole
-            )
+        with dask.annotate(**({"workers": [place.worker], "allow_other_workers": True} if place.worker else {})):
+            answer = dask.delayed(_say, pure=False)(sent, method, place.source, names, place.first_row, whole)
             shape = (place.n_rows, *sample.shape[1:])
             chunks.append(arrays.from_delayed(answer, shape=shape, meta=sample[:0]))
     return arrays.concatenate(chunks)
@@ -119,10 +117,3 @@ def _rows(source: Source) -> Iterator[LoadedRows]:
         return
     with closing(source.opened(scratch)) as own:
         yield own
-
-
-def _at(place: Place) -> Any:
-    annotate = import_module("dask").annotate
-    if place.worker is None:
-        return annotate()
-    return annotate(workers=[place.worker], allow_other_workers=place.source.is_readable_anywhere)

@@ -9,8 +9,6 @@ from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
-from sottovoce.exceptions import ClusterError
-
 
 @dataclass(frozen=True)
 class LoadedRows:
@@ -35,12 +33,12 @@ class Source(ABC):
 
     ``storage``: where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads
       them).
-    ``n_rows``: public number of rows; None where it is not known before the rows were read.
+    ``n_rows``: public number of rows.
     ``first_row``: place of the first row in the whole table, for messages.
     """
 
     storage: str = "memory"
-    n_rows: int | None = None
+    n_rows: int
     first_row: int = 0
 
     @property
@@ -61,12 +59,6 @@ class Source(ABC):
         """
         return ()
 
-    is_readable_anywhere = True  # by a worker that gets no more than the source; else `reference` stands for held rows
-
-    def reference(self) -> "Source":
-        """Return what is sent to a worker that is to look at rows which it holds."""
-        return self if self.is_readable_anywhere else HeldRows(self)
-
     @abstractmethod
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows, in the worker, once; a second call gives the same rows, or raises.
@@ -79,23 +71,6 @@ class Source(ABC):
     def opened(self, scratch: Path | None) -> LoadedRows:
         """Return the rows for one look at them in order, where nobody holds them; need not keep them, nor hash them."""
         return self.load(scratch)
-
-
-class HeldRows(Source):
-    """Rows that a worker holds already, by their name."""
-
-    def __init__(self, source: Source) -> None:
-        self.__dict__["_key"], self._shown = source.key, repr(source)
-        self.n_rows, self.first_row = source.n_rows, source.first_row
-
-    def __repr__(self) -> str:
-        return self._shown
-
-    def load(self, scratch: Path | None) -> LoadedRows:
-        raise ClusterError(
-            f"this worker does not hold {self!r}: it went to another one meanwhile, or the DaskTable was closed. Make "
-            "the array again."
-        )
 
 
 _HELD: Final[WeakValueDictionary[str, LoadedRows]] = WeakValueDictionary()

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sottovoce._shown import html_table
-from sottovoce._validation import choice, in_order, number, whole_number
+from sottovoce._validation import in_order, number, whole_number
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log
-from sottovoce.cluster.partitions import Partitions, Prepare
+from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.sources import Source
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class DaskTable(RemoteTable):
     Estimators take the table in place of X and release the same model, bit by bit, as for the same rows in one array.
     When a worker dies, others read its partitions again and repeat the released steps: the model is still the same.
 
-    Make one with `from_parquet` or `from_dataframe`. A second fit reads nothing again. `close` gives the memory of the
+    Make one with `from_parquet`. A second fit reads nothing again. `close` gives the memory of the
     workers back; the table is a context manager that does.
 
     Parameters
@@ -81,7 +81,6 @@ class DaskTable(RemoteTable):
         wait_for_workers: float = 60.0,
         max_rebuilds: int = 5,
         log: Log | str | Path | None = None,
-        prepare: Prepare | None = None,
         read: bool = True,
     ) -> None:
         if not sources:
@@ -95,7 +94,6 @@ class DaskTable(RemoteTable):
             sources,
             max_rebuilds=whole_number("max_rebuilds", max_rebuilds, at_least=0),
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
-            prepare=prepare,
         )
         self.log = open_log(log)
         if not read:
@@ -154,41 +152,6 @@ class DaskTable(RemoteTable):
         table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
         sources = partitions_of(table, limits, partitions, storage)
         return cls(client, sources, table.feature_names, target, **options)
-
-    @classmethod
-    def from_dataframe(
-        cls,
-        client: Client,
-        frame: Any,
-        *,
-        features: Sequence[str] | None = None,
-        target: str | None = None,
-        dtype: str = "float32",
-        **options: Any,
-    ) -> Self:
-        """Return a table of a Dask data frame: each of its partitions is computed once, and held as numbers.
-
-        A partition that is lost with its worker is computed again, and refused if it is not the same rows as before.
-        Frames that draw numbers, or whose partitions follow the order in which tasks end, are better written to Parquet
-        files first.
-
-        Parameters
-        ----------
-        client : distributed.Client
-        frame : dask.dataframe.DataFrame
-        features : sequence of str or None, default=None
-            The columns of the matrix, in this order. None: all but the target.
-        target : str or None, default=None
-            The column of labels.
-        dtype : {"float32", "float64"}, default="float32"
-        **options
-            Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``, ``log``.
-        """
-        from sottovoce.cluster.frames import frame_sources
-
-        dtype = choice("dtype", dtype, ("float32", "float64"))
-        sources, names, prepare = frame_sources(client, frame, features=features, target=target, dtype=dtype)
-        return cls(client, sources, names, target, prepare=prepare, **options)
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -263,8 +226,6 @@ class DaskTable(RemoteTable):
 
         self._refuse_closed()
         parts = self.partitions
-        if not all(source.is_readable_anywhere for source in parts.sources):
-            parts.looked(_nothing)  # tasks about rows that nobody else can read wait for the worker that holds them
         places = [
             Place(source, first, facts.n_rows, parts.worker_of(place))
             for place, (source, first, facts) in enumerate(
@@ -328,7 +289,3 @@ class DaskTable(RemoteTable):
 
 def _with(has_labels: bool) -> str:
     return "with" if has_labels else "without"
-
-
-def _nothing(place: int, loaded: LoadedRows) -> None:
-    """Look at no row."""

@@ -180,7 +180,7 @@ OTHER_TABLES: dict[str, list[tuple[Any, str]]] = {
 # who reads the rows, how they are cut and kept, and how long is waited: none of it is in a sum. The files are known by
 # their names and dates, whatever the options are by which a store is reached.
 OF_NO_ACCOUNT = {
-    "client", "frame", "partitions", "storage", "storage_options", "options", "time_limit", "wait_for_workers",
+    "client", "partitions", "storage", "storage_options", "options", "time_limit", "wait_for_workers",
     "max_rebuilds", "log",
 }  # fmt: skip
 
@@ -192,8 +192,7 @@ def of_parquet(client: Client, folder: Path, **others: Any) -> Any:
 
 
 def test_every_argument_of_a_table_is_in_one_of_the_lists() -> None:
-    for make in (DaskTable.from_parquet, DaskTable.from_dataframe):
-        assert set(inspect.signature(make).parameters) <= {"path", *OTHER_TABLES, *OF_NO_ACCOUNT}
+    assert set(inspect.signature(DaskTable.from_parquet).parameters) <= {"path", *OTHER_TABLES, *OF_NO_ACCOUNT}
 
 
 def test_the_model_of_one_target_is_not_given_for_another(client: Client, tmp_path: Path) -> None:
@@ -211,21 +210,6 @@ def test_the_model_of_one_target_is_not_given_for_another(client: Client, tmp_pa
     assert kept(tmp_path / "log") == before
     for same in ({"partitions": 3}, {"storage": "scratch"}):
         assert np.array_equal(of_parquet(client, tmp_path, **same).coef_, first.coef_)
-
-
-def test_nor_for_another_column_of_a_data_frame(client: Client, tmp_path: Path) -> None:
-    frames = pytest.importorskip("dask.dataframe")
-    frame = frames.from_pandas(people().to_pandas(), npartitions=2)
-
-    def fit(**others: Any) -> Any:
-        with DaskTable.from_dataframe(client, frame, **{**FROM, **others}, log=tmp_path / "log") as table:
-            return sv.DPLinearSVC(**SVC.get_params()).fit(table)
-
-    fit()
-    for argument, values in OTHER_TABLES.items():
-        for value, words in values:
-            with pytest.raises(ParameterError, match=words):
-                fit(**{argument: value})
 
 
 def test_nor_for_another_schema(client: Client, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Predictions and scores where the rows are: the same bits as in memory, as arrays of Dask's."""
 
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
+from sottovoce.cluster.parquet import ParquetSource
 from sottovoce.cluster.table import DaskTable
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 from support.faulty_sources import InlineSource
@@ -129,18 +129,16 @@ def test_refusals_in_words(client, path, tmp_path):
                 ask()
 
 
-def test_rows_without_a_file_are_looked_at_where_they_are_held(client):
-    model, _, y = CASES["ridge"]
+def test_rows_are_looked_at_where_they_are_held(client, path, monkeypatch):
+    """No file is opened once more, and no row is among the tasks."""
+    model, target, y = CASES["ridge"]
     model.fit(X, y)
-    cut = [0, *sorted(np.random.default_rng(1).choice(N, 40, replace=False).tolist()), N]
-    sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(cut)]
-    with DaskTable(client, sources) as table:
+    with pytest.warns(UserWarning, match="feature names"), opened(client, path, target, partitions=9) as table:
+        monkeypatch.setattr(ParquetSource, "opened", None)
         lazy = model.predict(table)
         np.testing.assert_array_equal(lazy.compute(), model.predict(X))
-        assert max(len(pickle.dumps(value)) for value in dict(lazy.dask).values()) < 20_000  # no rows among tasks
+        assert max(len(pickle.dumps(value)) for value in dict(lazy.dask).values()) < 20_000
         assert model.score(table) == pytest.approx(model.score(X, y), rel=1e-12)
-    with pytest.raises(ClusterError, match=r"this worker does not hold .* Make the array again"):
-        lazy.compute()
 
 
 def test_r_squared_of_special_labels(client):
@@ -150,15 +148,3 @@ def test_r_squared_of_special_labels(client):
         sources = [InlineSource(X[a : a + 100], labels[a : a + 100], first_row=a) for a in (0, 100, 200)]
         with DaskTable(client, sources) as table:
             assert model.score(table) == pytest.approx(model.score(X[:300], labels), rel=1e-9)
-
-
-def test_a_data_frame_of_dask_is_looked_at_where_it_is_held(client):
-    import dask.dataframe as dd
-    import pandas as pd
-
-    model, target, y = CASES["ridge"]
-    frame = pd.DataFrame(X[:600], columns=NAMES).assign(number=y[:600])
-    model.fit(frame[NAMES], frame["number"])
-    with DaskTable.from_dataframe(client, dd.from_pandas(frame, npartitions=3), target=target) as table:
-        np.testing.assert_array_equal(model.predict(table).compute(), model.predict(frame[NAMES]))
-        assert model.score(table) == pytest.approx(model.score(frame[NAMES], frame["number"]), rel=1e-12)
