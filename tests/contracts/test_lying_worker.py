@@ -28,7 +28,7 @@ from sottovoce.central.sums.whole_gram import Triangle
 from sottovoce.central.sums.whole_numbers import WholeNumbers
 from sottovoce.cluster.keeper import Answer, Facts
 from sottovoce.cluster.pool import Call
-from sottovoce.exceptions import ClusterError, DataError, ParameterError
+from sottovoce.exceptions import ClusterError, DataError
 from sottovoce.losses import Squared
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -359,21 +359,6 @@ def test_what_is_no_answer_is_refused(method: str) -> None:
     for lie in (None, 3, "text", {}, ValueError("text"), Answer, object()):
         with pytest.raises(ClusterError, match=f"the worker worker-1 answered '{method}' with no answer of a keeper"):
             fitted("scd", Asked(lambda _, lie=lie: lie, method))  # type: ignore[misc]
-
-
-def test_rows_that_only_a_worker_counts_are_as_many_as_a_plan_takes() -> None:
-    """Of a data frame the driver knows no sizes: 2^37 rows in all are the most that it adds up."""
-
-    def lie(answer: Answer) -> Answer:
-        return replace(answer, value={k: replace(facts, n_rows=MOST_ROWS) for k, facts in answer.value.items()})
-
-    pool = Asked(lie, "load")
-    table = PooledTable(pool, *tables(3)["ordinary"], ENDS)
-    for source in table.partitions.sources:
-        source.n_rows = None
-    with pytest.raises(ParameterError, match=f"n_samples must be .* <= {MOST_ROWS}"):
-        MODELS["scd"][1]().fit(table)
-    assert {type(operation).__name__ for operation, *_ in pool.answers} == {"ReadLabels"}
 
 
 @pytest.mark.parametrize("sizes", [(MOST_ROWS,), (MOST_ROWS - 1, 1), (2**36, 2**36), (2**35,) * 4], ids=str)
