@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import date
 from typing import Any
 
-from sottovoce._validation import bounds, nearest, number
+from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 
 
@@ -25,16 +26,11 @@ def refuse_unknown_keys(where: str, entries: object, allowed: Collection[str]) -
             )
 
 
-def finite_number(where: str, value: object) -> float:
+@contextmanager
+def schema_errors() -> Iterator[None]:
+    """Tell what the checks of arguments refuse as an error of a schema."""
     try:
-        return number(where, value)
-    except ParameterError as error:
-        raise SchemaError(str(error)) from None
-
-
-def number_pair(where: str, value: object) -> tuple[float, float]:
-    try:
-        return bounds(where, value)
+        yield
     except ParameterError as error:
         raise SchemaError(str(error)) from None
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sottovoce._validation import nearest
+from sottovoce._validation import choice, nearest, number
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import finite_number
+from sottovoce.tables._entries import schema_errors
 from sottovoce.tables.column import INDICATOR, Block, Column, indicated, refuse_missing_rule, with_indicator
 from sottovoce.tables.table import SHOWN, Cells, shown
 
@@ -70,6 +70,7 @@ class CategoricalColumn(Column):
     unknown: str = "error"
     missing: Level | None = None
 
+    @schema_errors()
     def __post_init__(self) -> None:
         super().__post_init__()
         where = f"columns.{self.name}"
@@ -97,8 +98,7 @@ class CategoricalColumn(Column):
                 raise SchemaError(f"{where}.aliases: {spelling!r} stands for {level!r}, which is not a category.{hint}")
             if self._position_of_category(spelling) not in (None, self._position_of_value[level]):
                 raise SchemaError(f"{where}.aliases: {spelling!r} is a category itself and cannot stand for {level!r}.")
-        if self.unknown not in ("error", "ignore"):
-            raise SchemaError(f'{where}.unknown must be "error" or "ignore"; got {self.unknown!r}.')
+        choice(f"{where}.unknown", self.unknown, ("error", "ignore"))
         if self.missing is not None:
             self._check_missing(where, seen)
 
@@ -118,7 +118,7 @@ class CategoricalColumn(Column):
                 return
         elif not any(isinstance(category, (str, bool)) for category in self.categories):
             for category in self.categories:
-                finite_number(f"{where}.categories", category)
+                number(f"{where}.categories", category)
             return
         raise SchemaError(
             f"{where}.categories must be all texts, all numbers, or all true and false; got {list(self.categories)!r}."

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
+from sottovoce.tables._entries import schema_errors
 from sottovoce.tables.column import INDICATOR, Block, Column, indicated, with_indicator
 from sottovoce.tables.notation import DateNotation
 from sottovoce.tables.table import Cells
@@ -73,13 +75,13 @@ class DateColumn(Column):
     outside: str | None = None
     missing: str | None = None
 
+    @schema_errors()
     def __post_init__(self) -> None:
         super().__post_init__()
         where = f"columns.{self.name}"
         for name, allowed in (("period", _MONTHS_OF), ("part", _PARTS), ("outside", ("clip", "error"))):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or value not in allowed):
-                raise SchemaError(f"{where}.{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+            if getattr(self, name) is not None:
+                choice(f"{where}.{name}", getattr(self, name), allowed)
         if self.missing not in (None, INDICATOR):
             raise SchemaError(f'{where}.missing must be "{INDICATOR}"; got {self.missing!r}.')
         DateNotation(self.format).check(where)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sottovoce._validation import bounds, choice, in_order, number
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import finite_number, number_pair, plain_number
+from sottovoce.tables._entries import plain_number, schema_errors
 from sottovoce.tables.column import INDICATOR, Block, Column, indicated, refuse_missing_rule, with_indicator
 from sottovoce.tables.notation import NumberNotation
 from sottovoce.tables.table import Cells
@@ -79,38 +80,29 @@ class NumericColumn(Column):
     thousands: str | None = None
     symbol: str | None = None
 
+    @schema_errors()
     def __post_init__(self) -> None:
         super().__post_init__()
         where = f"columns.{self.name}"
-        object.__setattr__(self, "bounds", number_pair(f"{where}.bounds", self.bounds))
-        if self.scale not in ("linear", "log"):
-            raise SchemaError(f'{where}.scale must be "linear" or "log"; got {self.scale!r}.')
-        if self.outside not in (None, "clip", "error"):
-            raise SchemaError(f'{where}.outside must be "clip" or "error"; got {self.outside!r}.')
+        low, high = bounds(f"{where}.bounds", self.bounds)
+        object.__setattr__(self, "bounds", (low, high))
+        choice(f"{where}.scale", self.scale, ("linear", "log"))
+        if self.outside is not None:
+            choice(f"{where}.outside", self.outside, ("clip", "error"))
         if self.bins is not None:
             object.__setattr__(self, "bins", self._checked_bins(where))
         if self.missing not in (None, INDICATOR):
-            object.__setattr__(self, "missing", self._checked_missing(where))
+            remedy = f'A missing value is read as it; "{INDICATOR}" makes a feature of its own.'
+            missing = number(f"{where}.missing", self.missing, at_least=low, at_most=high, remedy=remedy)
+            object.__setattr__(self, "missing", missing)
         self._notation().check(where)
 
     def _notation(self) -> NumberNotation:
         return NumberNotation(self.decimal, self.thousands, self.symbol)
 
-    def _checked_missing(self, where: str) -> float:
-        if isinstance(self.missing, str):
-            raise SchemaError(f'{where}.missing must be a number, or "{INDICATOR}"; got {self.missing!r}.')
-        value, (low, high) = finite_number(f"{where}.missing", self.missing), self.bounds
-        if not low <= value <= high:
-            raise SchemaError(
-                f"{where}.missing must be a number within the bounds [{low:g}, {high:g}], which a missing value is "
-                f"then read as; got {value:g}."
-            )
-        return value
-
     def _checked_bins(self, where: str) -> tuple[float, ...]:
-        if not isinstance(self.bins, (list, tuple)) or not self.bins:
-            raise SchemaError(f"{where}.bins must be a list of the inner edges, at least one; got {self.bins!r}.")
-        edges = tuple(finite_number(f"{where}.bins", edge) for edge in self.bins)
+        wanted = "a list of the inner edges, at least one"
+        edges = tuple(number(f"{where}.bins", edge) for edge in in_order(f"{where}.bins", self.bins or 0, wanted))
         low, high = self.bounds
         if any(not first < second for first, second in pairwise(edges)):
             raise SchemaError(f"{where}.bins must ascend without repetition; got {list(self.bins)!r}.")
