@@ -40,8 +40,6 @@ def split_by_coins(opened: OpenedTable, share: float, random_state: int | None) 
     Coins know nothing of the rows. Without persons, the sizes of both parts are therefore public. How many rows the
     people of one part have is not: with persons both parts keep the size of the table, and the rows of the others have
     no person, so that they contribute nothing.
-
-    Raises ParameterError if the share is not in (0, 1), or if the coins left one part of the rows empty.
     """
     share = number("--holdout", share, above=0.0, below=1.0)
     n_rows = opened.n_rows

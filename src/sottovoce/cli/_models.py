@@ -119,10 +119,7 @@ def refuse_foreign(models: Models, kind: ModelKind, given: Mapping[str, Any], *,
 def label_facts(
     kind: ModelKind, classes: tuple[Any, ...] | None, bounds: tuple[float, float] | None, *, two: bool = False
 ) -> dict[str, Any]:
-    """Return what the model has to be told of the labels; ``two``: it knows models of two classes alone.
-
-    Raises ParameterError if that is not known.
-    """
+    """Return what the model has to be told of the labels; ``two``: it knows models of two classes alone."""
     if kind in REGRESSIONS:
         if bounds is None:
             raise ParameterError(

@@ -260,10 +260,7 @@ class Reading:
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:
-    """Refuse the options that were given; a value that is None or empty was not.
-
-    Raises ParameterError, "OPTION why.", for the first one.
-    """
+    """Refuse the options that were given; a value that is None or empty was not."""
     for option, value in options.items():
         if value is not None and value is not False and value != []:
             raise ParameterError(f"{option} {why}.")

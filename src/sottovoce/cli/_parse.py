@@ -14,10 +14,7 @@ _T = TypeVar("_T")
 def parse_number_or_auto(
     option: str, text: str | None, *, word: str = "auto", kind: Callable[[str], float] = float
 ) -> float | str | None:
-    """Return the number of ``1e-4``, or the word that stands for one, or None where nothing was given.
-
-    Raises ParameterError if it is neither.
-    """
+    """Return the number of ``1e-4``, or the word that stands for one, or None where nothing was given."""
     if text is None or text == word:
         return text
     try:
@@ -45,10 +42,7 @@ def parse_bounds(option: str, text: str | None) -> tuple[float, float] | None:
 
 
 def parse_weights(option: str, text: str | None) -> dict[str, float] | None:
-    """Return the weights of ``no=1,yes=3`` by class, or None where nothing was given; the last = counts.
-
-    Raises ParameterError if an item is not a class and a number, or a class comes twice.
-    """
+    """Return the weights of ``no=1,yes=3`` by class, or None where nothing was given; the last = counts."""
     if text is None:
         return None
     weights: dict[str, float] = {}
@@ -65,10 +59,7 @@ def parse_weights(option: str, text: str | None) -> dict[str, float] | None:
 
 
 def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
-    """Return the different numbers of ``1,2,4``.
-
-    Raises ParameterError if an item is not a number, one comes twice, or there are more than ``at_most``.
-    """
+    """Return the different numbers of ``1,2,4``."""
     values = _items(option, text, float, "numbers with commas between them")
     if len(values) > at_most or len(set(values)) < len(values):
         raise ParameterError(f"{option} must be at most {at_most} different numbers; got {text!r}.")
@@ -76,10 +67,7 @@ def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
 
 
 def parse_sizes(option: str, text: str) -> tuple[int, ...]:
-    """Return the numbers of columns of ``66,57``.
-
-    Raises ParameterError if an item is not a whole number above 0.
-    """
+    """Return the numbers of columns of ``66,57``."""
     wanted = "whole numbers >= 1 with commas between them"
     sizes = _items(option, text, int, wanted)
     if min(sizes) < 1:
@@ -95,10 +83,7 @@ def _items(option: str, text: str, kind: Callable[[str], _T], wanted: str) -> tu
 
 
 def parse_by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, str]:
-    """Return the value of each party from ``NAME=VALUE``, repeated; a VALUE alone is that of every party.
-
-    Raises ParameterError if a name is not a party, or a value is given twice.
-    """
+    """Return the value of each party from ``NAME=VALUE``, repeated; a VALUE alone is that of every party."""
     values: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")

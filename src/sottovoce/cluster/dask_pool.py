@@ -30,10 +30,7 @@ def require_dask() -> None:
 
 
 def check_client(client: Any) -> "Client":
-    """Return the client if it is one that can be used.
-
-    Raises ParameterError if Dask's scheduler is not installed, or this is no synchronous client of it.
-    """
+    """Return the client if it is one that can be used."""
     require_dask()
     from distributed import Client
 

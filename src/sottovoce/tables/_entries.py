@@ -13,10 +13,7 @@ from sottovoce.exceptions import ParameterError, SchemaError
 
 
 def refuse_unknown_keys(where: str, entries: object, allowed: Collection[str]) -> None:
-    """Refuse ``entries`` unless it is a mapping whose keys are all in ``allowed``.
-
-    Raises SchemaError, naming the section, the first unknown key, and the nearest allowed one.
-    """
+    """Refuse ``entries`` unless it is a mapping whose keys are all in ``allowed``."""
     if not isinstance(entries, Mapping):
         raise SchemaError(f"{where} must be a table of keys and values; got {entries!r}.")
     for key in entries:

@@ -141,10 +141,7 @@ class DataFile:
         return self._store.hidden(text)
 
     def stamp(self) -> Stamp:
-        """Return what changes when the file is written again: size, time and, where there is one, the store's tag.
-
-        Raises TableError if the file is missing, or cannot be asked about.
-        """
+        """Return what changes when the file is written again: size, time and, where there is one, the store's tag."""
         if self.is_local:
             try:
                 known = Path(self.path).stat()

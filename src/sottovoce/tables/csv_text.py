@@ -85,10 +85,7 @@ class CsvText:
         return stream
 
     def _parsed(self, columns: Sequence[str]) -> Iterator[tuple[Lines, Any]]:
-        """Yield some lines of the file and their cells in these columns, until its end.
-
-        Raises TableError for the first row that has other cells, or is not one line; and if there is no row.
-        """
+        """Yield some lines of the file and their cells in these columns, until its end."""
         stream, self._started = self._started, None
         if stream is None:
             self._source.refuse_changed()

@@ -152,10 +152,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
 
 
 def refuse_libsvm(path: Path) -> None:
-    """Refuse a file whose name tells that it is LIBSVM text.
-
-    Raises TableError, with what to do instead.
-    """
+    """Refuse a file whose name tells that it is LIBSVM text."""
     if _suffix(path) in _LIBSVM:
         raise TableError(
             f"{path}: LIBSVM text has no named columns, which a table needs. Read it in Python, with "

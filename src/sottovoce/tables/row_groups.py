@@ -111,8 +111,6 @@ def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]
     """Look at the footers of files, at no value.
 
     ``check``: gets the Arrow schema of each file, and the file; refuses what cannot be used.
-
-    Raises TableError if a file is missing or no Parquet, or there is no row in all of them.
     """
 
     def look(file: DataFile) -> RowGroups:

@@ -316,10 +316,7 @@ def _column_from_dict(name: str, entries: object) -> Column:
 
 
 def section_of(name: object, entry: object) -> Mapping[str, Any]:
-    """Return the section of a schema file for ``(low, high)``, a list of categories, or a dict of a section's keys.
-
-    Raises SchemaError if it is none of them, or could be two of them.
-    """
+    """Return the section of a schema file for ``(low, high)``, a list of categories, or a dict of a section's keys."""
     if isinstance(entry, Mapping):
         bounds = entry.get("bounds")
         dated = isinstance(bounds, (list, tuple)) and any(map(is_date, bounds))

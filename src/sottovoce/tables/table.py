@@ -161,10 +161,7 @@ class Cells:
             )
 
     def plain(self) -> Any:
-        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell.
-
-        Raises TableError if they are neither numbers nor text.
-        """
+        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
         kind = self.values.type
         values = self.values
         if pa.types.is_dictionary(kind):

@@ -12,10 +12,7 @@ from sottovoce.tables.numeric import NumericColumn
 
 
 def protocol_arguments(schema: Schema, missing: bool) -> dict[str, Any]:
-    """Return the features and the labels of a schema as arguments of `Protocol`.
-
-    Raises ParameterError if the schema says something that devices do not know, or no target.
-    """
+    """Return the features and the labels of a schema as arguments of `Protocol`."""
     if schema.unit is not None:
         raise ParameterError(f"unit {schema.unit!r}: one report is one person. Remove unit from the schema.")
     features = [_feature(column, missing) for column in schema.feature_columns]
