@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
@@ -19,7 +17,6 @@ from sottovoce.exceptions import ParameterError
 if TYPE_CHECKING:
     from sottovoce.tables import BatchedTable, Layout, Table
 
-_MOST_BYTES = 1 << 16
 _T = TypeVar("_T")
 REQUIRED: Any = ...
 # what options are about, unless they say else: the headings of the help
@@ -51,16 +48,9 @@ def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _columns(schema: Any, table: Any) -> list[str]:
-    if schema is not None:
-        return list(tomllib.loads(Path(schema).read_text(encoding="utf-8"))["columns"])
-    path = Path(table)
-    if path.suffix in (".parquet", ".pq"):
-        import pyarrow.parquet
+    from sottovoce.tables import Schema, open_table
 
-        return list(pyarrow.parquet.read_schema(path).names)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        line = file.readline(_MOST_BYTES)
-    return [name.strip() for name in next(csv.reader([line], delimiter="\t" if path.suffix == ".tsv" else ","))]
+    return list(Schema.from_toml(schema).column_names if schema is not None else open_table(table).column_names)
 
 
 class ModelKind(StrEnum):

@@ -11,7 +11,7 @@ from sottovoce._version import __version__
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Effect, Operation
 from sottovoce.cluster.digest import question_digest
-from sottovoce.cluster.keeper import Answer, runs
+from sottovoce.cluster.keeper import Answer, raise_first, runs
 from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
@@ -69,11 +69,7 @@ class ClusterHolder(Holder):
             self._forget_steps()  # also for partitions that are rebuilt in order to do it
         answers = self._answers(operation)
         self._done(operation)
-        failed = [answer for answer in answers if answer.error is not None]
-        if failed:
-            error = min(failed, key=lambda answer: answer.error_at).error
-            assert error is not None
-            raise error
+        raise_first(answers)
         if self._told is not None:
             self._told(self)
         sums = {first: value for answer in answers for first, value in answer.value.items()}

@@ -2,7 +2,7 @@
 
 import pickle
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,6 +193,15 @@ class Keeper:
         if held is not None:
             self._end(held)
             held.loaded.close()
+
+
+def raise_first(answers: Iterable[Answer]) -> None:
+    """Raise what the first partition failed with, in the order of rows, if one did."""
+    failed = [answer for answer in answers if answer.error is not None]
+    if failed:
+        error = min(failed, key=lambda answer: answer.error_at).error
+        assert error is not None
+        raise error
 
 
 def runs(places: Places) -> list[tuple[Places, list[int]]]:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from types import NoneType
 from typing import Any
 
-from sottovoce.cluster.keeper import Answer, Facts
+from sottovoce.cluster.keeper import Answer, Facts, raise_first
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError
@@ -105,11 +105,7 @@ class Partitions:
             self.settle(owed)
             answers = self.call(owed, lambda places: Call("look", (function, places)))
             answered = [answer for answer in answers.values() if isinstance(answer, Answer)]
-            failed = [answer for answer in answered if answer.error is not None]
-            if failed:
-                error = min(failed, key=lambda answer: answer.error_at).error
-                assert error is not None
-                raise error
+            raise_first(answered)
             for answer in answered:
                 said.update(answer.value)
                 self.answered(answer.places)
@@ -215,11 +211,7 @@ class Partitions:
         answers = self._called(
             {keeper: Call("load", ({place: self.sources[place] for place in own},)) for keeper, own in placed.items()}
         )
-        failed = [a for a in answers.values() if isinstance(a, Answer) and a.error is not None]
-        if failed:
-            first = min(failed, key=lambda answer: answer.error_at)
-            assert first.error is not None
-            raise first.error
+        raise_first(answer for answer in answers.values() if isinstance(answer, Answer))
         return {place: (keeper, answers[keeper]) for keeper, own in placed.items() for place in own}
 
     def _called(self, calls: Mapping[str, Call]) -> dict[str, Answer | Lost]:

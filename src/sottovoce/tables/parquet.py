@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,18 +14,17 @@ import numpy.typing as npt
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._optional import pa
-from sottovoce._validation import choice, in_order, nearest
+from sottovoce._validation import choice, in_order
 from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import check_room
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.addresses import DataFile, found_files
 from sottovoce.tables.row_groups import CutTable, batches, opened, row_groups
-from sottovoce.tables.table import is_text, refuse_repeated_names
+from sottovoce.tables.table import Table, is_text, refuse_repeated_names
 
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
 _LABEL_ROWS = 1 << 16
-_NAMED = 8
 
 
 class ParquetTable(CutTable):
@@ -102,7 +102,7 @@ class ParquetTable(CutTable):
         files = found_files(path, ".parquet", storage_options)
         self._target = target
         self._features = in_order("features", features) if features is not None else _all_but(target, files[0])
-        check_names(self._features, target)
+        _check_names(self._features, target)
 
         self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))
 
@@ -154,37 +154,30 @@ class ParquetTable(CutTable):
         TableError
             If a label is missing; the message names the first such row.
         """
-        column = pa.chunked_array([part for _, part in self._label_parts(_BATCH_BYTES // 8)])
-        return self._as_labels(column, 0, column.null_count)
+        return np.concatenate([block for _, block in self.label_blocks()])
 
     def label_blocks(self) -> Generator[tuple[slice, npt.NDArray[Any]]]:
         """Read the target column piece by piece; what is refused, and how, is as for `labels`."""
-        for start, part in self._label_parts(_LABEL_ROWS):
-            missing = 0
-            if part.null_count:  # an error: how many there are in all is part of it
-                missing = sum(other.null_count for _, other in self._label_parts(_LABEL_ROWS))
-            yield slice(start, start + len(part)), self._as_labels(pa.chunked_array([part]), start, missing)
-
-    def _label_parts(self, batch_rows: int) -> Iterator[tuple[int, Any]]:
         if self._target is None:
             raise ParameterError(
                 "y is missing, and the ParquetTable names no target: give y, or ParquetTable(..., target=NAME)."
             )
+        columns = partial(self._columns, (self._target,), batch_rows=_LABEL_ROWS, n_threads=1)
         start = 0
-        for (column,) in self._columns((self._target,), batch_rows=batch_rows, n_threads=1):
-            yield start, _plain(column)
-            start += len(column)
-
-    def _as_labels(self, column: Any, start: int, missing: int) -> npt.NDArray[Any]:
-        if column.null_count:
-            row = self.first_row + start + pa.compute.index(pa.compute.is_null(column), True).as_py()
-            raise TableError(
-                f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows before."
-            )
-        try:
-            return _texts(column) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
-        except UnicodeDecodeError:
-            raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
+        for (column,) in columns():
+            if column.null_count:
+                row = self.first_row + start + pa.compute.index(pa.compute.is_null(column), True).as_py()
+                missing = sum(other.null_count for (other,) in columns())
+                raise TableError(
+                    f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows "
+                    "before."
+                )
+            try:
+                labels = _labels(column)
+            except UnicodeDecodeError:
+                raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
+            yield slice(start, start + len(labels)), labels
+            start += len(labels)
 
     def row_memory(self, n_rows: int) -> RowMemory:
         return OnDisk(n_rows, self.scratch) if self._on_disk else super().row_memory(n_rows)
@@ -259,7 +252,7 @@ def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:
         return tuple(name for name in parquet.schema_arrow.names if name != target)
 
 
-def check_names(features: tuple[str, ...], target: str | None) -> None:
+def _check_names(features: tuple[str, ...], target: str | None) -> None:
     if not features:
         raise ParameterError("features must name at least one column besides the target; got none.")
     if len(set(features)) != len(features):
@@ -270,13 +263,9 @@ def check_names(features: tuple[str, ...], target: str | None) -> None:
 
 def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], target: str | None) -> None:
     refuse_repeated_names(schema.names, str(path))
+    table = Table(schema.empty_table(), str(path), str)
     for name in (*features, *(() if target is None else (target,))):
-        if name not in schema.names:
-            names = schema.names
-            shown = ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")
-            raise TableError(
-                f"{path}: there is no column {name!r} among its {len(names)} ({shown}).{nearest(name, names)}"
-            )
+        table.cells(name)  # says which columns there are
     for name in features:
         kind = schema.field(name).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
@@ -298,15 +287,10 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _plain(column: Any) -> Any:
-    if pa.types.is_dictionary(column.type):
-        column = pa.compute.cast(column, column.type.value_type)
-    return pa.compute.cast(column, pa.string()) if is_text(column.type) else column
-
-
-def _texts(column: Any) -> npt.NDArray[Any]:
-    coded = column.dictionary_encode().unify_dictionaries()
-    names: npt.NDArray[Any] = np.array(coded.chunk(0).dictionary.to_pylist())
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in coded.chunks])
-    texts: npt.NDArray[Any] = names[codes]
-    return texts
+def _labels(column: Any) -> npt.NDArray[Any]:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    column = pa.compute.cast(column, pa.string() if is_text(kind) else kind)
+    if not is_text(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    coded = column.dictionary_encode()
+    return np.asarray(np.array(coded.dictionary.to_pylist())[coded.indices.to_numpy()])
