@@ -26,7 +26,7 @@ from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import Triangle
 from sottovoce.central.sums.whole_numbers import WholeNumbers
-from sottovoce.cluster.keeper import Answer, Facts
+from sottovoce.cluster.keeper import Answer
 from sottovoce.cluster.pool import Call
 from sottovoce.exceptions import ClusterError, DataError
 from sottovoce.losses import Squared
@@ -332,25 +332,14 @@ def test_a_lie_ends_the_fit_before_anything_is_made_of_it(
     assert n_released == sorted(n_released) and n_released[-1] < len(honest.answers)
 
 
-SIZES: dict[str, Callable[[Facts], Any]] = {
-    "more rows": lambda f: replace(f, n_rows=f.n_rows + 1),
-    "rows without end": lambda f: replace(f, n_rows=2**62),
-    "fewer than none": lambda f: replace(f, n_rows=-1),
-    "rows that wrap": lambda f: replace(f, n_rows=np.int64(f.n_rows)),
-    "true": lambda f: replace(f, n_rows=True),
-    "columns in words": lambda f: replace(f, n_features="3"),
-    "another type": lambda f: replace(f, dtype="object"),
-    "no facts": lambda f: None,
-    "a dict": vars,
-}
+@pytest.mark.parametrize("digest", [None, 3, b"text", True, {}, ["text"]], ids=repr)
+def test_of_the_rows_that_it_reads_a_worker_tells_a_digest_alone(digest: object) -> None:
+    """Sizes are not asked: the driver knows them."""
 
-
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes_that_are_known_are_not_taken_from_a_worker(name: str) -> None:
     def lie(answer: Answer) -> Answer:
-        return replace(answer, value={place: SIZES[name](facts) for place, facts in answer.value.items()})
+        return replace(answer, value=dict.fromkeys(answer.value, digest))
 
-    with pytest.raises(ClusterError, match="the worker worker-1 answered with sizes that 25 rows from 20 on does not"):
+    with pytest.raises(ClusterError, match="the worker worker-1 answered with no digest of 25 rows from 20 on"):
         fitted("scd", Asked(lie, "load"))
 
 

@@ -19,7 +19,8 @@ class InlineSource(Source):
 
     def __init__(self, raw: Any, labels: NDArray[Any] | None, *, first_row: int = 0) -> None:
         self.raw, self.labels = raw, labels
-        self.first_row, self.n_rows = first_row, int(raw.shape[0])
+        self.first_row, self.shape, self.dtype = first_row, raw.shape, raw.dtype
+        self.has_labels, self.entries_a_row = labels is not None, raw.shape[1]
 
     def __repr__(self) -> str:
         """Return their place."""

@@ -76,8 +76,6 @@ class EncodedTable(DaskTable):
     """
 
     rows: EncodedRows
-    dtype: np.dtype[Any] = EncodedRows.dtype
-    has_labels: bool = True
     feature_names: tuple[str, ...] = ()
 
     @classmethod
@@ -111,10 +109,6 @@ class EncodedTable(DaskTable):
 
     def _about(self) -> dict[str, object]:
         return {**super()._about(), "schema": self.rows.encoder.schema.to_toml()}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows.shape
 
     @property
     def groups(self) -> Callable[[], Any] | None:

@@ -45,9 +45,8 @@ class ClusterHolder(Holder):
     ) -> None:
         partitions.settle()
         self.partitions = partitions
-        self.n_samples = sum(facts.n_rows for facts in partitions.facts)
-        self.n_features = partitions.facts[0].n_features
-        self.dtype = np.dtype(partitions.facts[0].dtype)
+        self.n_samples = sum(source.n_rows for source in partitions.sources)
+        self.n_features, self.dtype = partitions.sources[0].shape[1], partitions.sources[0].dtype
         self.constant = 0.0
         self.session = secrets.token_hex(8)
         self.number = 0
@@ -133,8 +132,8 @@ class ClusterHolder(Holder):
             return False
         if answer.error is not None:
             return answer.error_at in places
-        facts = self.partitions.facts
-        n_rows = {run[0]: sum(facts[place].n_rows for place in run) for run, _ in runs(places)}
+        sources = self.partitions.sources
+        n_rows = {run[0]: sum(sources[place].n_rows for place in run) for run, _ in runs(places)}
         return (
             type(answer.value) is dict
             and answer.value.keys() == n_rows.keys()
@@ -165,7 +164,7 @@ class ClusterHolder(Holder):
     def _about_rows(self, operation: Operation[T], places: tuple[int, ...]) -> Operation[T]:
         first, last = places[0], places[-1]
         return operation.about(
-            self.partitions.first_rows[first], self.partitions.first_rows[last] + self.partitions.facts[last].n_rows
+            self.partitions.first_rows[first], self.partitions.first_rows[last] + self.partitions.sources[last].n_rows
         )
 
     def _skip(self, operation: Operation[Any]) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-import numpy as np
-
 from sottovoce.central.data.operation import Operation
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
@@ -19,18 +17,6 @@ from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
 Places = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the driver is told of a partition. Sizes are public; the digest is a secret like the rows."""
-
-    n_rows: int
-    n_features: int
-    dtype: str
-    digest: str
-    n_bytes: int
-    has_labels: bool
 
 
 @dataclass(frozen=True)
@@ -79,9 +65,9 @@ class Keeper:
         self._team: Team = self._open.enter_context(team(threads))
 
     def load(self, sources: Mapping[int, Source]) -> Answer:
-        """Read partitions, and hold them; return the `Facts` of each."""
+        """Read partitions, and hold them; return the digest of each: a secret like the rows."""
         with self._lock:
-            facts: dict[int, Facts] = {}
+            digests: dict[int, str] = {}
             for place, source in sources.items():
                 self._drop(place)
                 try:
@@ -89,8 +75,8 @@ class Keeper:
                 except Exception as error:
                     return Answer("", 0, tuple(sources), None, _portable(error), place)
                 self._held[place] = _Held(loaded)
-                facts[place] = _facts(loaded)
-            return Answer("", 0, tuple(sources), facts)
+                digests[place] = loaded.digest
+            return Answer("", 0, tuple(sources), digests)
 
     def replay(
         self, session: str, number: int, history: Sequence[Operation[Any]], first_rows: Mapping[int, int]
@@ -216,15 +202,6 @@ def runs(places: Places) -> list[tuple[Places, list[int]]]:
         found[-1][0].append(place)
         found[-1][1].append(k)
     return [(tuple(run), own) for run, own in found]
-
-
-def _facts(loaded: LoadedRows) -> Facts:
-    raw = loaded.raw
-    if hasattr(raw, "data") and hasattr(raw, "indptr"):
-        n_bytes = int(raw.data.nbytes + raw.indices.nbytes + raw.indptr.nbytes)
-    else:
-        n_bytes = int(raw.nbytes) if isinstance(raw, np.ndarray) else 0
-    return Facts(loaded.n_rows, int(raw.shape[1]), str(raw.dtype), loaded.digest, n_bytes, loaded.labels is not None)
 
 
 def _portable(error: Exception) -> Exception:

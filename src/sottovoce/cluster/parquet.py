@@ -33,8 +33,9 @@ class ParquetSource(Source):
     """
 
     def __init__(self, table: CutTable, storage: str) -> None:
-        self.table, self.storage = table, storage
-        self.n_rows, self.first_row = table.shape[0], table.first_row
+        self.table, self.storage, self.first_row = table, storage, table.first_row
+        self.shape, self.dtype, self.has_labels = table.shape, table.dtype, table.has_labels
+        self.entries_a_row = table.entries_a_row
 
     def __repr__(self) -> str:
         first, *others = self.table.files

@@ -6,7 +6,7 @@ from itertools import accumulate
 from types import NoneType
 from typing import Any
 
-from sottovoce.cluster.keeper import Answer, Facts, raise_first
+from sottovoce.cluster.keeper import Answer, raise_first
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError
@@ -22,7 +22,6 @@ class Partitions:
     ``sources``: one for each partition.
     ``max_rebuilds``: how often in a row a partition may be lost with its worker before it gives an answer.
     ``wait_for_workers``: seconds to wait for a worker when there is none.
-    ``facts``: of each partition, from the first reading on.
     ``n_rebuilt``: partitions that were rebuilt so far.
     """
 
@@ -40,7 +39,7 @@ class Partitions:
         self.wait_for_workers = wait_for_workers
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
-        self._known: dict[int, Facts] = {}
+        self._digests: dict[int, str] = {}  # from the first reading on
         self._losses = dict.fromkeys(range(len(self.sources)), 0)  # in a row
         self._why = ""  # the last keeper was lost
         self.n_rebuilt = 0
@@ -50,16 +49,12 @@ class Partitions:
         return tuple(range(len(self.sources)))
 
     @property
-    def facts(self) -> list[Facts]:
-        return [self._known[place] for place in self.places]
-
-    @property
     def n_workers(self) -> int:
         return len({self._keepers[keeper] for keeper in self._homes.values()})
 
     @property
     def first_rows(self) -> list[int]:
-        return [0, *accumulate(facts.n_rows for facts in self.facts[:-1])]
+        return [0, *accumulate(source.n_rows for source in self.sources[:-1])]
 
     def settle(self, places: Iterable[int] | None = None) -> None:
         """See to it that partitions are held by somebody; read those that are not.
@@ -143,11 +138,11 @@ class Partitions:
         worst = max(places, key=lambda place: self._losses[place])
         if self._losses[worst] <= self.max_rebuilds:
             return
-        size = f" of {self._known[worst].n_bytes / 2**20:,.0f} MiB" if worst in self._known else ""
         raise ClusterError(
-            f"partition {worst}{size} was lost {self._losses[worst]} times in a row with the worker that held it, the "
-            f"last time with {self._why}. The usual reason is a worker that runs out of memory: give workers more "
-            "memory, or make more and smaller partitions. Nothing was released twice; what was charged stays charged."
+            f"partition {worst} of {self.sources[worst].n_bytes / 2**20:,.0f} MiB was lost {self._losses[worst]} times "
+            f"in a row with the worker that held it, the last time with {self._why}. The usual reason is a worker that "
+            "runs out of memory: give workers more memory, or make more and smaller partitions. Nothing was released "
+            "twice; what was charged stays charged."
         )
 
     def _workers(self) -> list[Worker]:
@@ -222,22 +217,11 @@ class Partitions:
                 raise self.fault(keeper, f"{calls[keeper].method!r} with no answer of a keeper")
         return answers
 
-    def _facts(self, place: int, keeper: str, answer: Answer) -> Facts:
-        """Return what a worker says of a partition, if it can have read that."""
-        facts = answer.value.get(place) if type(answer.value) is dict else None
-        if (
-            not isinstance(facts, Facts)
-            or not type(facts.n_rows) is type(facts.n_features) is int
-            or facts.n_rows != self.sources[place].n_rows
-            or facts.dtype not in ("float32", "float64")
-        ):
-            raise self.fault(keeper, f"with sizes that {self.sources[place]!r} does not have")
-        return facts
-
     def _take(self, place: int, keeper: str, answer: Answer) -> None:
-        facts = self._facts(place, keeper, answer)
-        before = self._known.setdefault(place, facts)
-        if before != facts:
+        digest = answer.value.get(place) if type(answer.value) is dict else None
+        if type(digest) is not str:
+            raise self.fault(keeper, f"with no digest of {self.sources[place]!r}")
+        if self._digests.setdefault(place, digest) != digest:
             raise DataError(
                 f"partition {place} ({self.sources[place]!r}) has other rows than when it was read at first: its "
                 "source changed, or does not give the same rows twice. Training visits rows many times and is private "

@@ -3,7 +3,7 @@
 A task runs where its partition is held. Where it is run elsewhere (the worker died) it reads the partition again.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,20 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.sources import LoadedRows, Source, held
 from sottovoce.exceptions import ClusterError
 
 _ROWS: Final = 1 << 16  # of a matrix in memory that are looked at together
-
-
-@dataclass(frozen=True)
-class Place:
-    """One partition: where its rows come from, where they stand in the table, and which worker has them."""
-
-    source: Source
-    first_row: int
-    n_rows: int
-    worker: str | None  # its address, where somebody holds the rows
 
 
 class PartTable(StreamedTable):
@@ -59,7 +50,7 @@ class PartTable(StreamedTable):
             yield raw[lo : lo + _ROWS]
 
 
-def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any, model: Any, method: str) -> Any:
+def predicted_array(parts: Partitions, names: tuple[str, ...], model: Any, method: str) -> Any:
     """Return what a method of a fitted model says of each row: an array of Dask's, one chunk a partition.
 
     Nothing is done before it is asked for (``compute``, ``to_zarr``, ...).
@@ -67,14 +58,15 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
     dask, arrays = import_module("dask"), import_module("dask.array")
 
     # the answer about one row, of zeros, tells type and shape
-    one = LoadedRows(np.zeros((1, model.n_features_in_), dtype), None, "", 1)
+    one = LoadedRows(np.zeros((1, model.n_features_in_), parts.sources[0].dtype), None, "", 1)
     sample = getattr(model, method)(PartTable(one, names, 0, 1))
-    whole, sent = sum(place.n_rows for place in places), dask.delayed(model, pure=False)
+    whole, sent = sum(source.n_rows for source in parts.sources), dask.delayed(model, pure=False)
     chunks = []
-    for place in places:
-        with dask.annotate(**({"workers": [place.worker], "allow_other_workers": True} if place.worker else {})):
-            answer = dask.delayed(_say, pure=False)(sent, method, place.source, names, place.first_row, whole)
-            shape = (place.n_rows, *sample.shape[1:])
+    for place, (source, first_row) in enumerate(zip(parts.sources, parts.first_rows, strict=True)):
+        worker = parts.worker_of(place)
+        with dask.annotate(**({} if worker is None else {"workers": [worker], "allow_other_workers": True})):
+            answer = dask.delayed(_say, pure=False)(sent, method, source, names, first_row, whole)
+            shape = (source.n_rows, *sample.shape[1:])
             chunks.append(arrays.from_delayed(answer, shape=shape, meta=sample[:0]))
     return arrays.concatenate(chunks)
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+import numpy as np
 from numpy.typing import NDArray
 
 
@@ -31,15 +32,30 @@ class LoadedRows:
 class Source(ABC):
     """Rows of one partition, before they are read. Subclasses can be pickled, and hold no open file.
 
+    What the driver knows of them before is public, and no worker is asked for it:
+
+    ``shape``, ``dtype``, ``has_labels``: of the rows, and whether a label belongs to each.
+    ``entries_a_row``: that a row takes in memory at most.
     ``storage``: where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads
       them).
-    ``n_rows``: public number of rows.
     ``first_row``: place of the first row in the whole table, for messages.
     """
 
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    has_labels: bool
+    entries_a_row: int
     storage: str = "memory"
-    n_rows: int
     first_row: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory the rows take at most, where they are held."""
+        return self.n_rows * self.entries_a_row * self.dtype.itemsize if self.storage == "memory" else 0
 
     @property
     def key(self) -> str:

@@ -96,11 +96,10 @@ class DaskTable(RemoteTable):
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
         )
         self.log = open_log(log)
-        if not read:
-            return
         try:
-            self.partitions.settle()
-            self._check_facts()
+            self._check_sources()
+            if read:
+                self.partitions.settle()
         except BaseException:
             self.close()
             raise
@@ -162,25 +161,25 @@ class DaskTable(RemoteTable):
         )
 
     def _repr_html_(self) -> str:
-        facts = self.partitions.facts
+        sources = self.partitions.sources
         return html_table(
             [
                 ("table on a cluster", repr(self)),
                 ("target", str(self._target)),
-                ("rows of a partition", f"{min(f.n_rows for f in facts):,} to {max(f.n_rows for f in facts):,}"),
-                ("memory of the matrix", f"{sum(f.n_bytes for f in facts) / 2**20:,.1f} MiB in all workers"),
+                ("rows of a partition", f"{min(s.n_rows for s in sources):,} to {max(s.n_rows for s in sources):,}"),
+                ("memory of the matrix", f"{sum(s.n_bytes for s in sources) / 2**20:,.1f} MiB in all workers"),
                 ("partitions rebuilt", str(self.partitions.n_rebuilt)),
             ]
         )
 
     @property
     def shape(self) -> tuple[int, int]:
-        facts = self.partitions.facts
-        return sum(one.n_rows for one in facts), facts[0].n_features
+        sources = self.partitions.sources
+        return sum(source.n_rows for source in sources), sources[0].shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.partitions.facts[0].dtype)
+        return self.partitions.sources[0].dtype
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -193,7 +192,7 @@ class DaskTable(RemoteTable):
 
     @property
     def has_labels(self) -> bool:
-        return all(facts.has_labels for facts in self.partitions.facts)
+        return self.partitions.sources[0].has_labels
 
     @property
     def keeps_log(self) -> bool:  # type: ignore[override]
@@ -207,7 +206,6 @@ class DaskTable(RemoteTable):
             raise ParameterError("the DaskTable is in use by another fit: wait for it, or make a second table.")
         try:
             self.partitions.settle()
-            self._check_facts()
             holder = ClusterHolder(self.partitions, self.log, self.told, {**self._about(), **fit})
             try:
                 yield holder
@@ -222,17 +220,10 @@ class DaskTable(RemoteTable):
 
         Nothing is done, and nothing is gathered, before it is asked for: ``compute()``, ``to_zarr(...)``, ``sum()``.
         """
-        from sottovoce.cluster.predicting import Place, predicted_array
+        from sottovoce.cluster.predicting import predicted_array
 
         self._refuse_closed()
-        parts = self.partitions
-        places = [
-            Place(source, first, facts.n_rows, parts.worker_of(place))
-            for place, (source, first, facts) in enumerate(
-                zip(parts.sources, parts.first_rows, parts.facts, strict=True)
-            )
-        ]
-        return predicted_array(places, self._features, self.dtype, model, method)
+        return predicted_array(self.partitions, self._features, model, method)
 
     def counted(self, model: Any, method: str) -> Sequence[Any]:
         """Return what a method of a fitted model says of each partition and its labels, now; lost ones are rebuilt."""
@@ -269,21 +260,17 @@ class DaskTable(RemoteTable):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_facts(self) -> None:
-        facts = self.partitions.facts
-        for place, one in enumerate(facts):
-            if (one.n_features, one.dtype, one.has_labels) != (
-                facts[0].n_features,
-                facts[0].dtype,
-                facts[0].has_labels,
-            ):
+    def _check_sources(self) -> None:
+        first, *others = self.partitions.sources
+        for place, one in enumerate(others, start=1):
+            if (one.shape[1], one.dtype, one.has_labels) != (first.shape[1], first.dtype, first.has_labels):
                 raise DataError(
-                    f"partition {place} has {one.n_features} columns of {one.dtype}, {_with(one.has_labels)} labels, "
-                    f"and partition 0 {facts[0].n_features} of {facts[0].dtype}, {_with(facts[0].has_labels)}."
+                    f"partition {place} has {one.shape[1]} columns of {one.dtype}, {_with(one.has_labels)} labels, "
+                    f"and partition 0 {first.shape[1]} of {first.dtype}, {_with(first.has_labels)}."
                 )
-        if self._features and len(self._features) != facts[0].n_features:
-            raise ParameterError(f"features names {len(self._features)} columns; the rows have {facts[0].n_features}.")
-        if not sum(one.n_rows for one in facts):
+        if self._features and len(self._features) != first.shape[1]:
+            raise ParameterError(f"features names {len(self._features)} columns; the rows have {first.shape[1]}.")
+        if not self.shape[0]:
             raise DataError("the table has columns, but no row of data.")
 
 

@@ -148,7 +148,7 @@ def test_a_partition_that_is_lost_again_and_again_ends_the_fit() -> None:
     with pytest.raises(ClusterError, match=r"partition 0 of 0 MiB was lost 4 times in a row.*more memory"):
         holder.ask(CountRows())
     loading = PartsPool(3, lambda keeper, call: "before" if call.method == "load" else "done")
-    with pytest.raises(ClusterError, match=r"partition 0 was lost 4 times in a row"):
+    with pytest.raises(ClusterError, match=r"partition 0 of 0 MiB was lost 4 times in a row"):
         held(loading, [30], max_rebuilds=3)
 
 

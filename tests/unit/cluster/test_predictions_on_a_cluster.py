@@ -70,7 +70,7 @@ def test_the_same_bits_as_in_memory(client, path, case, storage):
                 continue
             expected, lazy = getattr(model, method)(frame), getattr(model, method)(table)
             assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
-            assert lazy.chunks[0] == tuple(facts.n_rows for facts in table.partitions.facts)
+            assert lazy.chunks[0] == tuple(source.n_rows for source in table.partitions.sources)
             np.testing.assert_array_equal(lazy.compute(), expected)
         assert model.score(table) == pytest.approx(model.score(frame, y), rel=1e-12, abs=0)
         assert model.score(sv.ParquetTable(path, features=NAMES, target=target)) == model.score(frame, y)
