@@ -60,21 +60,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def test_a_fit_that_was_cut_off_ends_with_the_same_values(folder: Path) -> None:
-    whole = fit(Log(folder.with_name("another")), 6)
-    assert fit(Log(folder), 6, died_at=3) == whole[:3]
-    log = Log(folder)
-    assert log.n_kept == 3
-    assert fit(log, 6) == whole
-
-
-def test_what_was_released_is_given_back_also_where_noise_would_differ(folder: Path) -> None:
-    first = fit(Log(folder), 4, seed=None, died_at=2)
-    second = fit(Log(folder), 4, seed=None)
-    assert second[:2] == first and len(second) == 4
-    assert fit(Log(folder), 4, seed=None) == second  # finished: the same model again, nothing new is released
-
-
 @pytest.mark.parametrize("lost", [0, 1, 8, 40])
 def test_a_torn_release_is_as_if_it_had_never_been_drawn(folder: Path, lost: int) -> None:
     """A file has another name until it is whole and on the disk."""

@@ -140,35 +140,11 @@ def test_rows_rest_while_the_log_answers(tmp_path: Path) -> None:
     log.close()
 
 
-OTHERS: dict[str, tuple[str, Any]] = {
-    "another budget": ("epsilon is 1.0", lambda: MODELS["scd"](random_state=1).set_params(epsilon=1.0)),
-    "another solver": ("solver is 'newton'", lambda: MODELS["newton"](random_state=1)),
-    "another estimator": (r"estimator is '.*DPLinearSVC'", lambda: MODELS["svc"](random_state=1)),
-    "another penalty": ("alpha is 0.3", lambda: MODELS["scd"](random_state=1).set_params(alpha=0.3)),
-    "no seed": ("release 0 of this fit differs in its seed", lambda: MODELS["scd"]()),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_another_fit_is_refused_in_words(name: str, tmp_path: Path) -> None:
-    logged(MODELS["scd"](random_state=1), tmp_path / "log")
-    words, other = OTHERS[name]
-    with pytest.raises(ParameterError, match=words):
-        logged(other(), tmp_path / "log")
-
-
 def test_another_table_is_refused_by_its_size(tmp_path: Path) -> None:
     logged(MODELS["svc"](random_state=1), tmp_path / "log")
     log = Log(tmp_path / "log")
     with pytest.raises(ParameterError, match=r"number of rows is 80, and the fit in the log .* was begun with 90"):
         MODELS["svc"](random_state=1).fit(PooledTable(PartsPool(2), _X[:80], _Y[:80], (40,), log))
-    log.close()
-
-
-def test_a_second_driver_is_refused_while_the_first_one_lives(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log")
-    with pytest.raises(StorageError, match="is held by another process, and two could not know"):
-        Log(tmp_path / "log")
     log.close()
 
 
