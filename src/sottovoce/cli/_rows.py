@@ -135,8 +135,11 @@ class RowReader:
             path, schema.layout, names=schema.column_names, may_lack=may_lack, once=True, report=report,
             most_rows=_most_rows(width),
         )  # fmt: skip
-        opened.only(self._refuse_lacking(opened, labelled, beside))
-        return ((cells, encoder.features(cells), encoder.labels(cells) if labelled else None) for cells in opened)
+        used = self._refuse_lacking(opened, labelled, beside)
+        return (
+            (cells, encoder.features(cells), encoder.labels(cells) if labelled else None)
+            for cells in opened.batches(used)
+        )
 
     def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
         """Refuse a table without a column that is used, tell which columns are not, and return those that are."""

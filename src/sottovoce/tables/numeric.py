@@ -105,10 +105,10 @@ class NumericColumn(Column):
         edges = tuple(number(f"{where}.bins", edge) for edge in in_order(f"{where}.bins", self.bins or 0, wanted))
         low, high = self.bounds
         if any(not first < second for first, second in pairwise(edges)):
-            raise SchemaError(f"{where}.bins must ascend without repetition; got {list(self.bins)!r}.")
+            raise SchemaError(f"{where}.bins must ascend without repetition; got {list(edges)!r}.")
         if not (low < edges[0] and edges[-1] < high):
             raise SchemaError(
-                f"{where}.bins must lie strictly between the bounds {low:g} and {high:g}; got {list(self.bins)!r}."
+                f"{where}.bins must lie strictly between the bounds {low:g} and {high:g}; got {list(edges)!r}."
             )
         if self.scale != "linear":
             raise SchemaError(

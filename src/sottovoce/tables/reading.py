@@ -60,7 +60,6 @@ class BatchedTable:
         self.source = source
         self.header = Table(content.header, source, content.line)
         self._content = content
-        self._columns: Sequence[str] = content.names
         self._n_rows: int | None = None
         self._kept: list[Table] | None = None
 
@@ -76,10 +75,6 @@ class BatchedTable:
         """Return the column ``name`` without a cell: its type, and the error that there is no such column."""
         return self.header.cells(name)
 
-    def only(self, names: Collection[str]) -> None:
-        """Give no other columns from now on: the others are not decoded, where the format allows it."""
-        self._columns = [name for name in self._content.names if name in names]
-
     @property
     def n_rows(self) -> int:
         """The number of rows. The first time the file is read for it, and refused where it is no table.
@@ -93,7 +88,7 @@ class BatchedTable:
                 return self._n_rows
             kept: list[Table] | None = []
             held = count = 0
-            for table in self._content.tables(self._columns):
+            for table in self._content.tables(self._content.names):
                 count += table.n_rows
                 held += table.data.nbytes
                 if kept is not None:
@@ -101,19 +96,14 @@ class BatchedTable:
             self._n_rows, self._kept = count, kept
         return self._n_rows
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the rows are kept in memory, after they were counted."""
-        return self._kept is not None
-
     def __iter__(self) -> Iterator[Table]:
-        return self.batches(self._columns)
+        return self.batches(self._content.names)
 
     def batches(self, names: Collection[str]) -> Iterator[Table]:
         """Give these columns alone, and maybe others: the others need not be decoded."""
         if self._kept is not None:
             return iter(self._kept)
-        return self._content.tables([name for name in self._columns if name in names])
+        return self._content.tables([name for name in self._content.names if name in names])
 
     def whole(self) -> Table:
         """Return all rows as one table in memory."""

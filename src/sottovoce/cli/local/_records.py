@@ -32,8 +32,7 @@ def read_records(
     wanted = _wanted(table, protocol, label)
     texts = {feature.name for feature in protocol.features or () if isinstance(feature, CategoricalFeature)}
     gone = () if protocol.features is None else missing or ("",)
-    table.only([*wanted, *([] if label is None else [label])])
-    for part in table:
+    for part in table.batches([*wanted, *([] if label is None else [label])]):
         columns = [_column(part.cells(name), gone, name in texts) for name in wanted]
         labels = [None] * part.n_rows if label is None else _labels(part.cells(label), protocol)
         for values, own in zip(zip(*columns, strict=True), labels, strict=True):
