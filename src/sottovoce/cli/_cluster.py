@@ -68,9 +68,7 @@ class Cluster:
                     f"TABLE {table}: workers of a cluster read such an address. Give --cluster ADDRESS, or copy the "
                     "table to a file."
                 )
-            refuse_options("is for a cluster: give --cluster ADDRESS too", {
-                f"--{name.replace('_', '-')}": value for name, value in vars(self).items() if name != "cluster"
-            })  # fmt: skip
+            refuse_options("is for a cluster: give --cluster ADDRESS too", vars(self))
             return
         if table == Path("/dev/stdin"):
             raise ParameterError("TABLE -: workers cannot read this machine's pipe. Give Parquet that all can reach.")
@@ -89,10 +87,7 @@ class Cluster:
                 raise ParameterError(f"{name} {path}: there is no such file. Give one in PEM format.")
         if self.partitions is not None:
             whole_number("--partitions", self.partitions, at_least=1)
-        refuse_options(
-            "is not for a table on a cluster, whose rows stay in its workers",
-            {f"--{name.replace('_', '-')}": value for name, value in others.items()},
-        )
+        refuse_options("is not for a table on a cluster, whose rows stay in its workers", others)
 
     @contextmanager
     def table(self, table: str | Path, reader: RowReader, *, quiet: bool = False) -> Iterator[Any]:

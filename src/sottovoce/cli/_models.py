@@ -96,8 +96,6 @@ def make_estimator(
 
     ``classes``, ``label_bounds``: what is publicly known about the labels; the kind decides which of the two it needs.
     ``options``: further constructor parameters; those that are None keep their defaults.
-
-    Raises ParameterError if the kind does not suit the labels, has no such parameter, or lacks one that it needs.
     """
     given = {name: value for name, value in options.items() if value is not None}
     refuse_foreign(MODELS, kind, given)

@@ -78,10 +78,7 @@ def option(
 ) -> Any:
     """Return the declaration of an option: the default of a command's parameter, or of a field of a group.
 
-    ``name``: as it is given: ``"--out"``, ``"--header/--no-header"``.
-    ``text``, ``panel``: what the help says, and under which heading where that is not that of `TOPICS`.
-    ``default``: `REQUIRED` where there is none.
-    ``**settings``: of `typer.Option`.
+    ``panel``: the heading, where it is not that of `TOPICS`. ``default``: `REQUIRED` where there is none.
     """
     topic = panel or TOPICS.get(name.partition("/")[0])
     return typer.Option(default, name, help=text, rich_help_panel=topic, **settings)
@@ -212,7 +209,7 @@ class Reading:
             "format": chosen,
             "header": None if self.header is None else str(self.header),
             "delimiter": self.delimiter,
-            "skip-rows": self.skip_rows or None,
+            "skip_rows": self.skip_rows or None,
         }
 
     def refuse_unknown(self, path: Path) -> None:
@@ -250,10 +247,10 @@ class Reading:
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:
-    """Refuse the options that were given; a value that is None or empty was not."""
-    for option, value in options.items():
+    """Refuse the options that were given, by them or by parameters; a value that is None or empty was not."""
+    for name, value in options.items():
         if value is not None and value is not False and value != []:
-            raise ParameterError(f"{option} {why}.")
+            raise ParameterError(f"{name if name.startswith('--') else option_name(name)} {why}.")
 
 
 def require(option: str, value: _T | None, why: str) -> _T:
@@ -263,4 +260,4 @@ def require(option: str, value: _T | None, why: str) -> _T:
 
 
 def refuse_fields(why: str, group: Any, *names: str) -> None:
-    refuse_options(why, {option_name(name): getattr(group, name) for name in names})
+    refuse_options(why, {name: getattr(group, name) for name in names})

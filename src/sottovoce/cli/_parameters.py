@@ -130,7 +130,7 @@ class Models:
                     why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
                 else:
                     why = f"is for --model {' and '.join(having)}, not for {kind}"
-                refuse_options(why, {option_name(name): value})
+                refuse_options(why, {name: value})
 
 
 def options_of(

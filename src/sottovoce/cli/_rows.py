@@ -124,9 +124,7 @@ class RowReader:
         """Return cells, rows and labels of a file; so few at a time that they and what comes of them is small.
 
         ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
-        ``beside``: further columns that are used.
-        ``n_more``: how many numbers come of a row.
-        ``report``: see `open_table`.
+        ``beside``: further columns that are used. ``n_more``: how many numbers come of a row.
         """
         encoder, schema = self.encoder, self.schema
         may_lack = None if labelled else schema.target

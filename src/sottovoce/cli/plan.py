@@ -72,10 +72,9 @@ def plan(
     options = {**training.arguments(), **unit, "max_rows_per_group": max_rows_per_unit}
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
-    given = {f"--{name.replace('_', '-')}": value for name, value in vars(told).items()}
     why = _why_none(model, training.epsilon, n_samples)
     if why:
-        cli.refuse_options(f"is for a forecast, and there is none: {why}", {**given, "--picture": picture})
+        cli.refuse_options(f"is for a forecast, and there is none: {why}", {**vars(told), "picture": picture})
     found = None if why else forecast(estimator, n_samples, n_features, **vars(told))
     if found is not None and picture is not None:
         write_page(picture, found.picture())

@@ -35,22 +35,11 @@ def connected(
 ) -> Iterator[Client]:
     """Connect to a cluster, and refuse one that could not do the work or that would give rows away.
 
-    ``address``: of the scheduler: ``tcp://host:port``, ``tls://host:port``, or the path of a file that `dask scheduler
-      --scheduler-file` wrote.
-    ``tls_ca``, ``tls_cert``, ``tls_key``: files in PEM: whom to believe, and who this driver is. None leaves them to
-      Dask's own configuration.
-    ``in_clear``: accept a cluster that talks over a network without TLS.
+    ``address``: ``tcp://host:port``, ``tls://host:port``, or the path of a file of `dask scheduler --scheduler-file`.
+    ``tls_ca``, ``tls_cert``, ``tls_key``: files in PEM; None leaves them to Dask's own configuration.
     ``timeout``: seconds to wait for the scheduler, and for its first worker.
 
-    Yields a client, which is closed at the end; the cluster goes on.
-
-    Raises ParameterError if an argument is wrong, or the cluster talks in clear over a network and ``in_clear`` is
-    false.
-    Raises ClusterError if no scheduler answers, it has no worker, or sottovoce is missing or of another version
-    somewhere.
-
-    Warns with SottovoceWarning if libraries that round differ in version: the model is private, but may differ in its
-    last bits.
+    Yields a client, which is closed at the end; the cluster goes on. Warns of libraries that round otherwise.
     """
     require_dask()
     where, given = _place(address), {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}

@@ -16,7 +16,6 @@ from sottovoce.cluster.parquet import partitions_of
 from sottovoce.cluster.table import DaskTable
 from sottovoce.tables import Encoder, Table
 from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.parquet_rows import row_of
 from sottovoce.tables.row_groups import CutTable, batches, row_groups
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class EncodedRows(CutTable):
         for piece in self._pieces:
             first = piece.first_row
             for batch in batches(piece, names, _BATCH_ROWS):
-                yield Table(pa.Table.from_batches([batch]), piece.file.shown, partial(row_of, first))
+                yield Table.of_rows(pa.Table.from_batches([batch]), piece.file.shown, first)
                 first += batch.num_rows
 
 
@@ -91,14 +90,7 @@ class EncodedTable(DaskTable):
     ) -> Self:
         """Return a table of which the driver has read footers only, and workers nothing.
 
-        ``path``: A file, a folder or a pattern: an address, or a path that leads to the same files on all machines.
-        ``encoder``: of a schema with a target.
-        ``partitions``: how many are wanted; None: 6 a worker. There are fewer where there are fewer row groups.
-        ``storage``, {"memory", "scratch"} or None: where workers keep encoded rows. None: in memory if all of them take
-          less than half of it, else on scratch disk.
-        ``**options``: of `DaskTable`.
-
-        Raises TableError if a file cannot be read, lacks a column of the schema, or there is no row.
+        ``storage``: of `DaskTable.from_parquet`, but "file". ``**options``: of `DaskTable`.
         """
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         rows = EncodedRows(path, encoder)
@@ -117,7 +109,7 @@ class EncodedTable(DaskTable):
 
 
 def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:
-    cells = Table(schema.empty_table(), file.shown, partial(row_of, 0))
+    cells = Table.of_rows(schema.empty_table(), file.shown)
     for name in (*(column.name for column in encoder.schema.feature_columns), str(encoder.schema.target)):
         cells.cells(name)  # says which columns there are
     if encoder.schema.unit is not None:

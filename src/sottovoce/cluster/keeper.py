@@ -61,7 +61,7 @@ class Keeper:
         self._held: dict[int, _Held] = {}
         self._kept: dict[Places, Answer] = {}
         self._lock = RLock()  # an engine may run two calls at once
-        self._open = ExitStack()
+        self._open = ExitStack()  # as long as the process
         self._team: Team = self._open.enter_context(team(threads))
 
     def load(self, sources: Mapping[int, Source]) -> Answer:
@@ -140,14 +140,6 @@ class Keeper:
                     self._end(held)
             self._kept = {}
             return Answer(session, 0, ())
-
-    def close(self) -> Answer:
-        with self._lock:
-            for place in list(self._held):
-                self._drop(place)
-            self._kept = {}
-            self._open.close()
-            return Answer("", 0, ())
 
     def _done(self, session: str, number: int, operation: Operation[Any], places: Places) -> Answer:
         values, error, error_at = list[Any](), None, -1

@@ -19,11 +19,8 @@ def toml_text(
 ) -> str:
     """Return the entries of a schema as the text of a TOML file.
 
-    ``entries``: as from ``Schema.to_dict``.
-    ``heading``: lines of comment at the start.
-    ``comments``: comments behind single lines; ``("columns", "age", "bounds")`` is such a path.
-    ``proposals``: lines at the end of the sections of columns, as comments: they say nothing until somebody removes the
-      mark.
+    ``comments``: behind single lines, by paths such as ``("columns", "age", "bounds")``.
+    ``proposals``: at the end of the sections of columns, as comments: they say nothing until the mark is removed.
     """
     known = comments or {}
 

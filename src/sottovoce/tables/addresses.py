@@ -123,9 +123,6 @@ class DataFile:
     def __str__(self) -> str:
         return self.shown
 
-    def __repr__(self) -> str:
-        return f"DataFile({self.shown!r})"
-
     @property
     def is_local(self) -> bool:
         return self._store.is_local
@@ -190,11 +187,6 @@ def found_files(
 
     ``path``: files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a
       path or an address.
-    ``ending``: of the files of a folder, such as ".parquet".
-    ``storage_options``: arguments of the file system of pyarrow (or of fsspec) that reads the addresses.
-
-    Raises TableError if there is nothing, or the store cannot be asked.
-    Raises ParameterError if no file is named, or options belong to no address.
     """
     given = [path] if isinstance(path, (str, os.PathLike)) else in_order("path", path, "a path or a list of them")
     options = dict(storage_options or {})

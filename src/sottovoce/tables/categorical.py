@@ -135,10 +135,6 @@ class CategoricalColumn(Column):
         places = [f"where {self.name} is {_text(category)}" for category in self.categories]
         return list(zip(coefficients, with_indicator(f"where {self.name}", places, self.missing), strict=True))
 
-    @property
-    def nonnegative(self) -> bool:
-        return True
-
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         positions = self._positions(cells, missing)
         if self.unknown == "error":

@@ -50,11 +50,10 @@ class Column(ABC):
             raise SchemaError(f"a column name must be a text without outer white space; got {self.name!r}.")
 
     @property
-    @abstractmethod
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that the column becomes, in order; empty if it becomes none."""
+        return ()
 
-    @abstractmethod
     def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
         """Return what coefficients of the features mean in the units of the table: an amount, and where it is added.
 
@@ -63,13 +62,13 @@ class Column(ABC):
         coefficients : sequence of float
             One for each feature.
         """
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def nonnegative(self) -> bool:
         """Whether no feature of the column can be negative, whatever the data."""
+        return True
 
-    @abstractmethod
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Encode the cells as features.
 
@@ -78,6 +77,7 @@ class Column(ABC):
         TableError
             If a cell breaks what the schema says about it.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def refuse_as_target(self) -> None:
@@ -117,20 +117,6 @@ class IgnoredColumn(Column):
     """A column that is in the table and not in the model."""
 
     type_name: ClassVar[str] = "ignore"
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return ()
-
-    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
-        return []
-
-    @property
-    def nonnegative(self) -> bool:
-        return True
-
-    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
-        return Block(np.full(len(cells), -1, dtype=np.int64), np.zeros(len(cells)))
 
     def refuse_as_target(self) -> None:
         raise SchemaError(

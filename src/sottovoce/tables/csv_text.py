@@ -53,10 +53,8 @@ class CsvText:
             self.names = self._given_names(cells, names, may_lack)
             self._started.put_back(start)
         refuse_repeated_names(self.names, str(self._path))
-
-    @property
-    def header(self) -> Any:
-        return pa.schema([(name, pa.string()) for name in self.names]).empty_table()
+        header = pa.schema([(name, pa.string()) for name in self.names]).empty_table()
+        self.header = Table(header, str(self._path), self.line)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         first_row = 0

@@ -15,7 +15,6 @@ import re
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -23,7 +22,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from sottovoce._optional import Optional, pa
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.parquet_rows import row_of
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import first_line
 
@@ -139,7 +137,7 @@ class DatabaseRows:
             weakref.finalize(self, self._connection.close)
             self._table, self._order = ("", "") if table is None else self._ordered(table)
             with self._reading("*") as reader:
-                self.header = _without_extensions(reader.schema.empty_table())
+                self.header = Table.of_rows(_without_extensions(reader.schema.empty_table()), self.source)
             self.names = list(self.header.column_names)
             refuse_repeated_names(self.names, self.source)
             self._n_rows = self._counted()
@@ -154,14 +152,11 @@ class DatabaseRows:
                 data = _without_extensions(pa.Table.from_batches([batch]).select(list(columns)))
                 for lo in range(0, data.num_rows, self._most_rows):
                     piece = data.slice(lo, self._most_rows)
-                    yield Table(piece, self.source, partial(row_of, first_row), first_row)
+                    yield Table.of_rows(piece, self.source, first_row)
                     first_row += piece.num_rows
 
     def count(self) -> int:
         return self._n_rows
-
-    def line(self, row: int) -> str:
-        return row_of(0, row)
 
     def _ordered(self, table: str) -> tuple[str, str]:
         """Return the table as SQL names it, and what says its order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Any
 
 from sottovoce._optional import pa
@@ -35,7 +34,7 @@ class ParquetRows:
             raise TableError(f"{path}: the file is empty.")
         with self._opened() as file:
             refuse_repeated_names(file.schema_arrow.names, str(path))
-            self.header = file.schema_arrow.empty_table()
+            self.header = Table.of_rows(file.schema_arrow.empty_table(), str(path))
             self.names = list(self.header.column_names)
             self._n_rows = file.metadata.num_rows
             decoded = sum(map(_width, file.schema_arrow.types))
@@ -54,16 +53,11 @@ class ParquetRows:
         first_row = 0
         with self._opened() as file:
             for batch in file.iter_batches(self._batch_rows, columns=list(columns), use_threads=False):
-                yield Table(
-                    pa.Table.from_batches([batch]), str(self._source.path), partial(row_of, first_row), first_row
-                )
+                yield Table.of_rows(pa.Table.from_batches([batch]), str(self._source.path), first_row)
                 first_row += batch.num_rows
                 if self._report is not None and self._source.size is not None:
                     self._report(self._source.size * first_row // self._n_rows, self._source.size)
         self._source.refuse_changed()
-
-    def line(self, row: int) -> str:
-        return row_of(0, row)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -98,7 +92,3 @@ def opened_parquet(
     except (pa.ArrowException, OSError) as error:
         text = hidden(str(error)).partition("\n")[0].rstrip(".")
         raise TableError(f"{shown}: cannot be read as Parquet: {text}.{hint}") from None
-
-
-def row_of(first_row: int, row: int) -> str:
-    return f"row {first_row + row + 1}"

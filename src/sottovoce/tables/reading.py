@@ -7,6 +7,7 @@ ever dropped or repaired in silence. CSV cells are read as text; what a column m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -58,7 +59,7 @@ class BatchedTable:
 
     def __init__(self, content: _Content, source: str) -> None:
         self.source = source
-        self.header = Table(content.header, source, content.line)
+        self.header = content.header
         self._content = content
         self._n_rows: int | None = None
         self._kept: list[Table] | None = None
@@ -107,8 +108,7 @@ class BatchedTable:
 
     def whole(self) -> Table:
         """Return all rows as one table in memory."""
-        data = pa.concat_tables(table.data for table in self)
-        return Table(data, self.source, self._content.line)
+        return replace(self.header, data=pa.concat_tables(table.data for table in self))
 
 
 def file_format(path: str | Path, *, chosen: str | None = None) -> str:

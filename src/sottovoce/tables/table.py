@@ -258,6 +258,11 @@ class Table:
     first_row: int = 0
 
     @classmethod
+    def of_rows(cls, data: Any, source: str, first_row: int = 0) -> Table:
+        """Take some rows of a file that has no lines: in messages rows are counted from 1."""
+        return cls(data, source, lambda row: f"row {first_row + row + 1}", first_row)
+
+    @classmethod
     def from_frame(cls, frame: Any, *, source: str = "the frame") -> Table:
         """Take the columns of a pandas, polars or pyarrow frame; in messages rows are counted from 0.
 

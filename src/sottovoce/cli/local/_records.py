@@ -20,13 +20,10 @@ def read_records(
 ) -> Iterator[tuple[Any, Any]]:
     """Yield a record and its label for each row of a table: CSV with a header, or Parquet.
 
-    ``protocol``: its features are columns by name; without named features all columns but the label are its numbers, in
-      order.
+    Features are columns by name; without named features all columns but the label are its numbers, in order.
+
     ``label``: column of the label; None yields None for each.
     ``missing``: cells that hold no value; by default empty ones.
-
-    Raises TableError if a column or a value is missing, or a cell is not a number; the message names file, line and
-    column.
     """
     table = open_table(path, format="parquet" if path.suffix in _PARQUET else "csv", once=True)
     wanted = _wanted(table, protocol, label)
