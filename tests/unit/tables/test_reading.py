@@ -164,15 +164,6 @@ def test_missing_markers_are_compared_without_white_space(tmp_path: Path) -> Non
     assert (values.tolist(), absent.tolist()) == ([0.0, 7.0, 0.0], [True, False, True])
 
 
-def test_a_missing_column_is_named_with_its_neighbour_and_the_likely_cause(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"no column 'age' among its 2 \('Age', 'x'\)\. Did you mean 'Age'\? Add the"):
-        read_table(write(tmp_path, "Age,x\n1,2\n")).cells("age")
-    with pytest.raises(TableError, match=r"no column 'age'.* separated by ';': give delimiter="):
-        read_table(write(tmp_path, "age;x\n1;2\n")).cells("age")
-    with pytest.raises(TableError, match=r"no column 'age'.* first line seems to hold data, .* header=False"):
-        read_table(write(tmp_path, "39,x\n40,y\n")).cells("age")
-
-
 # ----------------------------- Parquet and frames
 
 
@@ -255,14 +246,3 @@ def test_what_is_no_frame_is_refused() -> None:
         Table.from_frame(3)
     with pytest.raises(TableError, match=r"two columns are named 'a'"):
         Table.from_frame(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]))
-
-
-# ----------------------------- LIBSVM
-
-
-def test_libsvm_has_no_named_columns(tmp_path: Path) -> None:
-    for name in ("t.svm", "t.libsvm", "t.SVMLIGHT"):
-        with pytest.raises(TableError, match=r"LIBSVM text has no named columns.*load_svmlight_file"):
-            read_table(write(tmp_path, "1 1:2\n", name))
-    with pytest.raises(TableError, match=r"LIBSVM text has no named columns"):
-        file_format("t.svm.bz2")
