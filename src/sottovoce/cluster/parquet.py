@@ -73,7 +73,7 @@ class ParquetSource(Source):
     def _kept(self, blocks: Iterator[tuple[Any, None]], scratch: Path | None) -> Any:
         table = self.table
         if self.storage == "scratch":
-            raw = RowsOnScratch.write(blocks, table.shape[1], table.dtype, scratch)
+            raw = ScratchTable.write(blocks, table.shape[1], table.dtype, scratch)
             raw.feature_names, raw.first_row = table.feature_names, table.first_row
             return raw
         if self.storage == "file":
@@ -88,14 +88,6 @@ class ParquetSource(Source):
             whole[start : start + len(block)] = block
             start += len(block)
         return whole
-
-
-class RowsOnScratch(ScratchTable):
-    """Rows on scratch disk, whose labels are beside them; columns of a table have names, encoded ones have none."""
-
-    @property
-    def has_labels(self) -> bool:
-        return False
 
 
 def partitions_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sottovoce._validation import choice, nearest, number
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, indicated, refuse_missing_rule, with_indicator
+from sottovoce.tables.column import INDICATOR, Block, Column, refuse_missing_rule
 from sottovoce.tables.table import SHOWN, Cells, shown
 
 Level = str | int | float | bool
@@ -124,26 +124,20 @@ class CategoricalColumn(Column):
             f"{where}.categories must be all texts, all numbers, or all true and false; got {list(self.categories)!r}."
         )
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """One name a category, such as ``sex=Female``; and that of the indicator."""
-        names = [f"{self.name}={_text(category)}" for category in self.categories]
-        return with_indicator(self.name, names, self.missing)
+    def _value_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={_text(category)}" for category in self.categories)
 
-    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
-        """Return the coefficients: each is added where the column has its category."""
-        places = [f"where {self.name} is {_text(category)}" for category in self.categories]
-        return list(zip(coefficients, with_indicator(f"where {self.name}", places, self.missing), strict=True))
+    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
+        return values, [f"where {self.name} is {_text(category)}" for category in self.categories]
 
-    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
         positions = self._positions(cells, missing)
         if self.unknown == "error":
             self._refuse_unknown(cells, positions, 'or write unknown = "ignore" to encode such values as zeros')
         absent = positions == _MISSING
         if self.missing not in (None, INDICATOR):
             positions = np.where(absent, self._position_of_value[self.missing], positions)
-        block = Block(np.maximum(positions, _MISSING), np.ones(len(positions)))
-        return indicated(block, absent, len(self.categories), self.missing)
+        return Block(np.maximum(positions, _MISSING), np.ones(len(positions))), absent
 
     def refuse_as_target(self) -> None:
         """Refuse fewer than two classes, fractions, which scikit-learn takes for regression, and a rule for missing."""

@@ -52,6 +52,13 @@ class Column(ABC):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that the column becomes, in order; empty if it becomes none."""
+        return (*self._value_names(), *([f"{self.name} is missing"] if self._has_indicator else []))
+
+    @property
+    def _has_indicator(self) -> bool:
+        return getattr(self, "missing", None) == INDICATOR
+
+    def _value_names(self) -> tuple[str, ...]:
         return ()
 
     def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
@@ -62,6 +69,12 @@ class Column(ABC):
         coefficients : sequence of float
             One for each feature.
         """
+        values, places = self._meant(list(coefficients))
+        missing = [f"where {self.name} is missing"] if self._has_indicator else []
+        return list(zip(values, [*places, *missing], strict=True))
+
+    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
+        """Return amounts, and where each is added; what the indicator means is not said."""
         raise NotImplementedError
 
     @property
@@ -77,6 +90,15 @@ class Column(ABC):
         TableError
             If a cell breaks what the schema says about it.
         """
+        block, absent = self._encoded(cells, missing)
+        if not self._has_indicator:
+            return block
+        # a row without a value has no other entry in the block: one entry a column still, and its norm the same bound
+        place = np.int64(len(self._value_names()))
+        return Block(np.where(absent, place, block.positions), np.where(absent, 1.0, block.values))
+
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
+        """Return the block without the indicator, and which rows have no value."""
         raise NotImplementedError
 
     @abstractmethod
@@ -123,20 +145,6 @@ class IgnoredColumn(Column):
             f'column {self.name!r} is the target, but the schema says type = "ignore". Describe it: '
             'type = "categorical" with its classes as categories, or type = "numeric" with the bounds of the labels.'
         )
-
-
-def with_indicator(column: str, names: Sequence[str], missing: object) -> tuple[str, ...]:
-    return (*names, f"{column} is missing") if missing == INDICATOR else tuple(names)
-
-
-def indicated(block: Block, absent: npt.NDArray[np.bool_], place: int, missing: object) -> Block:
-    """Return the block whose rows without a value have a 1 in the indicator, at ``place``, if there is one.
-
-    Such a row has no other entry in the block, so a row has one entry a column still, and its norm the same bound.
-    """
-    if missing != INDICATOR:
-        return block
-    return Block(np.where(absent, np.int64(place), block.positions), np.where(absent, 1.0, block.values))
 
 
 def refuse_missing_rule(name: str) -> None:

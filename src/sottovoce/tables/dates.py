@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, indicated, with_indicator
+from sottovoce.tables.column import INDICATOR, Block, Column
 from sottovoce.tables.notation import DateNotation
 from sottovoce.tables.table import Cells
 
@@ -100,10 +101,6 @@ class DateColumn(Column):
             )
         return days[0], days[1]  # type: ignore[return-value]
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return with_indicator(self.name, self._value_names(), self.missing)
-
     def _value_names(self) -> tuple[str, ...]:
         if self.part is not None:
             return tuple(f"{self.name}={one}" for one in _PARTS[self.part])
@@ -122,22 +119,21 @@ class DateColumn(Column):
             str(self.period), f"{year:04}-{month + 1:02}"
         )
 
-    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
-        """Return the change for each day more, or where the period or part is added."""
-        values, places = list(coefficients), [f"where {name}" for name in self._value_names()]
+    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
+        places = [f"where {name}" for name in self._value_names()]
         if self.period is None and self.part is None:
             assert self.bounds is not None
             first, last = self.bounds
             values[0] *= 2.0 / (last - first).days
             places = [f"for each day more of {self.name}, from {first} to {last}"]
-        return list(zip(values, with_indicator(f"where {self.name}", places, self.missing), strict=True))
+        return values, places
 
     @property
     def nonnegative(self) -> bool:
         """True for periods and parts, which are 0 or 1; a day on its scale is within [-1, 1]."""
         return self.period is not None or self.part is not None
 
-    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
         seconds, absent = cells.seconds(missing, DateNotation(self.format))
         days = seconds // 86_400
         values = np.ones(len(days))
@@ -165,8 +161,7 @@ class DateColumn(Column):
                 places = self._period(months) - self._period(_months(self.bounds[0]))
             else:
                 places, values = np.zeros_like(days), 2.0 * (days - first) / (last - first) - 1.0
-        block = Block(np.where(absent, np.int64(-1), places), values)
-        return indicated(block, absent, len(self._value_names()), self.missing)
+        return Block(np.where(absent, np.int64(-1), places), values), absent
 
     def refuse_as_target(self) -> None:
         raise SchemaError(

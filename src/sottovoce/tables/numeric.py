@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sottovoce._validation import bounds, choice, in_order, number
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import plain_number, schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, indicated, refuse_missing_rule, with_indicator
+from sottovoce.tables.column import INDICATOR, Block, Column, refuse_missing_rule
 from sottovoce.tables.notation import NumberNotation
 from sottovoce.tables.table import Cells
 
@@ -116,10 +116,6 @@ class NumericColumn(Column):
             )
         return edges
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return with_indicator(self.name, self._value_names(), self.missing)
-
     def _value_names(self) -> tuple[str, ...]:
         if self.bins is None:
             return (self.name,)
@@ -127,10 +123,8 @@ class NumericColumn(Column):
         inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
         return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
 
-    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
-        """Return the change for each 1 more on the linear scale, from bound to bound on the other, or that of a bin."""
+    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
         low, high = self.bounds
-        values = list(coefficients)
         if self.bins is not None:
             places = [f"where {name}" for name in self._value_names()]
         elif self.scale == "linear":
@@ -139,18 +133,18 @@ class NumericColumn(Column):
         else:
             values[0] *= 2.0
             places = [f"from {self.name} = {low:g} to {high:g}, by the logarithm"]
-        return list(zip(values, with_indicator(f"where {self.name}", places, self.missing), strict=True))
+        return values, places
 
     @property
     def nonnegative(self) -> bool:
         """True for bins, which are 0 or 1; a number on its scale is within [-1, 1]."""
         return self.bins is not None
 
-    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
         numbers, absent = self._bounded(cells, missing, self.outside or "clip")
         if isinstance(self.missing, float):
             numbers, absent = np.where(absent, self.missing, numbers), np.zeros_like(absent)
-        return indicated(self._block(numbers, absent), absent, len(self._value_names()), self.missing)
+        return self._block(numbers, absent), absent
 
     def _block(self, numbers: npt.NDArray[np.float64], absent: npt.NDArray[np.bool_]) -> Block:
         if self.bins is not None:
