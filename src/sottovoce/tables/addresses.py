@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, unquote
 from sottovoce._optional import pa
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.tables.text import first_line
 
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?([A-Za-z_]\w*=[^/&]*(?:&[A-Za-z_]\w*=[^/&]*)*)$")
@@ -89,7 +90,7 @@ class _Store:
         try:
             found = fsspec.core.url_to_fs(f"{self.scheme}://{self.place}", **self.options)[0]
         except (ImportError, ValueError, TypeError) as error:
-            raise ParameterError(f"{self!r}: {self.hidden(str(error)).rstrip('.')}.") from None
+            raise ParameterError(f"{self!r}: {first_line(self.hidden(str(error)))}") from None
         return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(found))
 
     def hidden(self, text: str) -> str:
@@ -131,9 +132,6 @@ class DataFile:
     def filesystem(self) -> Any:
         return self._store.filesystem
 
-    def told(self) -> Any:
-        return _wrapped(self.shown, self._store)
-
     def hidden(self, text: str) -> str:
         return self._store.hidden(text)
 
@@ -145,7 +143,7 @@ class DataFile:
             except OSError as error:
                 raise TableError(f"{self.shown}: cannot read the file: {error.strerror}.") from None
             return known.st_size, known.st_mtime_ns, known.st_ino, known.st_dev
-        with self.told():
+        with _wrapped(self.shown, self._store):
             if self._store.is_wrapped:
                 wrapped_system = self.filesystem.handler.fs
                 wrapped_system.invalidate_cache()
@@ -173,7 +171,7 @@ def _wrapped(shown: str, store: _Store) -> Iterator[None]:
     except FileNotFoundError:
         raise TableError(f"{shown}: there is no such file.") from None
     except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{shown}: cannot read: {_first_line(store.hidden(str(error)))}.") from None
+        raise TableError(f"{shown}: cannot read: {first_line(store.hidden(str(error)))}") from None
 
 
 def is_address(path: object) -> bool:
@@ -218,7 +216,8 @@ def _local(entry: Path, ending: str) -> list[DataFile]:
 def _remote(
     address: str, ending: str, options: dict[str, Any], stores: dict[tuple[str, str, str], _Store]
 ) -> list[DataFile]:
-    scheme, rest = _parts(address)
+    scheme, _, rest = address.partition("://")
+    scheme = scheme.lower()
     if scheme == "file":
         return _local(Path("/" + unquote(rest).partition("/")[2]), ending)
     query = _QUERY.search(rest)
@@ -238,7 +237,8 @@ def _remote(
     shown = shown_as(path)
     with _wrapped(shown, store):
         wild = _WILD.search(path)
-        if wild and not _is_file(store, path):
+        info = store.filesystem.get_file_info(path)
+        if wild and info.type != pa.fs.FileType.File:
             top = path[: wild.start()].rpartition("/")[0]
             inside_top = store.filesystem.get_file_info(pa.fs.FileSelector(top, recursive=True))
             fitting = sorted(
@@ -247,7 +247,6 @@ def _remote(
             if not fitting:
                 raise TableError(f"{shown}: no file fits this pattern.")
             return files(fitting)
-        info = store.filesystem.get_file_info(path)
         if info.type == pa.fs.FileType.NotFound:
             raise FileNotFoundError
         if info.type != pa.fs.FileType.Directory:
@@ -262,12 +261,6 @@ def _remote(
         return files(named)
 
 
-def _parts(address: str) -> tuple[str, str]:
-    match = _ADDRESS.fullmatch(address)
-    assert match is not None
-    return match[1].lower(), match[2]
-
-
 def _path(store: _Store, host: str, inside: str) -> tuple[str, str]:
     """Return what a store calls a file, and what stands before that in its address.
 
@@ -279,10 +272,6 @@ def _path(store: _Store, host: str, inside: str) -> tuple[str, str]:
     if store.is_wrapped:
         path = str(store.filesystem.handler.fs._strip_protocol(f"{store.scheme}://{path}"))
     return path, f"{store.scheme}://"
-
-
-def _is_file(store: _Store, path: str) -> bool:
-    return bool(store.filesystem.get_file_info(path).type == pa.fs.FileType.File)
 
 
 def _fits(path: str, pattern: str) -> bool:
@@ -306,7 +295,3 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
             yield from _texts(value.values())
         elif isinstance(value, (list, tuple)):
             yield from _texts(value)
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0].rstrip(".")

@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import COMPRESSIONS, Reported, Source, unreadable
+from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
 
 _BATCH_BYTES = 1 << 22
 _TEXT_BYTES = 16
@@ -90,5 +90,4 @@ def opened_parquet(
     except UnicodeDecodeError:
         raise TableError(f"{shown}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
-        text = hidden(str(error)).partition("\n")[0].rstrip(".")
-        raise TableError(f"{shown}: cannot be read as Parquet: {text}.{hint}") from None
+        raise TableError(f"{shown}: cannot be read as Parquet: {first_line(hidden(str(error)))}{hint}") from None

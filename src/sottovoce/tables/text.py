@@ -297,9 +297,8 @@ def _without_comments(blocks: Iterator[bytes], comment: str) -> Iterator[bytes]:
     yield pattern.sub(b"", b"".join(held))
 
 
-def first_line(error: Exception) -> str:
-    text = str(error).partition("\n")[0].rstrip(".")
-    return f"{text}."
+def first_line(error: object) -> str:
+    return str(error).partition("\n")[0].rstrip(".") + "."
 
 
 def unreadable(path: Path, error: OSError) -> TableError:

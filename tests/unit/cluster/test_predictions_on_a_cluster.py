@@ -11,6 +11,7 @@ import sottovoce as sv
 from sottovoce.cluster.parquet import ParquetSource
 from sottovoce.cluster.table import DaskTable
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
+from support.dask_workers import dask_workers
 from support.faulty_sources import InlineSource
 
 pytest.importorskip("distributed")
@@ -26,12 +27,7 @@ PUBLIC = {"epsilon": 5.0, "delta": 1e-7, "data_norm": 5.0, "random_state": 0, "s
 
 @pytest.fixture(scope="module")
 def client():
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with dask_workers(2) as client:
         yield client
 
 

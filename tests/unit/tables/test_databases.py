@@ -77,21 +77,8 @@ def server(csv: Path) -> Iterator[tuple[postgres.PostgresServer, str]]:
 
 
 def sql(running: postgres.PostgresServer, text: str) -> None:
-    line = [
-        "psql",
-        "-q",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-h",
-        str(running.folder),
-        "-U",
-        "tester",
-        "-d",
-        "visits",
-        "-c",
-        text,
-    ]
-    subprocess.run(line, check=True, capture_output=True)
+    line = f"psql -q -v ON_ERROR_STOP=1 -h {running.folder} -U tester -d visits -c".split()
+    subprocess.run([*line, text], check=True, capture_output=True)
 
 
 def encoded(address: object, **options: Any) -> tuple[bytes, list[str], int]:
