@@ -202,8 +202,6 @@ def test_labels_that_are_not_there(tmp_path, folder):
     path = write(tmp_path / "a.parquet", {"a": [1.0, 2.0, 3.0], "y": pa.array([1, None, None])})
     with pytest.raises(TableError, match=r"column 'y': row 1 has no label \(2 row"):
         sv.ParquetTable(path, target="y").labels()
-    with pytest.raises(TableError, match=r"column 'y': row 1 has no label \(2 row"):
-        list(sv.ParquetTable(path, target="y").label_blocks())
     with pytest.raises(ParameterError, match="y is missing, and the ParquetTable names no target"):
         sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(path, features=["a"]))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
