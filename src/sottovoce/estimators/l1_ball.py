@@ -9,7 +9,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce._warnings import warn_caller
-from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
+from sottovoce.central.coefficient_sets import L1, SETS, SIMPLEX
 from sottovoce.central.data.lengths import BoundEntries
 from sottovoce.central.data.operation import Change
 from sottovoce.central.plan import Plan, TrainingFacts, plan_of
@@ -75,7 +75,7 @@ class Ball(Bound):
         if model.n_steps is not None:
             whole_number("n_steps", model.n_steps, at_least=1, at_most=1_000_000)
         choice("constraint", model.constraint, SETS)
-        if model.constraint == Simplex.name and model.fit_intercept:
+        if model.constraint == SIMPLEX and model.fit_intercept:
             raise ParameterError(
                 "constraint='simplex' fixes the sum of the coefficients, in which an intercept has no part: give "
                 "fit_intercept=False."
@@ -93,7 +93,7 @@ class Ball(Bound):
         return ProjectedGradientPlan(facts=facts, tol=tol, max_iter=max_iter, **given)
 
     def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
-        kind = {} if model.constraint == L1Ball.name else {"constraint": model.constraint}
+        kind = {} if model.constraint == L1 else {"constraint": model.constraint}
         return {"radius": encode(model.radius), **kind, "fit_intercept": bool(model.fit_intercept)}
 
     def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:

@@ -28,11 +28,8 @@ def lasso(**changed):
 
 def corners(kind):
     """Return every corner as a point, in the order of the candidates."""
-    points = []
-    for place in range(len(kind.scores(np.zeros(kind.n_weights, np.int64)))):
-        column, sign = kind.corner(place)
-        points.append(kind.radius * sign * np.eye(kind.n_weights)[column])
-    return np.array(points)
+    width, places = int(kind.columns.max()) + 1, range(len(kind.columns))
+    return np.array([kind.radius * sign * np.eye(width)[column] for column, sign in map(kind.corner, places)])
 
 
 @pytest.mark.parametrize("name", SETS)

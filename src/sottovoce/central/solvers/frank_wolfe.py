@@ -34,7 +34,7 @@ import numpy as np
 
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number, whole_number
-from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
+from sottovoce.central.coefficient_sets import L1, CoefficientSet, coefficient_set
 from sottovoce.central.core import Asked, Release, Steps
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Plan, Solution
@@ -58,7 +58,7 @@ class FrankWolfePlan(Plan):
 
     radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included
     n_steps_given: int | None = None  # number of steps; None follows a public rule
-    constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
+    constraint: str = L1  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def check(self) -> None:
         super().check()
@@ -105,7 +105,7 @@ class FrankWolfePlan(Plan):
     def details(self) -> dict[str, object]:
         return {
             "radius of the l1 ball (scaled)": self.radius,
-            **({} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}),
+            **({} if self.constraint == L1 else {"set of coefficients": self.set.words}),
             "steps of each model": self.n_steps,
             "bounded range of a selection": self.selection_range,
             "clip of a row's slope": self.clip,
@@ -117,7 +117,7 @@ class FrankWolfePlan(Plan):
         return ExponentialMechanism(self.selection_range, width)
 
     def train(self) -> Asked[Solution]:
-        mechanism = ColumnChoice(self.selection(), self.set if self.constraint != L1Ball.name else None)
+        mechanism = ColumnChoice(self.selection(), self.set if self.constraint != L1 else None)
         taken, length = np.zeros((self.n_models, self.n_weights), np.int64), self.radius / self.n_steps
 
         def step(number: int) -> Asked[None]:

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
+from sottovoce.central.coefficient_sets import L1, CoefficientSet, coefficient_set
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
@@ -34,7 +34,7 @@ class ProjectedGradientPlan(GapPlan):
     measure, unit, remedy = "Frank-Wolfe gap", "steps", "Raise max_iter or tol."
 
     radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1]
-    constraint: str = L1Ball.name  # one of "l1", "nonnegative", "simplex"; the set of coefficients
+    constraint: str = L1  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def check(self) -> None:
         super().check()
@@ -49,7 +49,7 @@ class ProjectedGradientPlan(GapPlan):
         return f"accelerated projected gradients on {self.set.words} without noise"
 
     def details(self) -> dict[str, object]:
-        kind = {} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}
+        kind = {} if self.constraint == L1 else {"set of coefficients": self.set.words}
         return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
 
     def exact(self, part: Part) -> Exact:
