@@ -117,7 +117,8 @@ def jointly(kind, rows, s, clip, ticks, n_classes):
         multinomial.joint_pass(rows.kernel, y, a, before, 0.7, w, 0.3, clip, ticks, 0, 1, total)
     else:
         starts = np.array([0, rows.n_samples])
-        persons.person_joint_pass(rows.kernel, starts, y, a, before, 0.7, w, 0.3, clip, ticks, 0, 1, total)
+        given = y, ALIKE, a, before, 0.7, w, 0.0, 0.3, clip, ticks, None
+        persons.person_pass(rows.kernel, starts, *given, 0, 1, total)
     return [total]
 
 

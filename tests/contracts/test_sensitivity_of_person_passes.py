@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.kernels.persons import person_joint_pass, person_pass
+from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Logistic
@@ -40,16 +40,11 @@ def test_steps_of_a_person_are_cut_alike_and_sum_to_what_is_released(sparse, joi
     def run(lo, hi):
         a = np.zeros((n, 3)) if joint else np.zeros(n)
         total = np.zeros((classes, rows.n_weights), np.int64)
-        if joint:
-            person_joint_pass(
-                rows.kernel, starts, y, a, np.zeros((n, 3)), 0.0, np.stack([w, -w, w]), 0.5, clip,
-                sums.ticks_per_unit, lo, hi, total,
-            )  # fmt: skip
-        else:
-            person_pass(
-                rows.kernel, starts, y, shares, a, np.zeros(n), 0.0, w, 1.0, 0.5, clip, sums.ticks_per_unit,
-                Logistic(), lo, hi, total[0],
-            )  # fmt: skip
+        weights, weighed = (np.stack([w, -w, w]), shares[:0]) if joint else (w, shares)
+        person_pass(
+            rows.kernel, starts, y, weighed, a, np.zeros_like(a), 0.0, weights, 1.0, 0.5, clip, sums.ticks_per_unit,
+            Logistic(), lo, hi, total if joint else total[0],
+        )  # fmt: skip
         return a.reshape(n, -1), total
 
     a, total = run(0, 5)

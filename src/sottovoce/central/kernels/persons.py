@@ -100,68 +100,34 @@ def person_pass(  # type: ignore[no-untyped-def]
 
     A row steps as in `passes.accelerated_pass`; its share of the step is at most ``clip`` long with its row.
     The sum over the rows of a person is cut to ``clip`` too: all their steps are multiplied by what that leaves.
+    Where ``a`` has a column for each class, rows step as in `multinomial.joint_pass`, without ``shares``, ``ratio`` and
+    ``loss``, and the sum is a matrix.
     """
     X, scale, divisor, constant = rows
-    places, m, _, _ = workspace(X)
-    last = total.shape[0] - 1
-    moves = np.empty(_longest(starts, lo, hi))
-    values = np.zeros(total.shape[0])
-    seen = np.zeros(total.shape[0], np.bool_)
-    touched = np.arange(total.shape[0])
-    begin = lo
-    while begin < hi:
-        end = _filling_a_block(starts, begin, hi)
-        offset = starts[begin]
-        for first in range(offset, starts[end], BLOCK):
-            count = min(BLOCK, starts[end] - first)
-            move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
-            moves[first - offset : first - offset + count] = m[:count]
-        for person in range(begin, end):
-            used = 0
-            for i in range(starts[person], starts[person + 1]):
-                step = moves[i - offset]
-                if shares.size:
-                    step = clipped(shares[i] * step, clip / divisor[i])
-                used = _gather(X, i, step * scale[i], values, touched, seen, used)
-                if constant > 0.0:
-                    values[last] += step * constant
-            if constant > 0.0:
-                touched[used] = last
-                used += 1
-            length = np.sqrt(_squared(values, touched, used, clip))
-            share = 1.0 / length if length > 1.0 else 1.0
-            _add_cut(values, touched, seen, used, share, ticks_per_unit, total)
-            if share < 1.0:
-                for i in range(starts[person], starts[person + 1]):
-                    a[i] -= (1.0 - share) * moves[i - offset]
-        begin = end
-
-
-@njit(**JIT)
-def person_joint_pass(  # type: ignore[no-untyped-def]
-    rows, starts, y, a, a_before, momentum, w, damping, clip, ticks_per_unit, lo, hi, total
-):
-    """Do one full pass as `multinomial.joint_pass`; the sum over a person's rows, a matrix, is cut to ``clip``."""
-    X, scale, _, constant = rows
-    n_classes, width = total.shape
+    width = total.shape[-1]
+    sums = total.reshape((total.size // width, width))
+    n_classes = sums.shape[0]
     places, _, _, _ = workspace(X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     moves = np.empty((n_classes, _longest(starts, lo, hi)))
-    values = np.zeros((n_classes, width))
-    seen = np.zeros((n_classes, width), np.bool_)
-    touched = np.empty((n_classes, width), np.int64)
+    values, seen = np.zeros((n_classes, width)), np.zeros((n_classes, width), np.bool_)
+    touched, used = np.empty((n_classes, width), np.int64), np.zeros(n_classes, np.int64)
     for k in range(n_classes):
         touched[k] = np.arange(width)
-    used = np.zeros(n_classes, np.int64)
     begin = lo
     while begin < hi:
         end = _filling_a_block(starts, begin, hi)
         offset = starts[begin]
         for first in range(offset, starts[end], BLOCK):
             count = min(BLOCK, starts[end] - first)
-            move_dual_vectors(
-                rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
-            )  # fmt: skip
+            if a.ndim == 1:
+                move_duals(
+                    rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, step[0]
+                )  # fmt: skip
+            else:
+                move_dual_vectors(
+                    rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
+                )  # fmt: skip
             moves[:, first - offset : first - offset + count] = step[:, :count]
         for person in range(begin, end):
             squared = 0.0
@@ -169,6 +135,8 @@ def person_joint_pass(  # type: ignore[no-untyped-def]
                 used[k] = 0
                 for i in range(starts[person], starts[person + 1]):
                     move = moves[k, i - offset]
+                    if shares.size:
+                        move = clipped(shares[i] * move, clip / divisor[i])
                     used[k] = _gather(X, i, move * scale[i], values[k], touched[k], seen[k], used[k])
                     if constant > 0.0:
                         values[k, width - 1] += move * constant
@@ -179,9 +147,9 @@ def person_joint_pass(  # type: ignore[no-untyped-def]
             length = np.sqrt(squared)
             share = 1.0 / length if length > 1.0 else 1.0
             for k in range(n_classes):
-                _add_cut(values[k], touched[k], seen[k], used[k], share, ticks_per_unit, total[k])
+                _add_cut(values[k], touched[k], seen[k], used[k], share, ticks_per_unit, sums[k])
             if share < 1.0:
                 for i in range(starts[person], starts[person + 1]):
-                    for k in range(n_classes):
-                        a[i, k] -= (1.0 - share) * moves[k, i - offset]
+                    back = moves[0, i - offset] if a.ndim == 1 else moves[:, i - offset]
+                    a[i] -= (1.0 - share) * back
         begin = end

@@ -16,7 +16,7 @@ from sottovoce.central.data.operation import Columns, Effect, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
 from sottovoce.central.kernels import multinomial, passes
-from sottovoce.central.kernels.persons import person_joint_pass, person_pass
+from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
@@ -31,19 +31,17 @@ class UnitSum(RowSum):
     """A sum over rows; or over persons, where the unit is one of several rows: then what these add is cut together."""
 
     @abstractmethod
-    def add_persons(
-        self, rows: ScaledRows, persons: NDArray[np.int64], views: Views, lo: int, hi: int, total: Ticks
-    ) -> None:
-        """Add the terms of a range of persons, who begin at the rows ``persons``."""
+    def given(self, views: Views) -> tuple[Any, ...]:
+        """Return what `person_pass` takes of each row, and how rows step."""
 
     def on(self, part: Part) -> Ticks:
         if part.persons is None:
             return super().on(part)
         # all rows are in memory and in one part
         rows, persons, done = part.rows, part.persons, self.within(part)
-        views = [part.memory.whole(name) for name in (*self.reads_of(part), *self.writes)]
+        given = done.given([part.memory.whole(name) for name in (*self.reads_of(part), *self.writes)])
         return part.team.total(
-            lambda lo, hi, total: done.add_persons(rows.kernel, persons, views, lo, hi, total),
+            lambda lo, hi, total: person_pass(rows.kernel, persons, *given, lo, hi, total),
             len(persons) - 1, rows.work, np.zeros(self.shape(part), np.int64),
         )  # fmt: skip
 
@@ -71,14 +69,9 @@ class AcceleratedPass(UnitSum):
         return (TARGET, WEIGHT) if WEIGHT in part.memory else self.reads
 
     def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
-        passes.accelerated_pass(rows, *self._given(views), lo, hi, total)
+        passes.accelerated_pass(rows, *self.given(views), lo, hi, total)
 
-    def add_persons(
-        self, rows: ScaledRows, persons: NDArray[np.int64], views: Views, lo: int, hi: int, total: Ticks
-    ) -> None:
-        person_pass(rows, persons, *self._given(views), lo, hi, total)
-
-    def _given(self, views: Views) -> tuple[Any, ...]:
+    def given(self, views: Views) -> tuple[Any, ...]:
         y, *shares, a, a_before = views
         return (
             y, shares[0] if shares else _ALIKE, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
@@ -140,15 +133,13 @@ class JointPass(UnitSum):
         return (len(self.w), columns.n_weights)
 
     def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
-        multinomial.joint_pass(rows, *self._given(views), lo, hi, total)
+        multinomial.joint_pass(
+            rows, *views, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
+        )
 
-    def add_persons(
-        self, rows: ScaledRows, persons: NDArray[np.int64], views: Views, lo: int, hi: int, total: Ticks
-    ) -> None:
-        person_joint_pass(rows, persons, *self._given(views), lo, hi, total)
-
-    def _given(self, views: Views) -> tuple[Any, ...]:
-        return *views, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit
+    def given(self, views: Views) -> tuple[Any, ...]:
+        y, *duals = views
+        return y, _ALIKE, *duals, self.momentum, self.w, 0.0, self.damping, self.clip, self.ticks_per_unit, None
 
 
 @dataclass(frozen=True, eq=False)
