@@ -1,6 +1,4 @@
-"""The solvers for comparison reach the optimum when their noise is off, and SGD without privacy comes near it."""
-
-import math
+"""The solvers for comparison reach the optimum when their noise is off."""
 
 import numpy as np
 import pytest
@@ -38,20 +36,3 @@ def test_the_optimum_is_reached_when_the_noise_is_off(named, loss, sparse, monke
     # subgradients of the hinge do not vanish at the optimum: constant steps stay near it
     near = 2e-2 if loss == "hinge" and solver != "Sequential" else 0.0
     assert best * (1 - 1e-6) <= ours <= best * (1 + max(slack, near))
-
-
-@pytest.mark.parametrize(
-    ("loss", "batch_size", "sparse", "dtype"),
-    by_pairs(["squared", "logistic", "hinge"], [1, 20], [False, True], [np.float64, np.float32]),
-)
-def test_plain_sgd_comes_near_the_optimum(loss, batch_size, sparse, dtype):
-    X, score = table(1, 400, 12, density=0.4)
-    y, alpha = labels(loss, score), 1e-2
-    X = X.astype(dtype)
-    model = estimator(
-        loss, epsilon=math.inf, alpha=alpha, solver="sgd", solver_options={"batch_size": batch_size, "epochs": 200}
-    ).fit(sp.csr_matrix(X) if sparse else X, y)
-    ours = objective(loss, X.astype(float), y, alpha, model.coef_, float(np.ravel(model.intercept_)[0]))
-    assert ours <= reference(loss, X.astype(float), y, alpha) * 1.01
-    assert model.n_iter_ == 200
-    assert model.guarantee_.statement().startswith("NOT PRIVATE")

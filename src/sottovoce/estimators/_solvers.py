@@ -16,9 +16,9 @@ from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMul
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.one_step import OneStepPlan
 from sottovoce.central.solvers.refinement import RefinementPlan
-from sottovoce.central.solvers.sdca import NonPrivatePlan
-from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
+from sottovoce.central.solvers.sgd import SGDPlan
 from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
+from sottovoce.central.solvers.without_noise import NonPrivatePlan
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, Loss, Multinomial, SmoothedHinge
@@ -57,7 +57,7 @@ def make_plan(
     tol: float,
     max_iter: int,
 ) -> Plan:
-    """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
+    """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise.
 
     Raises ParameterError if the solver is unknown, does not offer the adjacency or has no such option.
 
@@ -87,8 +87,6 @@ def make_plan(
     own = _options(solver, kind, options)
     if facts.is_private:
         return plan_of(kind, facts, choice=why, **own)
-    if kind is SGDPlan:
-        return PlainSGDPlan(facts=facts, **own)
     exact = NonPrivateMultinomialPlan if kind.joint else NonPrivatePlan
     return exact(facts=facts, tol=tol, max_iter=max_iter)
 

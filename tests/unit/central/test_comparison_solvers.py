@@ -1,7 +1,6 @@
 """DP-SGD, sequential and primal DP-SCD: what is planned is what is released, and bad options are refused."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -150,16 +149,6 @@ def test_bad_options_are_refused_before_anything_is_released(solver, options, ch
     with pytest.raises(ParameterError, match=message):
         make(solver, options=options, **changed).fit(X, SIGN)
     assert not released
-
-
-def test_sgd_without_noise_takes_the_same_options():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = make("sgd", options={"clipping_norm": 0.1, "batch_size": 20, "epochs": 4}, epsilon=math.inf)
-        model.fit(X, SIGN)
-    assert model.guarantee_.epsilon == math.inf
-    assert model.guarantee_.parameters["solver"] == "sgd (no privacy)"
-    assert model.n_iter_ == 4
 
 
 def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):

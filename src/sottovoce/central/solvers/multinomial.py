@@ -42,10 +42,10 @@ from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution
 from sottovoce.central.reach import far_steps, pays, steps_for
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
+from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
 from sottovoce.central.sums.score_length import PASSES, STEPS, score_length
-from sottovoce.central.without_noise import Exact, GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Multinomial
 from sottovoce.privacy.calibration import gaussian_mu
@@ -185,12 +185,11 @@ class MultinomialPlan(Plan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NonPrivateMultinomialPlan(GapPlan):
+class NonPrivateMultinomialPlan(UnprotectedPlan):
     """Plan of L-BFGS on the multinomial logistic loss, without privacy."""
 
     solver = "multinomial L-BFGS (no privacy)"
     mechanism = "L-BFGS on the multinomial logistic loss without noise"
-    words = "the exact minimiser, unprotected"
     joint = True
 
     def check(self) -> None:

@@ -22,14 +22,15 @@ from sottovoce.central.coefficient_sets import L1, CoefficientSet, coefficient_s
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.without_noise import Exact, GapPlan
+from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectedGradientPlan(GapPlan):
+class ProjectedGradientPlan(UnprotectedPlan):
     """Plan of projected gradients."""
 
     solver = "projected gradients (no privacy)"
+    words = "the weights, unprotected"
     gap, least_gap = "largest relative gap", None
     measure, unit, remedy = "Frank-Wolfe gap", "steps", "Raise max_iter or tol."
 

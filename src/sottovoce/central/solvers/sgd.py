@@ -1,4 +1,4 @@
-r"""DP-SGD on Poisson samples (Abadi et al. 2016); and plain SGD for runs without noise.
+r"""DP-SGD on Poisson samples (Abadi et al. 2016).
 
 Step t samples each row with probability q = L / n on its own, clips each gradient l'(x_i.w) x_i to norm C, and goes
 
@@ -26,23 +26,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import numpy as np
-
 from sottovoce._validation import magnitude
 from sottovoce._validation import number as number_within
 from sottovoce.central.core import Asked, Release, Tell, replay
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels import sequential
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.samples import SampledGradient, refuse_rare_samples, sampled_noise
-from sottovoce.central.without_noise import Exact, UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
-from sottovoce.randomness import Purpose
 
 _MIN_STEPS: Final = 400
 _MAX_STEPS: Final = 10_000
@@ -168,15 +161,14 @@ class SGDPlan(Plan):
         self.check_given(magnitude, "learning_rate", "clipping_norm")
         self.check_given(number_within, "batch_size", at_least=1.0)
         self.check_given(number_within, "epochs", above=0.0, at_most=1e6)
-        if self.is_private:
-            self.batches.check()
-        if self.adjacency is Adjacency.REPLACE_ONE and self.is_private and self.batches.sampling_rate < 1.0:
+        self.batches.check()
+        if self.adjacency is Adjacency.REPLACE_ONE and self.batches.sampling_rate < 1.0:
             raise ParameterError(
                 "adjacency must be 'zero-out' or 'add-remove' for solver='sgd' with batches smaller than the table: "
                 "there is no tight accountant for replacing a row under Poisson sampling here; got 'replace-one'. Give "
                 "solver_options={'batch_size': n_samples}, or use solver='scd'."
             )
-        if self.max_rows_per_group is not None and self.is_private and self.batches.sampling_rate < 1.0:
+        if self.max_rows_per_group is not None and self.batches.sampling_rate < 1.0:
             raise ParameterError(
                 "max_rows_per_group must be None for solver='sgd' with batches smaller than the table: rows are "
                 "sampled one by one, and several rows of a person make the account another one. Give "
@@ -244,43 +236,3 @@ class SGDPlan(Plan):
 
         weights = yield from one_by_one(self.split, scales, step, batches.n_steps, AVERAGED)
         return self.solution(weights, batches.n_steps, offset=scales.location)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainSGDPlan(UnprotectedPlan, SGDPlan):
-    """Plan of SGD without noise: shuffled epochs, no clip (``clipping_norm`` is not used), a fading learning rate.
-
-    ``batch_size`` is 1, ``epochs`` 50 and ``learning_rate`` 1 / smoothness by default; the run takes all its epochs.
-    """
-
-    solver = "sgd (no privacy)"
-    mechanism = "stochastic gradient descent without noise"
-
-    def details(self) -> dict[str, object]:
-        return {"batch size": self._size, "epochs": self._epochs, "first learning rate": self.rate}
-
-    @property
-    def _size(self) -> int:
-        return 1 if self.batch_size is None else min(self.n_samples, max(1, round(self.batch_size)))
-
-    @property
-    def _epochs(self) -> int:
-        return 50 if self.epochs is None else max(1, round(self.epochs))
-
-    @cached_property
-    def rate(self) -> float:
-        return safe_rate(self.facts) if self.learning_rate is None else self.learning_rate
-
-    def exact(self, part: Part) -> Exact:
-        shuffling, rows, y = part.coins.generator(Purpose.SHUFFLING), part.rows, part.memory.whole(TARGET)
-        w, average = np.zeros(self.n_weights), np.zeros(self.n_weights)
-        done = before = 0
-        for epoch in range(self._epochs):
-            if epoch == self._epochs // 2:
-                average[:], before = 0.0, done
-            done = sequential.sgd_epoch(
-                rows.kernel, y, w, self.alpha_scaled, self.rate, done, self._size, self.loss,
-                shuffling.permutation(rows.n_samples), average,
-            )  # fmt: skip
-            part.progress(epoch + 1, self._epochs)
-        return Exact(average / (done - before), self._epochs)
