@@ -12,12 +12,12 @@ import numpy as np
 from scipy.special import softmax
 
 import sottovoce as sv
-from sottovoce.central import calibration, reach
+from sottovoce.central import calibration
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
+from sottovoce.central.solvers import momentum, sgd
 from sottovoce.central.solvers import one_step as one_step_module
-from sottovoce.central.solvers import sgd
 from sottovoce.central.solvers.descent import log_odds
 from sottovoce.central.solvers.sgd import Walk
 from sottovoce.central.split import Scales
@@ -244,12 +244,12 @@ def steps_of_classes(n_classes, factor, patch):
         asked.append(np.array(weights))
         return weights
 
-    patch.setattr(reach, "JointSlopes", lambda weights, *rest: JointSlopes(noted(weights), *rest))
-    patch.setattr(reach, "ClippedSlopes", lambda loss, weights, *rest: ClippedSlopes(loss, noted(weights), *rest))
+    patch.setattr(momentum, "JointSlopes", lambda weights, *rest: JointSlopes(noted(weights), *rest))
+    patch.setattr(momentum, "ClippedSlopes", lambda loss, weights, *rest: ClippedSlopes(loss, noted(weights), *rest))
     steps = 8  # in place of 120 or more, at the same cut and rate: a run costs what its steps take
-    patch.setattr(reach, "_FEWEST", steps if n_classes > 2 else steps // reach._OF_TWO)
-    patch.setattr(reach, "_PULL", steps * 0.15)
-    patch.setattr(reach, "_FARTHEST", 1.0 / 15.0)  # weights stay where the canary's pull is cut in every step
+    patch.setattr(momentum, "_FEWEST", steps if n_classes > 2 else steps // momentum._OF_TWO)
+    patch.setattr(momentum, "_PULL", steps * 0.15)
+    patch.setattr(momentum, "_FARTHEST", 1.0 / 15.0)  # weights stay where the canary's pull is cut in every step
     X, y = np.zeros((n, 2)), np.full(n, 0)
     X[-1, 0], y[-1] = 1.0, n_classes // 2
     model = sv.DPLogisticRegression(

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.core import replay
-from sottovoce.central.distances import Distances, clip_grid, distances
-from sottovoce.central.solvers.refinement import RefinementPlan
+from sottovoce.central.solvers.refinement import Distances, RefinementPlan, distances
+from sottovoce.central.sums.histograms import clip_grid
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours

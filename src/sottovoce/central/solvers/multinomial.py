@@ -16,7 +16,7 @@ The model is the average of the last W's, times a length that is fitted with 3 %
 (`sottovoce.central.sums.score_length`); W itself where the budget hardly is any.
 
 So it is for two classes, for persons of several rows, and with a penalty that shortens the weights. Else full-batch
-steps take the place of passes, and how far they reach follows from public facts (`sottovoce.central.reach`).
+steps take the place of passes, and how far they reach follows from public facts (`sottovoce.central.solvers.momentum`).
 
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
@@ -40,8 +40,8 @@ from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution
-from sottovoce.central.reach import far_steps, pays, steps_for
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
+from sottovoce.central.solvers.momentum import far_steps, pays, steps_for
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
@@ -77,7 +77,7 @@ class MultinomialPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
-    # Whether steps take the place of passes (`sottovoce.central.reach`); None follows a rule of public facts.
+    # Whether steps (`sottovoce.central.solvers.momentum`) take the place of passes; None follows a rule of public facts.
     steps: bool | None = None
 
     @classmethod
@@ -130,7 +130,7 @@ class MultinomialPlan(Plan):
 
     @cached_property
     def walks(self) -> bool:
-        """Whether steps take the place of passes (`sottovoce.central.reach`)."""
+        """Whether steps take the place of passes (`sottovoce.central.solvers.momentum`)."""
         by_rule = self.n_passes is None and pays(self.facts)
         is_noisy = gaussian_mu(self.epsilon, self.delta) <= HARDLY_ANY_NOISE
         return is_noisy and (by_rule if self.steps is None else self.steps)

@@ -1,7 +1,7 @@
 """Solvers without privacy, for ``epsilon=inf``: what the private ones approach.
 
 Most losses are left to stochastic dual coordinate ascent: exact coordinate steps in a fresh random order each epoch,
-until the duality gap is below ``tol`` times the objective (Shalev-Shwartz and Zhang 2013, JMLR 14, procedure SDCA-Perm),
+until the duality gap is below ``tol`` times the objective (Shalev-Shwartz, Zhang 2013, JMLR 14, procedure SDCA-Perm),
 with extra visits to the rows that still move.
 """
 
