@@ -1,4 +1,4 @@
-"""Processes that charge a ledger until the budget is spent or they are killed: for the tests and the benchmark."""
+"""Processes that charge a ledger until they are killed or its budget is spent, and a clock: for tests and benchmark."""
 
 import os
 import random
@@ -6,7 +6,9 @@ import signal
 import time
 import warnings
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 from sottovoce.exceptions import BudgetError
 from sottovoce.ledger import ChargeRecord, Ledger
@@ -103,3 +105,16 @@ def faults(ledger: Ledger, dataset: str, journals: Iterable[Path]) -> tuple[int,
     rule = ledger.datasets()[dataset].filter
     overspent = int(not rule.admits(Release(record.event, record.delta) for record in history))
     return lost, overspent + len(ledger.verify().problems), history
+
+
+class Clock:
+    """A clock that goes on by itself, in place of that of the ledger."""
+
+    def __init__(self, monkeypatch: Any, start: str) -> None:
+        self.time = datetime.fromisoformat(start).replace(tzinfo=UTC)
+        monkeypatch.setattr("sottovoce.ledger.ledger.datetime", self)
+
+    def now(self, zone: tzinfo) -> datetime:
+        """Return the time, a microsecond later than the last one."""
+        self.time += timedelta(microseconds=1)
+        return self.time.astimezone(zone)

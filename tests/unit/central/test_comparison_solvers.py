@@ -80,18 +80,6 @@ def test_sparse_and_dense_agree_and_seeds_differ(solver):
     assert not np.array_equal(dense, make(solver, random_state=1).fit(X, SIGN).coef_)
 
 
-@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 2900, "epochs": 3}), ("Primal", {})])
-def test_the_number_of_threads_changes_nothing(solver, options, monkeypatch):
-    monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
-    big = np.random.default_rng(1).normal(size=(3000, 800))
-    y, results = np.where(big[:, 0] > 0, 1, -1), []
-    options = options or {"block_size": 400, "epochs": 2}
-    for threads in ("1", "3"):
-        monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
-        results.append(make(solver, options=options, data_norm=30.0).fit(big, y).coef_)
-    np.testing.assert_array_equal(*results)
-
-
 @pytest.mark.parametrize("n_samples", [1, 2, 100, 10**7])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_the_rules_of_sgd_make_sense_for_every_size(loss, n_samples):

@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 import sottovoce as sv
-from sottovoce.central.coefficient_sets import project_on_ball
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent
@@ -58,30 +57,9 @@ def test_without_noise_it_is_the_lasso():
     assert model.guarantee_.not_covered == ("everything: no noise was added",)
 
 
-def test_a_huge_budget_comes_close_to_the_optimum():
-    def risk(model):
-        return float(np.mean((model.predict(X) - Y) ** 2))
-
-    best = risk(lasso(epsilon=math.inf).fit(X, Y))
-    found = risk(lasso(epsilon=1e5, n_steps=2000).fit(X, Y))
-    assert best <= found + 1e-9
-    assert found <= 1.02 * best
-
-
 def test_no_convergence_warns():
     with pytest.warns(ConvergenceWarning, match=r"Frank-Wolfe gap .* Raise max_iter or tol"):
         lasso(epsilon=math.inf, max_iter=1).fit(X, Y)
-
-
-@pytest.mark.parametrize("radius", [1e-3, 1.0, 100.0])
-def test_projection(radius):
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        w = rng.normal(size=9)
-        z = project_on_ball(w, radius)
-        assert np.abs(z).sum() <= radius * (1 + 1e-12)
-        for vertex in np.vstack([np.eye(9), -np.eye(9)]) * radius:  # the obtuse angle that defines a projection
-            assert (w - z) @ (vertex - z) <= 1e-9
 
 
 @BOTH

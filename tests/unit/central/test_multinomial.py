@@ -9,7 +9,6 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import sottovoce as sv
-from sottovoce.central import parallel
 from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
@@ -55,17 +54,6 @@ def test_a_pass_is_the_one_of_the_page(form, dtype):
     np.testing.assert_allclose(a, centre + steps, **close)
     np.testing.assert_array_equal(before, old)
     np.testing.assert_allclose(total * tick, steps.T @ whole, atol=N * 2 * (tick + 1e-7))
-
-
-def test_threads_storage_and_blocks_change_nothing(monkeypatch):
-    monkeypatch.setattr(parallel, "_SMALL", 1)
-    models = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
-        models += [logistic().fit(X, Y), logistic().fit(X[::-1].copy(), Y[::-1])]
-    for model in models[2::2]:
-        np.testing.assert_array_equal(model.coef_, models[0].coef_)
-    np.testing.assert_array_equal(models[1].coef_, models[3].coef_)
 
 
 def test_a_person_pays_once_whatever_the_number_of_classes():

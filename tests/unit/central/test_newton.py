@@ -4,8 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss, roc_auc_score
@@ -67,19 +65,6 @@ def test_columns_that_say_little_are_heard(epsilon, share):
     assert aucs["newton"] > aucs["scd"] - 0.005
     losses = {solver: log_loss(y, model.predict_proba(X)[:, 1]) for solver, model in fits.items()}
     assert losses["newton"] < losses["scd"] + 0.005
-
-
-def test_storage_changes_nothing(tmp_path):
-    X, y = made_up(3000)
-    X = X.astype(np.float32)
-    names = [f"x{k}" for k in range(X.shape[1])]
-    pq.write_table(pa.table([*X.T.copy(), y], names=[*names, "y"]), tmp_path / "t.parquet", row_group_size=700)
-    on_disk = sv.ParquetTable(tmp_path / "t.parquet", target="y")
-    mapped = on_disk.to_npy(tmp_path / "t.npy")
-    coef = newton().fit(X, y).coef_
-    for stored in (on_disk, mapped):
-        np.testing.assert_array_equal(newton().fit(stored, y).coef_, coef)
-    np.testing.assert_allclose(newton().fit(sp.csr_array(X), y).coef_, coef, rtol=1e-4, atol=1e-4)
 
 
 def test_the_passes_spend_the_budget_where_the_clips_are():

@@ -2,7 +2,6 @@
 
 import pickle
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from sottovoce.central.data.operation import Effect
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.data.rows import norms_within
-from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest, TakeTargets
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums.passes import AcceleratedPass
@@ -66,38 +64,6 @@ class Scattered(RemoteTable):
         yield holder
         for part in holder.parts:
             part.memory.close()
-
-
-class InBlocks(StreamedTable):
-    """Rows that are read in blocks of any sizes, and what is remembered of them on disk."""
-
-    feature_names = ()
-
-    def __init__(self, raw, labels, ends):
-        self.raw, self._labels, self.ends = raw, labels, [0, *ends, len(raw)]
-
-    @property
-    def shape(self):
-        return self.raw.shape
-
-    @property
-    def dtype(self):
-        return self.raw.dtype
-
-    def labels(self):
-        return self._labels
-
-    def label_blocks(self):
-        for lo in range(0, N, 400):
-            yield slice(lo, min(lo + 400, N)), self._labels[lo : lo + 400]
-
-    def row_memory(self, n_rows):
-        return OnDisk(n_rows)
-
-    def _read(self, n_threads):
-        for lo, hi in pairwise(self.ends):
-            if hi > lo:
-                yield self.raw[lo:hi].copy()
 
 
 def logistic(classes=("no", "yes"), **options):
@@ -149,12 +115,6 @@ def test_where_rows_are_remembered_and_by_how_many_threads_they_are_visited_chan
     with team(3) as threads:
         many = clone(model).fit(Scattered(X, y, memory=OnDisk, threads=threads))
     assert_same(clone(model).fit(X, y), many)
-
-
-@pytest.mark.parametrize("name", ["class weights", "one against the rest", "multinomial", "refinement"])
-def test_a_model_is_the_same_for_any_blocks(name):
-    model, y = FITS[name]
-    assert_same(clone(model).fit(X, y), clone(model).fit(InBlocks(X, y, [1, 2, 700, 1300])))
 
 
 @settings(max_examples=25, deadline=None)

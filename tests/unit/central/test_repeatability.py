@@ -38,17 +38,29 @@ def test_a_seed_repeats_and_no_seed_does_not(solver):
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.parametrize("solver", ["scd", "newton"])
+THREADED = {
+    "scd": {"n_passes": 20}, "newton": {"n_passes": 20}, "momentum": None, "sgd": {"batch_size": 2900, "epochs": 3},
+    "Primal": {"block_size": 60, "epochs": 2}, "multinomial-scd": {"n_passes": 20}, "steps": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", THREADED)
 @pytest.mark.parametrize("matrix", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
-def test_the_number_of_threads_changes_nothing(matrix, solver, monkeypatch):
+def test_the_number_of_threads_and_the_order_of_the_rows_change_nothing(matrix, solver, monkeypatch):
     """The sums are sums of whole numbers: exact in any order."""
     monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
+    given, several = (
+        solved("auto" if solver == "steps" else solver, THREADED[solver]),
+        solver in ("multinomial-scd", "steps"),
+    )
+    y, classes = (np.digitize(X[:, 0], [-0.05, 0.05]), [0, 1, 2]) if several else (Y, [-1, 1])
+    rows = [np.arange(len(y)), *[np.random.default_rng(1).permutation(len(y))] * (solver not in ("sgd", "Primal"))]
     results = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
-        results.append(fit(matrix(X), solver=solver, solver_options={"n_passes": 20}).coef_)
-    np.testing.assert_array_equal(results[0], results[1])
-    np.testing.assert_array_equal(results[0], results[2])
+        results += [fit(matrix(X[order]), y[order], classes=classes, **given).coef_ for order in rows]
+    for other in results:
+        np.testing.assert_array_equal(other, results[0])
 
 
 def test_a_thread_has_enough_to_do():
@@ -57,13 +69,6 @@ def test_a_thread_has_enough_to_do():
         parts = [len(crew.split(n, 20.0 * n)) for n in (1, 10_000, 100_000, 1_000_000)]
         assert parts[:2] == [1, 1] and parts == sorted(parts) and 1 < parts[2] < parts[3] == 8
         assert [hi for _, hi in crew.split(999, 1e9)][:-1] == [lo for lo, _ in crew.split(999, 1e9)][1:]
-
-
-def test_the_order_of_the_rows_changes_nothing():
-    rng = np.random.default_rng(1)
-    order = rng.permutation(len(Y))
-    one, other = fit(solver_options={"n_passes": 20}), fit(X[order], Y[order], solver_options={"n_passes": 20})
-    np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
 def test_frames_arrays_and_sparse_matrices_agree():

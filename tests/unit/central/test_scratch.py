@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import sottovoce as sv
 from sottovoce.central.data.row_memory import InMemory, OnDisk
 from sottovoce.central.data.scratch import ScratchFile, check_room
 from sottovoce.central.data.scratch_table import BLOCK_BYTES, ScratchTable
@@ -192,23 +191,6 @@ def test_both_memories_of_rows_remember_the_same(kind):
     memory.drop("label")
     memory.drop("label")
     assert "label" not in memory and "dual" in memory
-
-
-def models(classes):
-    given = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 2.0, "random_state": 0}
-    yield sv.DPLogisticRegression(**given, classes=classes)
-    yield sv.DPLinearSVC(**given, classes=classes, solver="scd")
-
-
-@pytest.mark.parametrize("made", [dense, csr])
-def test_a_fit_from_scratch_disk_is_that_from_memory_bit_by_bit(made):
-    X, y = made()
-    table = ScratchTable.write(batches(X, y, 173), X.shape[1])
-    for one, other in zip(models(np.unique(y)), models(np.unique(y)), strict=True):
-        one.fit(X, y)
-        other.fit(table)
-        assert one.coef_.tobytes() == other.coef_.tobytes() and one.intercept_.tobytes() == other.intercept_.tobytes()
-        assert not hasattr(other, "feature_names_in_")
 
 
 def test_labels_come_piece_by_piece():

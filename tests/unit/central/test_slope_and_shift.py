@@ -86,13 +86,6 @@ def test_any_budget_makes_finite_numbers(mu):
         assert math.isfinite(shift)
 
 
-def test_threads_and_ranges_change_nothing():
-    rows, w, _ = rows_and_weights(5000)
-    y = np.where(np.arange(5000) % 3 == 0, 1.0, -1.0)
-    for one, other in zip(run(rows, y, w, 0.5), run(rows, y, w, 0.5, team=Team(3, None)), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_no_column_is_longer_than_one():
     for share in (1, 8, 16, 32):
         design = design_for(Prior(0.7 * share / 32, 0.45, 1.3 - share / 32))
@@ -320,12 +313,6 @@ def test_any_budget_makes_a_finite_line(mu):
         slope, shift = line(rows, y, weights, mu)
         assert 0.0 <= slope <= LONGEST
         assert abs(shift) <= 20.0
-
-
-def test_threads_and_ranges_change_no_line():
-    rows, w, rng = rows_and_weights(5000)
-    y = rng.standard_normal(5000)
-    assert line(rows, y, w, 0.5) == line(rows, y, w, 0.5, team=Team(3, None))
 
 
 def ridge(**changed):

@@ -7,23 +7,18 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.data.holder import hold
-from sottovoce.central.data.lengths import MeasureRows, ScaleRows
 from sottovoce.central.data.rows import make_rows
-from sottovoce.central.data.targets import Numbers, TakeTargets
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, Gram, LabelColumn, gram
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from support.asking import answered
-from support.many_parts import cut
 from support.noise import switch_off_gaussians
 
 TEAM = Team(1, None)
@@ -98,33 +93,6 @@ def test_the_noise_in_the_matrix_has_the_law_that_intervals_take_for_granted(mon
     np.testing.assert_array_equal(drawn, drawn.transpose(0, 2, 1))
     wanted = mechanism.noise_std * np.where(np.eye(5, dtype=bool), 1.0, 0.5**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), wanted, rtol=0.06)
-
-
-def test_storage_changes_nothing(tmp_path):
-    """An array, its map, Parquet in blocks, and parts of a table: the same model, bit by bit."""
-    narrow = X.astype(np.float32)
-    pq.write_table(
-        pa.table([*narrow.T.copy(), Y], names=["a", "b", "c", "y"]), tmp_path / "t.parquet", row_group_size=7
-    )
-    on_disk = sv.ParquetTable(tmp_path / "t.parquet", target="y")
-    model = ridge().fit(narrow, Y)
-    for stored in (on_disk, on_disk.to_npy(tmp_path / "t.npy")):
-        other = ridge().fit(stored, Y)
-        np.testing.assert_array_equal(other.coef_, model.coef_)
-        np.testing.assert_array_equal(other.confidence_intervals(), model.confidence_intervals())
-
-
-def test_parts_of_a_table_release_the_same_moments():
-    mechanism, label = sv.plan(ridge(), 4000, 3).gram_mechanism(), LabelColumn(0.1, 2.0)
-    found = []
-    for ends in ((), (1,), (1000, 1001, 3000)):
-        holder = cut(X, Y, ends)
-        holder.ask(MeasureRows())
-        holder.ask(ScaleRows(3**0.5, 0.2))
-        holder.ask(TakeTargets(Numbers()))
-        found.append(answered(partial(gram, mechanism, "", label=label, label_weight=0.7), holder, 0).result)
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
 
 
 def test_noise_that_hides_the_coefficients_gives_infinite_intervals_and_a_finite_model():

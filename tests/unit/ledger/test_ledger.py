@@ -29,6 +29,7 @@ from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
 from sottovoce.privacy.filters import COMPOSITIONS, Tally
+from support.ledger import Clock
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 FIT = {"delta": 1e-6, "adjacency": "zero-out"}
@@ -768,20 +769,8 @@ def test_the_result_of_a_run_whose_charge_was_cancelled_meanwhile_is_not_handed_
     assert states(lite) == ["cancelled"]
 
 
-class Clock:
-    """A clock that goes on by itself, in place of that of the ledger."""
-
-    def __init__(self, monkeypatch, start="2026-11-22T23:59:59.999999+00:00"):
-        self.time = datetime.fromisoformat(start)
-        monkeypatch.setattr("sottovoce.ledger.ledger.datetime", self)
-
-    def now(self, zone):
-        self.time += timedelta(microseconds=1)
-        return self.time.astimezone(zone)
-
-
 def test_no_time_is_finer_than_a_day_and_the_end_of_a_charge_has_that_of_its_start(lite, monkeypatch, tmp_path):
-    clock = Clock(monkeypatch, "2026-11-22T12:34:56.789012+00:00")
+    clock = Clock(monkeypatch, "2026-11-22T12:34:56.789012")
     committed, cancelled = (lite.reserve("people", EVENT, **FIT) for _ in range(2))
     clock.time += timedelta(days=3)
     lite.commit(committed, EVENT)

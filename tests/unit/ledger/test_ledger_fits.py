@@ -3,7 +3,7 @@
 import json
 import warnings
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from sottovoce.papers.dp_scd import Minibatch
 from sottovoce.privacy.trials import TrialCount
 from sottovoce.report.reading import fingerprint
 from sottovoce.vertical import Party, VerticalLasso, VerticalLogisticRegression, VerticalRidge, split_columns
+from support.ledger import Clock
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (300, 3))
@@ -459,17 +460,6 @@ def test_an_import_that_is_interrupted_leaves_nothing(ledger, monkeypatch):
     assert len(seen) == 2 and ledger.head() == before and ledger.verify().ok
 
 
-class Clock:
-    """In place of the ledger's clock; it moves when it is told to."""
-
-    def __init__(self, monkeypatch):
-        self.time = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
-        monkeypatch.setattr("sottovoce.ledger.ledger.datetime", self)
-
-    def now(self, zone):
-        return self.time.astimezone(zone)
-
-
 def searched(folder, monkeypatch, n_trials):
     """Return the ledger's entries after a search of some trials of 11 minutes, begun half an hour before midnight."""
     book = Ledger(f"sqlite:///{folder / f'{n_trials}.db'}", who="tester")
@@ -482,7 +472,7 @@ def searched(folder, monkeypatch, n_trials):
         return fit(self, *arguments)
 
     with monkeypatch.context() as patched:
-        clock, fit = Clock(patched), sv.DPRidge.fit
+        clock, fit = Clock(patched, "2026-11-22T23:30"), sv.DPRidge.fit
         book.create("people", epsilon=3.0, delta=1e-5)
         patched.setattr(sv.DPRidge, "fit", trial)
         patched.setattr(TrialCount, "draw", lambda self, chance: n_trials)

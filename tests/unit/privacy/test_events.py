@@ -42,10 +42,12 @@ def test_noise_out_of_range(noise):
         GaussianEvent(noise)
 
 
-@pytest.mark.parametrize("noise", NOT_NUMBERS, ids=IDS)
-def test_noise_that_is_no_number(noise):
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=IDS)
+def test_noise_and_rates_are_numbers(value):
     with pytest.raises(ParameterError, match="noise_multiplier"):
-        GaussianEvent(noise)
+        GaussianEvent(value)
+    with pytest.raises(ParameterError, match="sampling_rate"):
+        PoissonSampledEvent(value, GAUSSIAN)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.5, math.nan, math.inf, 1e301, 10**400, *NOT_NUMBERS])
@@ -59,12 +61,6 @@ def test_epsilon_of_a_response_out_of_range(kind, epsilon):
 @pytest.mark.parametrize("rate", [-1e-9, 1.0000001, 1.7, math.nan, math.inf, -math.inf])
 def test_sampling_rate_out_of_range(rate):
     with pytest.raises(ParameterError, match="sampling_rate must be a finite number >= 0 and <= 1; got"):
-        PoissonSampledEvent(rate, GAUSSIAN)
-
-
-@pytest.mark.parametrize("rate", NOT_NUMBERS, ids=IDS)
-def test_sampling_rate_that_is_no_number(rate):
-    with pytest.raises(ParameterError, match="sampling_rate"):
         PoissonSampledEvent(rate, GAUSSIAN)
 
 
