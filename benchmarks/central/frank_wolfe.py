@@ -21,7 +21,7 @@ import sottovoce as sv
 from benchmarks.common import parts_at_hand, reuters
 from benchmarks.driver import benchmark, timed
 from sottovoce.central.coefficient_sets import SETS
-from sottovoce.central.data.rows import make_bounded_rows
+from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import team
 from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.exceptions import PrivacyWarning

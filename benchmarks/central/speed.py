@@ -33,7 +33,7 @@ from benchmarks.common import a9a
 from benchmarks.driver import HIDDEN, ROOT, benchmark, best_of, option, timed
 from benchmarks.peers import libraries as peers
 from benchmarks.peers.timing import write_split
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.exceptions import PrivacyWarning

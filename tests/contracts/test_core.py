@@ -15,8 +15,7 @@ from scipy.stats import chi2
 import sottovoce as sv
 from sottovoce.central import split
 from sottovoce.central.core import Driven, Keep, Release, Steps, Tell, Unprotected, drive, replay
-from sottovoce.central.data.lengths import CountWithin, Shorten
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import CountWithin, Shorten, make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import _shared
 from sottovoce.central.solvers import accelerated

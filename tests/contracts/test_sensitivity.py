@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.data.rows import make_bounded_rows, make_rows
+from sottovoce.central.data.lengths import make_bounded_rows, make_rows
 from sottovoce.central.kernels import columns, multinomial, passes, persons
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism

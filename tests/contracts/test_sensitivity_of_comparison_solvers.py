@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared

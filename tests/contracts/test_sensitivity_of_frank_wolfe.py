@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.data.rows import make_bounded_rows
+from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import clipped_sum

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.losses import Logistic, Squared
 from sottovoce.randomness import Streams

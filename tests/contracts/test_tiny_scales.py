@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.targets import OneAgainstRest
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.vectors import MOST_TICKS

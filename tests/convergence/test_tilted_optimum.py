@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.estimators._solvers import make_plan

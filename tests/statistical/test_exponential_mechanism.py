@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sottovoce.central.data.rows import make_bounded_rows
+from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.exceptions import ParameterError

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan

@@ -97,8 +97,7 @@ class Ball(Bound):
         return {"radius": encode(model.radius), **kind, "fit_intercept": bool(model.fit_intercept)}
 
     def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
-        names = model._column_names
-        return BoundEntries(_entry(model), plan.intercept, None if names is None else tuple(names))
+        return BoundEntries(_entry(model), plan.intercept)
 
     def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = model._label_unit()

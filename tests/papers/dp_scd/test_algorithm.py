@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.papers.dp_scd import Published, Sequential
 from sottovoce.papers.dp_scd.algorithm import dp_scd, primal_dp_scd, seq_dp_scd

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import team
 from sottovoce.papers.dp_scd import Published
 from support.printed_scd import batch_moves

@@ -12,7 +12,7 @@ import numpy as np
 
 import sottovoce as sv
 from sottovoce._compiling import njit
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.losses import Hinge, Logistic, Squared, dual_step, slope
 from sottovoce.papers.dp_scd import Minibatch, Primal, Published, Sequential

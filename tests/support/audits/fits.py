@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 import sottovoce as sv
 from sottovoce.central import calibration
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers import momentum, sgd

@@ -6,7 +6,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from sottovoce.central.data.rows import RowUnit, make_rows
+from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts, plan_of
 from sottovoce.central.solvers.accelerated import AcceleratedPlan

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import sottovoce as sv
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.multinomial import MultinomialPlan

@@ -15,7 +15,7 @@ from sottovoce._numerics import PIECE
 from sottovoce.central import calibration, split
 from sottovoce.central.calibration import SHIFTS, SLOPES, calibrated, share_for
 from sottovoce.central.core import replay
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import shared_counts
 from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, scores_of_cells

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.central.data.holder import hold
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
 from sottovoce.central.sums.whole_gram import Gram, GramSum, LabelColumn, coordinate_factors, moments_mechanism

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.datasets import load_svmlight_file
 
-from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Squared

@@ -17,6 +17,7 @@ from sottovoce.vertical import (
     VerticalSparseLogisticRegression,
 )
 from sottovoce.vertical.engines.site import available_engines
+from support.crossing import recorded
 
 N = 600
 

@@ -6,21 +6,25 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.holder import Holder, LocalHolder
 from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.rows import (
+    Matrix,
+    Rows,
     RowUnit,
     describe_not_finite,
-    make_bounded_rows,
     norm_bounds,
     norms_within,
     scales_for,
 )
+from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels import passes
+from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 
 
@@ -102,11 +106,14 @@ class ScaleRows(Change):
 
 @dataclass(frozen=True)
 class BoundEntries(Change):
-    """Cuts entries of rows in memory to a bound, divides by it, and appends the constant."""
+    """Cuts entries of measured rows in memory to a bound, divides by it, and appends the constant.
+
+    The divisor bounds the largest entry and not the length: it is 1. A copy is made only where an entry is beyond the
+    bound and the matrix is not the fit's own.
+    """
 
     data_bound: float  # > 0; public bound on the absolute value of an entry
     constant: float  # in [0, 1]; value of the intercept's column; 0 for none
-    names: tuple[str, ...] | None = None  # of the columns, for messages
 
     effect = Effect.LASTING
 
@@ -115,15 +122,34 @@ class BoundEntries(Change):
         return self.constant
 
     def on(self, part: Part) -> None:
-        names = None if self.names is None else list(self.names)
-        rows = make_bounded_rows(
-            part.raw, data_bound=self.data_bound, constant=self.constant, names=names, team=part.team,
-            in_place=part.is_copy,
-        )  # fmt: skip
-        part.raw, part.constant = rows.raw, rows.constant
-        part.memory.set(SCALE, rows.scale)
-        part.memory.set(DIVISOR, rows.divisor)
+        raw: Any = part.raw
+        values, bound = raw.data if is_sparse(raw) else raw, self.data_bound
+        if values.size and not max(float(values.max()), -float(values.min())) <= bound:
+            values = np.clip(values, -bound, bound, out=values if part.is_copy else None)
+            part.raw = sp.csr_array((values, raw.indices, raw.indptr), shape=raw.shape) if is_sparse(raw) else values
+        part.constant = self.constant
+        part.memory.fill(SCALE, 1.0 / bound)
+        part.memory.fill(DIVISOR, 1.0)
         part.memory.drop(LENGTH)
+
+
+def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: Sequence[str] | None, team: Team) -> Rows:
+    """Return rows in memory after `ScaleRows`; those with NaN or infinity are refused as by `measure_rows`."""
+    return _made(ScaleRows(data_norm, constant), raw, names, team)
+
+
+def make_bounded_rows(
+    raw: Matrix, *, data_bound: float, constant: float, names: Sequence[str] | None, team: Team
+) -> Rows:
+    """Return rows in memory after `BoundEntries`; those with NaN or infinity are refused as by `measure_rows`."""
+    return _made(BoundEntries(data_bound, constant), raw, names, team)
+
+
+def _made(change: Change, raw: Matrix, names: Sequence[str] | None, team: Team) -> Rows:
+    part = Part(raw, team)
+    measure_rows(LocalHolder(part), names)
+    change.on(part)
+    return part.rows
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
-from sottovoce.exceptions import DataError
 
 
 class _Lengths:
@@ -59,7 +58,7 @@ _ROUNDED = 2e-8
 class Rows(NamedTuple):
     """A table of rows x_i, scaled to norm at most 1, with the column of the intercept appended.
 
-    Row i is (scale_i * raw_i, constant): its norm is at most 1 because ``make_rows`` clips.
+    Row i is (scale_i * raw_i, constant): its norm is at most 1 (`sottovoce.central.data.lengths`).
     """
 
     raw: Matrix  # the user's matrix, untouched
@@ -108,20 +107,6 @@ class Rows(NamedTuple):
         return out
 
 
-def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[str] | None", team: Team) -> Rows:
-    """Divide rows by ``data_norm``, shorten those beyond it, append the constant, and scale the whole to norm 1.
-
-    Raises DataError if an entry is NaN or infinite; the message names the first one.
-
-    ``raw``: of shape (n, d).
-    ``constant``: >= 0; value of the intercept's column in units of ``data_norm``; 0 for none.
-    """
-    unit = RowUnit(data_norm, constant)
-    length = row_norms(raw, names, team)
-    scale = scales_for(length, unit)
-    return Rows(raw, scale, norm_bounds(scale, length, unit.entry), unit.entry)
-
-
 def scales_for(length: Vector, unit: RowUnit) -> Vector:
     """Return what raw rows of a ``length`` are multiplied by, to be at most 1 long with their constant."""
     return np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
@@ -139,44 +124,6 @@ def norm_bounds(scale: Vector, length: Vector, constant: float) -> Vector:
     with np.errstate(invalid="ignore"):
         scaled = np.where(np.isfinite(length), scale * length, 1.0)
     return np.clip(np.sqrt(scaled**2 + constant**2), _NORM_FLOOR, 1.0)
-
-
-def make_bounded_rows(
-    raw: Matrix, *, data_bound: float, constant: float, names: "list[str] | None", team: Team, in_place: bool = False
-) -> Rows:
-    """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
-
-    The ``divisor`` of the result bounds the largest entry and not the length: it is 1. A copy is made only where an
-    entry is beyond the bound and ``raw`` is not to be written to. Raises DataError if an entry is NaN or infinite; the
-    message names the first one.
-
-    ``raw``: of shape (n, d).
-    ``data_bound``: > 0; public bound on the absolute value of an entry.
-    ``constant``: in [0, 1]; value of the intercept's column; 0 for none.
-    ``in_place``: whether ``raw`` may be written to.
-    """
-    row_norms(raw, names, team)
-    values = raw.data if _is_sparse(raw) else raw
-    if values.size and not max(float(values.max()), -float(values.min())) <= data_bound:
-        values = np.clip(values, -data_bound, data_bound, out=values if in_place else None)
-        raw = sp.csr_array((values, raw.indices, raw.indptr), shape=raw.shape) if _is_sparse(raw) else values
-    n = raw.shape[0]
-    return Rows(raw, np.full(n, 1.0 / data_bound), np.ones(n), constant)
-
-
-def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
-    """Return the norm of each row, infinite where it overflows; NaN and infinity in the rows are refused."""
-    length = np.empty(raw.shape[0])
-    rows = Rows(raw, length, length, 0.0)  # not scaled yet
-    team.run(lambda _, lo, hi: passes.norms(rows.kernel.X, lo, hi, length), team.split(rows.n_samples, rows.work))
-    bad = np.flatnonzero(np.isnan(length))
-    if bad.size:
-        what = describe_not_finite(raw, int(bad[0]), 0, None if names is None else tuple(names))
-        raise DataError(
-            f"{what} ({bad.size} row(s) hold NaN or infinity). Replace missing values by a public constant, or drop "
-            "those rows, before fit; a value computed from the data would need a share of the budget."
-        )
-    return length
 
 
 def _is_sparse(raw: Matrix) -> bool:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
-from sottovoce.central.data.rows import make_bounded_rows
+from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.selection import TICKS, DenseScores
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning

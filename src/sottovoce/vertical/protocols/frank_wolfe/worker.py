@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
-from sottovoce.central.data.rows import make_bounded_rows
+from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.losses import Squared

@@ -1,7 +1,8 @@
 """A private model of a party's own columns on labels that are not secret: one request, charged as a whole."""
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.rows import RowUnit, make_rows
+from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.parallel import team
 from sottovoce.vertical.protocol import (
     LARGEST_MU,

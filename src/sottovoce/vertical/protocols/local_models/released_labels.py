@@ -212,7 +212,7 @@ class ReleasedLabelsPlan(ABC):
 
         Raises `DataError` if labels do not fit the plan; before any noise is drawn.
 
-        ``rows``: as planned, from `sottovoce.central.data.rows.make_rows` with ``constant=plan.intercept``.
+        ``rows``: as planned, from `sottovoce.central.data.lengths.make_rows` with ``constant=plan.intercept``.
         ``labels``, of shape (n,): public or released: -1 and +1, or numbers within ``label_bound``.
 
         Returns
