@@ -26,7 +26,8 @@ columns, 18 for a million.
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +100,7 @@ class Sketch(Operation[WholeNumbers]):
                 adder.add(block, lo, hi)
 
         part.sweep(task)
-        return sum((adder.total() for adder in sums.all[1:]), sums.all[0].total())
+        return reduce(add, (adder.total() for adder in sums.all))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -10,7 +10,8 @@ Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, Final
 
 import numpy as np
@@ -82,40 +83,29 @@ class Gram(Operation[Triangle]):
     label: LabelColumn | None = None  # the further column
 
     def on(self, part: Part) -> Triangle:
-        sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
+        width = part.n_weights + (self.label is not None)
+        # fewer threads add at once where their matrices would need too much memory
+        sums = Shared(lambda: _Adder(width), min(part.n_parts, _MOST_ENTRIES // width**2))
 
-        def task(place: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
-            sums.add(block, lo, hi, None if self.label is None else self.label.of(views[0][lo:hi], part.targets))
+        def task(place: int, lo: int, hi: int, block: Rows, *labels: NDArray[Any]) -> None:
+            rows, border = self.given(part, block, lo, hi, *labels)
+            with sums.one() as adder:
+                adder.add(rows, lo, hi, border)
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
-        return sums.total()
+        return reduce(add, (adder.total() for adder in sums.all))
+
+    def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
+        """Return the rows of which some are added, and what these have in further columns."""
+        if self.label is None:
+            return rows, np.empty((hi - lo, 0))
+        return rows, self.label.of(labels[0][lo:hi], part.targets)[:, None]
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         width = columns.n_weights + (self.label is not None)
         if type(answer) is not Triangle or answer.width != width or type(answer.numbers) is not WholeNumbers:
             return False
         return answer.numbers.are_within((width * (width + 1) // 2,), n_rows * _MOST)
-
-
-class GramSum:
-    """X'X of the rows that were added, by as many threads as may be.
-
-    ``n_threads``: at most so many threads add at once; fewer where their matrices would need too much memory.
-    """
-
-    def __init__(self, width: int, n_threads: int = 1) -> None:
-        self._sums = Shared(lambda: _Adder(width), min(n_threads, _MOST_ENTRIES // width**2))
-
-    def add(self, rows: Rows, lo: int, hi: int, border: Vector | None = None) -> None:
-        """Add the rows lo to hi of a block; ``border`` is their part of a further column."""
-        with self._sums.one() as adder:
-            adder.add(rows, lo, hi, np.empty((hi - lo, 0)) if border is None else border[:, None])
-
-    def total(self) -> Triangle:
-        first, *others = [adder.total() for adder in self._sums.all]
-        for other in others:
-            first = first + other
-        return first
 
 
 class _Adder:
@@ -234,21 +224,15 @@ class CurvatureGram(ReleasedGram):
 
     w: Vector = field(kw_only=True)  # of shape (n_weights,); released, in the precision of the matrix
 
-    def on(self, part: Part) -> Triangle:
-        sums, w = GramSum(part.n_weights, part.n_parts), part.weights(self.w)
-
-        def task(place: int, lo: int, hi: int, block: Rows) -> None:
-            scores, scale = np.empty(block.n_samples), block.scale.copy()
-            passes.margins(block.kernel, w, lo, hi, scores)
-            with np.errstate(over="ignore"):
-                root = 1.0 / np.cosh(0.5 * np.nan_to_num(scores[lo:hi], nan=0.0))
-            scale[lo:hi] *= root
-            # the constant is no column of the matrix, so it is shortened as a further one
-            border = root * block.constant if block.constant > 0.0 else None
-            sums.add(block._replace(scale=scale, constant=0.0), lo, hi, border)
-
-        part.sweep(task)
-        return sums.total()
+    def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
+        scores, scale = np.empty(rows.n_samples), rows.scale.copy()
+        passes.margins(rows.kernel, part.weights(self.w), lo, hi, scores)
+        with np.errstate(over="ignore"):
+            root = 1.0 / np.cosh(0.5 * np.nan_to_num(scores[lo:hi], nan=0.0))
+        scale[lo:hi] *= root
+        # the constant is no column of the matrix, so it is shortened as a further one
+        border = root[:, None] * rows.constant if rows.constant > 0.0 else np.empty((hi - lo, 0))
+        return rows._replace(scale=scale, constant=0.0), border
 
 
 def gram(
