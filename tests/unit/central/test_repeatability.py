@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sottovoce as sv
 from sottovoce.central.parallel import one_blas_thread, team
-from sottovoce.central.sums.whole_gram import _PIECE, _Adder
+from sottovoce.central.sums.whole_gram import _PIECE, Products
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from support.solvers import solved
@@ -106,7 +106,7 @@ def test_an_error_in_a_thread_is_raised():
 
 @pytest.mark.parametrize("width", [30, 300])
 def test_products_take_one_thread_while_ours_work_and_as_many_as_before_afterwards(width, monkeypatch):
-    table, seen, multiply = np.tile(X, (1000 // width, 3))[:, :width], [], _Adder._multiply
+    table, seen, multiply = np.tile(X, (1000 // width, 3))[:, :width], [], Products._multiply
 
     def threads():
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
@@ -117,7 +117,7 @@ def test_products_take_one_thread_while_ours_work_and_as_many_as_before_afterwar
         multiply(adder)
 
     monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", "2")
-    monkeypatch.setattr(_Adder, "_multiply", watched)
+    monkeypatch.setattr(Products, "_multiply", watched)
     with threadpool_limits(2, "blas"):
         fit(table, np.resize([-1, 1], len(table)), solver="newton")
         assert all(found == {1} for found in seen) and seen

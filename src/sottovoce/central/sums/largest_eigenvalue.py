@@ -26,25 +26,23 @@ columns, 18 for a million.
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import AtHome, Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
-from sottovoce.central.kernels import whole
-from sottovoce.central.sums.whole_gram import Gram, Triangle
-from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
+from sottovoce.central.sums.whole_gram import Gram, Products, Projection, Triangle
+from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, most_rows
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
@@ -93,11 +91,19 @@ class Sketch(Operation[WholeNumbers]):
     end: int
 
     def on(self, part: Part) -> WholeNumbers:
-        sums = Shared(lambda: _Adder(self), min(part.n_parts, 2 * _ENTRIES // math.prod(self.shape)))
+        piece = min(_PIECE, max(_FEWEST, _PIECE_ENTRIES // self.width))
+        given = (
+            self.shape,
+            self.most,
+            2.0 ** bits(self.width),
+            piece,
+            Projection(*_public_matrix(self.width), self.first),
+        )
+        sums = Shared(lambda: Products(*given), min(part.n_parts, 2 * _ENTRIES // math.prod(self.shape)))
 
         def task(_: int, lo: int, hi: int, block: Rows) -> None:
             with sums.one() as adder:
-                adder.add(block, lo, hi)
+                adder.add(block, lo, hi, np.empty((hi - lo, 0)))
 
         part.sweep(task)
         return reduce(add, (adder.total() for adder in sums.all))
@@ -132,51 +138,6 @@ def sum_of_squares(part: WholeNumbers, width: int) -> float:
 def sketch_estimate(square: float) -> float:
     """Return an estimate of |X'X|_F, a little upward, from the sum of the squares of all of GQ."""
     return _SPREAD * math.sqrt(square)
-
-
-class _Adder:
-    """One thread's sum."""
-
-    def __init__(self, sketch: Sketch) -> None:
-        self._first = sketch.first
-        self._shape = sketch.shape
-        self._column, self._sign = _public_matrix(sketch.width)
-        self._grid = 2.0 ** bits(sketch.width)
-        self._sum = WholeSum(self._shape, sketch.most)
-
-    def add(self, rows: Rows, lo: int, hi: int) -> None:
-        border = np.empty((hi - lo, 0))
-        if sp.issparse(rows.raw):
-            for start in range(lo, hi, _PIECE):
-                end = min(start + _PIECE, hi)
-                words = self._sum.open(end - start)
-                whole.add_projected(
-                    rows.kernel, border, self._grid, self._column, self._sign, self._first, start, end, words
-                )
-            return
-        for start in range(lo, hi, len(self._piece)):
-            end = min(start + len(self._piece), hi)
-            piece, projected = self._piece[: end - start], self._projected[: end - start]
-            whole.fill(rows.kernel, border[: end - start], self._grid, start, end, piece)
-            whole.project(piece, self._column, self._sign, self._first, projected)
-            np.matmul(piece.T, projected, out=self._product)
-            self._sum.add(self._product, end - start)
-
-    @cached_property
-    def _piece(self) -> Vector:
-        width = self._shape[0]
-        return np.empty((min(_PIECE, max(_FEWEST, _PIECE_ENTRIES // width)), width))
-
-    @cached_property
-    def _projected(self) -> Vector:
-        return np.empty((len(self._piece), self._shape[1]))
-
-    @cached_property
-    def _product(self) -> Vector:
-        return np.empty(self._shape)
-
-    def total(self) -> WholeNumbers:
-        return WholeNumbers(*self._sum.total())
 
 
 def _public_matrix(width: int) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,7 +85,8 @@ class Gram(Operation[Triangle]):
     def on(self, part: Part) -> Triangle:
         width = part.n_weights + (self.label is not None)
         # fewer threads add at once where their matrices would need too much memory
-        sums = Shared(lambda: _Adder(width), min(part.n_parts, _MOST_ENTRIES // width**2))
+        most = min(part.n_parts, _MOST_ENTRIES // width**2)
+        sums = Shared(lambda: Products((width, width), _MOST, _GRID, _PIECE), most)
 
         def task(place: int, lo: int, hi: int, block: Rows, *labels: NDArray[Any]) -> None:
             rows, border = self.given(part, block, lo, hi, *labels)
@@ -93,7 +94,8 @@ class Gram(Operation[Triangle]):
                 adder.add(rows, lo, hi, border)
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
-        return reduce(add, (adder.total() for adder in sums.all))
+        found, upper = reduce(add, (adder.total() for adder in sums.all)), np.tri(width, dtype=bool).T
+        return Triangle(width, WholeNumbers(found.high[upper], found.low[upper]))
 
     def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
         """Return the rows of which some are added, and what these have in further columns."""
@@ -108,50 +110,76 @@ class Gram(Operation[Triangle]):
         return answer.numbers.are_within((width * (width + 1) // 2,), n_rows * _MOST)
 
 
-class _Adder:
-    """One thread's sum. Dense rows are gathered to pieces, so that small blocks cost no more than large ones."""
+class Projection(NamedTuple):
+    """Some columns of a public matrix that has one entry in each row."""
 
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._sum = WholeSum((width, width), _MOST)
-        self._filled = 0
+    column: NDArray[np.int64]  # where the entry of a row is, and its sign
+    sign: NDArray[Any]
+    first: int  # of the columns
+
+
+class Products:
+    """One thread's sum of products of rows in whole steps: X'X, or X'XQ for some columns of a public matrix Q.
+
+    Dense rows are gathered to pieces, so that small blocks cost no more than large ones.
+
+    ``most``: what a row adds to a number at most, in steps.
+    ``grid``: how many steps are 1.
+    ``piece``: rows whose products doubles hold exactly.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], most: int, grid: float, piece: int, projection: Projection | None = None
+    ) -> None:
+        self.sum, self._shape, self._projection = WholeSum(shape, most), shape, projection
+        self._grid, self._rows, self._filled = grid, piece, 0
 
     def add(self, rows: Rows, lo: int, hi: int, border: Vector) -> None:
-        if pairs_pay(rows):
+        """Add the rows lo to hi of a block; ``border`` is what they have in further columns."""
+        if (self._projection is None and pairs_pay(rows)) or (self._projection and sp.issparse(rows.raw)):
             for first in range(lo, hi, _FEW):
                 end = min(first + _FEW, hi)
-                words = self._sum.open(end - first)
-                whole.add_pairs(rows.kernel, border[first - lo : end - lo], _GRID, first, end, words)
+                words, beside = self.sum.open(end - first), border[first - lo : end - lo]
+                if self._projection is None:
+                    whole.add_pairs(rows.kernel, beside, self._grid, first, end, words)
+                else:
+                    whole.add_projected(rows.kernel, beside, self._grid, *self._projection, first, end, words)
             return
         first = lo
         while first < hi:
-            end = min(first + _PIECE - self._filled, hi)
+            end = min(first + self._rows - self._filled, hi)
             piece = self._piece[self._filled :]
-            whole.fill(rows.kernel, border[first - lo : end - lo], _GRID, first, end, piece)
+            whole.fill(rows.kernel, border[first - lo : end - lo], self._grid, first, end, piece)
             self._filled += end - first
             first = end
-            if self._filled == _PIECE:
+            if self._filled == self._rows:
                 self._multiply()
 
     @cached_property
     def _piece(self) -> Vector:
-        return np.empty((_PIECE, self._width))
+        return np.empty((self._rows, self._shape[0]))
+
+    @cached_property
+    def _projected(self) -> Vector:
+        return np.empty((self._rows, self._shape[1]))
 
     @cached_property
     def _product(self) -> Vector:
-        return np.empty((self._width, self._width))
+        return np.empty(self._shape)
 
     def _multiply(self) -> None:
-        piece = self._piece[: self._filled]
-        np.matmul(piece.T, piece, out=self._product)
-        self._sum.add(self._product, self._filled)
+        piece = other = self._piece[: self._filled]
+        if self._projection is not None:
+            other = self._projected[: self._filled]
+            whole.project(piece, *self._projection, other)
+        np.matmul(piece.T, other, out=self._product)
+        self.sum.add(self._product, self._filled)
         self._filled = 0
 
-    def total(self) -> Triangle:
+    def total(self) -> WholeNumbers:
         if self._filled:
             self._multiply()
-        upper = np.tri(self._width, dtype=bool).T
-        return Triangle(self._width, WholeNumbers(*(words[upper] for words in self._sum.total())))
+        return WholeNumbers(*self.sum.total())
 
 
 def pairs_pay(rows: Rows) -> bool:
