@@ -73,10 +73,9 @@ class TrainingFacts(_Derived):
         number("alpha", self.alpha, at_least=0.0)
         number("constant", self.constant, at_least=0.0)
         privacy_budget(self.epsilon, self.delta)
-        if self.label_bound is not None:
-            number("label_bound", self.label_bound, above=0.0)
-        if self.weight_bound is not None:
-            number("weight_bound", self.weight_bound, above=0.0)
+        for name in ("label_bound", "weight_bound"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), above=0.0)
         if self.max_rows_per_group is not None:
             checked_max_rows(self.max_rows_per_group)
         unit, rows = RowUnit(1.0, self.constant), self.max_rows_per_group or 1

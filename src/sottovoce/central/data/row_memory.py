@@ -34,6 +34,7 @@ class RowMemory(ABC):
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
+        self._columns: dict[str, Any] = {}
 
     @abstractmethod
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
@@ -46,11 +47,11 @@ class RowMemory(ABC):
     @abstractmethod
     def put(self, name: str, place: slice, values: Column) -> None: ...
 
-    @abstractmethod
-    def drop(self, name: str) -> None: ...
+    def drop(self, name: str) -> None:
+        self._columns.pop(name, None)
 
-    @abstractmethod
-    def __contains__(self, name: object) -> bool: ...
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
 
     def whole(self, name: str) -> Column:
         return self.get(name, slice(0, self.n_rows))
@@ -74,18 +75,15 @@ class RowMemory(ABC):
 class InMemory(RowMemory):
     """Columns as arrays."""
 
-    def __init__(self, n_rows: int) -> None:
-        super().__init__(n_rows)
-        self._columns: dict[str, Column] = {}
-
     def whole(self, name: str) -> Column:
-        return self._columns[name]
+        column: Column = self._columns[name]
+        return column
 
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
         self._columns[name] = np.zeros(self.n_rows if width is None else (self.n_rows, width), dtype)
 
     def get(self, name: str, place: slice) -> Column:
-        column = self._columns[name]
+        column = self.whole(name)
         return column if place == slice(0, self.n_rows) else column[place]
 
     def put(self, name: str, place: slice, values: Column) -> None:
@@ -98,12 +96,6 @@ class InMemory(RowMemory):
         """Take these values for a column, without a copy."""
         self._columns[name] = values
 
-    def drop(self, name: str) -> None:
-        self._columns.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
 
 class OnDisk(RowMemory):
     """Columns as scratch files, which are gone at the end.
@@ -114,7 +106,6 @@ class OnDisk(RowMemory):
     def __init__(self, n_rows: int, folder: "str | Path | None" = None) -> None:
         super().__init__(n_rows)
         self._folder = folder
-        self._columns: dict[str, tuple[ScratchFile, tuple[int, ...], np.dtype[Any]]] = {}
 
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
         self.drop(name)
@@ -126,7 +117,8 @@ class OnDisk(RowMemory):
     def get(self, name: str, place: slice) -> Column:
         file, shape, kind = self._columns[name]
         each, count = math.prod(shape), place.stop - place.start
-        return file.read(place.start * each * kind.itemsize, count * each, kind).reshape(count, *shape)
+        column: Column = file.read(place.start * each * kind.itemsize, count * each, kind).reshape(count, *shape)
+        return column
 
     def put(self, name: str, place: slice, values: Column) -> None:
         file, shape, kind = self._columns[name]
@@ -135,9 +127,6 @@ class OnDisk(RowMemory):
     def drop(self, name: str) -> None:
         if name in self._columns:
             self._columns.pop(name)[0].close()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
 
     def close(self) -> None:
         for name in list(self._columns):
