@@ -19,7 +19,7 @@ from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.data.rows import norms_within
 from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest, TakeTargets
-from sottovoce.central.parallel import Team, team
+from sottovoce.central.parallel import Team
 from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.losses import Logistic
@@ -107,14 +107,6 @@ def assert_same(one, other):
 def test_a_model_is_the_same_on_one_part_and_on_five(name):
     model, y = FITS[name]
     assert_same(clone(model).fit(X, y), clone(model).fit(Scattered(X, y)))
-
-
-@pytest.mark.parametrize("name", ["scd", "newton", "multinomial", "refinement"])
-def test_where_rows_are_remembered_and_by_how_many_threads_they_are_visited_changes_nothing(name):
-    model, y = FITS[name]
-    with team(3) as threads:
-        many = clone(model).fit(Scattered(X, y, memory=OnDisk, threads=threads))
-    assert_same(clone(model).fit(X, y), many)
 
 
 @settings(max_examples=25, deadline=None)

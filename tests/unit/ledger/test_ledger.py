@@ -27,7 +27,7 @@ from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.entries import Entry
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
-from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
+from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent
 from sottovoce.privacy.filters import COMPOSITIONS, Tally
 from support.ledger import Clock
 
@@ -130,36 +130,6 @@ def test_what_remains_fits_and_a_little_more_does_not(lite):
         mu = sv.privacy.calibration.gaussian_mu(remaining, 1e-6)
         lite.reserve(dataset, GaussianEvent(1.0 / mu), **FIT)
         assert lite.remaining(dataset) < 1e-3
-
-
-def test_releases_without_protection(lite):
-    with pytest.raises(BudgetError, match="without protection"):
-        lite.reserve("people", NonPrivateEvent(), **FIT)
-    lite.create("public", allow_nonprivate=True, **BUDGET)
-    charge = lite.reserve("public", NonPrivateEvent(), **FIT)
-    lite.commit(charge, NonPrivateEvent())
-    lite.reserve("public", EVENT, seeded=True, **FIT)
-    assert [record.is_private for record in lite.history("public")] == [False, False]
-    assert [record.is_protected for record in lite.history("public")] == [False, True]
-    assert lite.spent("public")[0] == pytest.approx(0.387, abs=0.01)
-    assert lite.verify().ok
-
-
-def test_adjacencies(lite):
-    lite.create("replaced", adjacency="replace-one", **BUDGET)
-    lite.reserve("replaced", GaussianEvent(20.0), **FIT)
-    assert lite.spent("replaced")[0] == pytest.approx(lite_spent(EVENT))
-    with pytest.raises(AccountingError, match=r"'replace-one' gives no guarantee for 'zero-out'"):
-        lite.reserve("people", EVENT, delta=1e-6, adjacency="replace-one")
-    with pytest.raises(AccountingError, match="only if it is all Gaussian"):
-        lite.reserve("replaced", RandomizedResponseEvent(0.1), **FIT)
-    assert lite.verify().ok
-
-
-def lite_spent(event):
-    from sottovoce.privacy.accounting import accountant_for
-
-    return accountant_for(event).epsilon(event, 1e-6)
 
 
 def test_two_objects_see_each_other(ledger, url):
