@@ -546,16 +546,9 @@ def reports_of(protocol: Any, records: Any, labels: Any, *, tokens: bool) -> lis
 def local_fits() -> Fits:
     """Every protocol with the fits that its reports allow."""
     least = {"default": {}, "degree 0": {"degree": 0}, "alpha": {"degree": 1, "alpha": 0.05}}
-    least |= {"held-out": {"degree": 1, "alpha": "held-out"}, "shuffled": {"shuffled": True, "delta": 1e-6}}
-    margins = {
-        f"{loss}, degree {degree}, radius {radius}": {"loss": loss, "degree": degree, "radius": radius}
-        for loss in ("hinge", "logistic")
-        for degree, radius in ((0, 1.0), (1, 2.0), ("auto", 0.5))
-    }
+    least["shuffled"] = {"shuffled": True, "delta": 1e-6}
     for name, (protocol, records, labels) in protocols().items():
         chosen = {**least, "public rows": {"public_rows": records[:50]}}
-        if protocol.task == "classification":
-            chosen |= margins | {"own loss": {"loss": local.MarginLoss("arc", np.arctan), "degree": 1}}
         if protocol.degree == 0:
             chosen = {key: given for key, given in chosen.items() if given.get("degree", 0) in (0, "auto")}
         yield f"local {name}", partial(collected, protocol, records, labels, chosen)

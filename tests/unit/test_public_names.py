@@ -70,7 +70,6 @@ def test_public_names_of_local_reports():
         "Aggregator",
         "CategoricalFeature",
         "LocalModel",
-        "MarginLoss",
         "NumericFeature",
         "Protocol",
         "Randomizer",

@@ -23,15 +23,14 @@ from sottovoce.local.protocol import Protocol
 
 if TYPE_CHECKING:
     from sottovoce.local.fits.model import LocalModel
-    from sottovoce.local.fits.surrogate import MarginLoss
     from sottovoce.local.planning.planning import plan_collection
     from sottovoce.local.planning.prediction import predict_accuracy_range
     from sottovoce.local.server.aggregator import Aggregator
     from sottovoce.local.server.ladder import fit_ladder, label_ladder
 
 __all__ = [
-    "Aggregator", "CategoricalFeature", "LocalModel", "MarginLoss", "NumericFeature", "Protocol", "Randomizer",
-    "fit_ladder", "label_ladder", "plan_collection", "predict_accuracy_range",
+    "Aggregator", "CategoricalFeature", "LocalModel", "NumericFeature", "Protocol", "Randomizer", "fit_ladder",
+    "label_ladder", "plan_collection", "predict_accuracy_range",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(
@@ -41,7 +40,6 @@ __getattr__ = lazy_names(
         "LocalModel": "fits.model",
         "fit_ladder": "server.ladder",
         "label_ladder": "server.ladder",
-        "MarginLoss": "fits.surrogate",
         "plan_collection": "planning.planning",
         "predict_accuracy_range": "planning.prediction",
     },

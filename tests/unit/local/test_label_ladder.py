@@ -128,12 +128,6 @@ def test_what_does_not_belong_together_is_refused():
             label_ladder(edges, epsilon=1.0, n_features=3, **options)
 
 
-def test_a_loss_that_no_report_can_serve_is_told_what_can():
-    X, y = people(200)
-    with pytest.raises(ParameterError, match=r"of a label its mean alone; got 'huber'\. Against outliers collect by"):
-        ladder(X, y)[0].fit("huber")
-
-
 def test_a_first_moment_of_half_of_the_people_is_twice_as_noisy():
     """The variance that the fit shrinks by, for one person of all: half of them tell about the interval kept."""
     X, y = people(2000, outliers=0.0)

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce._validation import choice, number
 from sottovoce.cli._echo import write_data
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, with_groups
 from sottovoce.cli._output import check_outputs, print_json, print_rows, say_how_good, write_or_keep
@@ -19,15 +18,11 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local import Aggregator, LocalModel
 from sottovoce.local.server.exports import refuse_repeated
 
-_loss = partial(choice, allowed=("least squares", "hinge", "logistic"))
 _CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
 
 @options_of(
-    Aggregator.fit,
-    loss={"kind": str, "text": "least squares, or hinge or logistic within a ball.", "reader": _loss},
-    degree={"kind": str, "reader": partial(parse_number_or_auto, kind=int)}, radius={},
-    alpha={"kind": str | None, "reader": partial(parse_number_or_auto, word="held-out")},
+    Aggregator.fit, degree={"kind": str, "reader": partial(parse_number_or_auto, kind=int)}, alpha={},
 )  # fmt: skip
 class _HowToFit(Parameters):
     """What is fitted to the reports."""
@@ -51,7 +46,6 @@ def fit(
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     check_outputs({"--out": out, "--receipt": receipt}, inputs=(protocol, *map(Path, sources)), overwrite=force)
     chosen = how.arguments()
-    number("--radius", how.radius, above=0.0)
     if [source for source in sources if "://" not in source] or len(sources) > 1:
         # within one database the tokens are unique
         refuse_repeated((piece for source in sources for piece in stream(source, described)), described)

@@ -1,10 +1,10 @@
 r"""How good a model is, by reports that it was not made from.
 
-For a polynomial q(u) = c0 + c1 u + c2 u^2 of the margin u = <w, z>, the mean of q over people is c0 + c1 <w, m> + c2
-<w, S w>, linear in the moments: with w from all folds but one and the moments from that one, the estimate is unbiased
-for the risk of models of this many reports, 1 - 1/n_folds of all. Its standard error is known too: with r = |w|, the
-report's x = <g, w> has E r^k He_k(x/r) = A_k u^k, so the second moment of one report's share is a polynomial in u; the
-moments of u beyond the second are closed as if u were Gaussian.
+For the margin u = <w, z> the mean of (1 - u)^2 over people is 1 - 2 <w, m> + <w, S w>, linear in the moments: with w
+from all folds but one and the moments from that one, the estimate is unbiased for the error of models of this many
+reports, 1 - 1/n_folds of all. Its standard error is known too: with r = |w|, the report's x = <g, w> has
+E r^k He_k(x/r) = A_k u^k, so the second moment of one report's share is a polynomial in u; the moments of u beyond the
+second are closed as if u were Gaussian.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,6 @@ from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 
 Array = NDArray[np.float64]
 Fit = Callable[[MomentEstimate, Folds], Array]  # from the estimate of some reports and its own folds
-
-SQUARED: Final = (1.0, -2.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -48,13 +45,10 @@ class Quality:
     accuracy_if_normal : float
         Share of right signs if margins were Gaussian with the estimated mean and variance: a rough figure, no bound.
         NaN where the estimated variance is not positive.
-    surrogate_risk : HeldOut or None
-        Mean of the loss's quadratic surrogate, for fits in a ball.
     """
 
     squared_error: HeldOut
     accuracy_if_normal: float
-    surrogate_risk: HeldOut | None = None
 
     @property
     def explained(self) -> float:
@@ -75,43 +69,42 @@ def folds_of(moments: Moments, A1: float, A2: float) -> Folds:
     ]
 
 
-def held_out(
-    fits: Sequence[Array], folds: Folds, coefficients: tuple[float, ...] | Array, A: tuple[float, float, float, float]
-) -> HeldOut:
-    """Return the mean of q(<w, z>), each w being judged on the fold it was not made from.
+def held_out(fits: Sequence[Array], folds: Folds, A: tuple[float, float, float, float]) -> HeldOut:
+    """Return the mean of (1 - <w, z>)^2, each w being judged on the fold it was not made from.
 
     ``fits``, sequence of ndarray of shape (d,): the model made without each fold.
     ``folds``: see `folds_of`.
     ``A``: constants of the mechanism.
     """
-    c = np.zeros(3)
-    c[: len(coefficients)] = coefficients
     n = sum(held.n for _, held in folds)
     value = variance = 0.0
     for w, (_, held) in zip(fits, folds, strict=True):
         share = held.n / n
         mean, square = held.margin(w)
-        value += share * (c[0] + c[1] * mean + c[2] * square)
-        noisy = float(c[2]) if held.v2 else 0.0  # a public second moment has no noise
-        variance += share**2 * share_variance(float(w @ w), mean, square, float(c[1]), noisy, A) / held.n
+        value += share * (1.0 - 2.0 * mean + square)
+        # a public second moment has no noise
+        variance += share**2 * share_variance(float(w @ w), mean, square, A, noisy=bool(held.v2)) / held.n
     return HeldOut(float(value), math.sqrt(variance))
 
 
 def share_variance(
-    r2: float, mean: float, square: float, c1: float, c2: float, A: tuple[float, float, float, float]
+    r2: float, mean: float, square: float, A: tuple[float, float, float, float], *, noisy: bool
 ) -> float:
-    """Return the variance of c1 x/A1 + c2 (x^2 - r2)/A2, x = <g, w>, over reports of people with these margins."""
+    """Return the variance of -2 x/A1 + (x^2 - r2)/A2, x = <g, w>, over reports of people with these margins.
+
+    ``noisy``: False leaves the second term out.
+    """
     A1, A2, A3, A4 = A
     square = min(max(square, 0.0), r2)  # |u| <= |w|
     mean = math.copysign(min(abs(mean), math.sqrt(square)), mean)
     spread = square - mean**2
     third = mean**3 + 3.0 * mean * spread
     fourth = mean**4 + 6.0 * mean**2 * spread + 3.0 * spread**2
-    total = (c1 / A1) ** 2 * (A2 * square + r2)
-    if c2:
-        total += 2.0 * c1 * c2 / (A1 * A2) * (A3 * third + 2.0 * r2 * A1 * mean)
-        total += (c2 / A2) ** 2 * (A4 * fourth + 4.0 * r2 * A2 * square + 2.0 * r2**2)
-    return max(total - (c1 * mean + c2 * square) ** 2, 0.0)
+    total = (2.0 / A1) ** 2 * (A2 * square + r2)
+    if noisy:
+        total -= 4.0 / (A1 * A2) * (A3 * third + 2.0 * r2 * A1 * mean)
+        total += (1.0 / A2) ** 2 * (A4 * fourth + 4.0 * r2 * A2 * square + 2.0 * r2**2)
+    return max(total - (noisy * square - 2.0 * mean) ** 2, 0.0)
 
 
 def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
@@ -121,7 +114,7 @@ def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
     return MomentEstimate(n, first, second, parts[0].v1, parts[0].v2)
 
 
-def quality(fit: Fit, folds: Folds, A: tuple[float, float, float, float], surrogate: Array | None = None) -> Quality:
+def quality(fit: Fit, folds: Folds, A: tuple[float, float, float, float]) -> Quality:
     """Return what held-out reports say of the models that ``fit`` makes from all folds but one, and their folds."""
     held_ones = [held for _, held in folds]
     fits = []
@@ -136,7 +129,6 @@ def quality(fit: Fit, folds: Folds, A: tuple[float, float, float, float], surrog
     mean, square = sum(share * mean for share, mean, _ in margins), sum(share * square for share, _, square in margins)
     spread = square - mean**2
     return Quality(
-        squared_error=held_out(fits, folds, SQUARED, A),
+        squared_error=held_out(fits, folds, A),
         accuracy_if_normal=float(ndtr(mean / math.sqrt(spread))) if spread > 0.0 else math.nan,
-        surrogate_risk=None if surrogate is None else held_out(fits, folds, surrogate, A),
     )

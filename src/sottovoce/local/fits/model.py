@@ -34,7 +34,7 @@ class LocalModel:
     weights : ndarray of shape (d,)
         One number for each coordinate of the encoded unit vector; their product is the score.
     loss : str
-        What was minimised.
+        What was minimised: ``"least squares"``, or what an earlier version wrote.
     degree : int
         Degree of the gradient: 0 used the first moment only.
     n_reports : int
@@ -121,7 +121,7 @@ class LocalModel:
         Raises
         ------
         ParameterError
-            For a regression, and for a constrained fit, whose scores are not probabilities.
+            For a regression, and for a constrained fit of an earlier version, whose scores are not probabilities.
         """
         if self.protocol.classes is None or self.loss != "least squares":
             raise ParameterError(
@@ -218,9 +218,8 @@ def _no_nan(value: Any) -> Any:
 def _quality(content: Any) -> Quality | None:
     if content is None:
         return None
-    risk, normal = content["surrogate_risk"], content["accuracy_if_normal"]
+    normal = content["accuracy_if_normal"]
     return Quality(
         squared_error=HeldOut(**content["squared_error"]),
         accuracy_if_normal=math.nan if normal is None else float(normal),
-        surrogate_risk=None if risk is None else HeldOut(**risk),
     )

@@ -191,30 +191,22 @@ class Aggregator:
 
     def fit(
         self,
-        loss: Any = "least squares",
         *,
         degree: int | str = "auto",
-        radius: float = 1.0,
-        alpha: float | str | None = None,
+        alpha: float | None = None,
         public_rows: Any = None,
         shuffled: bool = False,
         delta: float | None = None,
     ) -> LocalModel:
-        """Return a model that is fitted to the reports; any number of fits costs nothing more.
+        """Return a model that is fitted to the reports by least squares; any number of fits costs nothing more.
 
         Parameters
         ----------
-        loss : str, MarginLoss or callable, default="least squares"
-            "least squares" is the most accurate from noisy reports, for both tasks. "hinge", "logistic", a `MarginLoss`
-            or the derivative f' of any convex loss f of the margin s <w, x> gives the constrained problem, the minimum
-            of ``E f(s <w, x>)`` over ``|w| <= radius``.
         degree : {0, 1, "auto"}, default="auto"
             Degree of the gradient in the coefficients. 0 uses the first moment only, 1 the second too. "auto" takes 1,
             or 0 where the second moment is lost in noise.
-        radius : float, > 0, default=1.0
-            Of the ball, for constrained problems.
-        alpha : float >= 0, "held-out" or None
-            Penalty of least squares; None for half the noise edge, "held-out" to let held-out reports choose.
+        alpha : float >= 0 or None
+            Penalty of least squares; None for half the noise edge.
         public_rows : array or sequence of records, optional
             Public records without labels, from the same population: they replace the second moment of the reports.
         shuffled : bool, default=False
@@ -232,8 +224,8 @@ class Aggregator:
             If an argument is out of range, does not fit another, or there are no reports.
         """
         return fit_model(
-            self.protocol, self.moments, loss, degree=degree, radius=radius, alpha=alpha, public_rows=public_rows,
-            shuffled=shuffled, delta=delta,
+            self.protocol, self.moments, degree=degree, alpha=alpha, public_rows=public_rows, shuffled=shuffled,
+            delta=delta,
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:

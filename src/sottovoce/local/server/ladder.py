@@ -68,7 +68,7 @@ def fit_ladder(
     *,
     share: float = 0.15,
     label_bounds: tuple[float, float] | None = None,
-    alpha: float | str | None = None,
+    alpha: float | None = None,
 ) -> LocalModel:
     """Return the least-squares model of labels that are moved into bounds chosen from the reports.
 
@@ -81,7 +81,7 @@ def fit_ladder(
         outliers.
     label_bounds : pair of float, optional
         Two of the edges, instead of the choice.
-    alpha : float >= 0, "held-out" or None
+    alpha : float >= 0 or None
         As for `Aggregator.fit`.
 
     Returns

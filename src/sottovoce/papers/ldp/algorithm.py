@@ -13,15 +13,11 @@ two. Nothing here is private: the noise comes from a generator that the caller k
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.papers.ldp.surrogate import smoothed_hinge_derivative, smoothed_step
-
-Array = NDArray[np.float64]
-Function = Callable[[Array], Array]
+from sottovoce.papers.ldp.surrogate import Array, Function, smoothed_hinge_derivative, smoothed_step
 
 
 def printed_noise(epsilon: float, delta: float, p: int) -> Array:

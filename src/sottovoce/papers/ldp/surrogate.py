@@ -52,7 +52,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sottovoce._validation import number, whole_number
-from sottovoce.local.fits.surrogate import last_points
 from sottovoce.papers.ldp.noise import CopyNoise
 
 Array = NDArray[np.float64]
@@ -60,7 +59,6 @@ Function = Callable[[Array], Array]
 
 # max |f'''| beta^2 = max_t (3/2) t / (1 + t^2)^(5/2), at t = 1/2
 THIRD_DERIVATIVE: Final = 0.75 / math.sqrt(1.25**5)
-_BISECTIONS: Final = 54
 _SHARES: Array = (np.arange(400, dtype=np.float64) + 0.5) / 400.0  # midpoints for means over U
 
 
@@ -117,7 +115,11 @@ class Loss(NamedTuple):
     def thresholds(self, shares: Array) -> Array:
         """Return s for U = f'(-1) + D ``shares``, shares in (0, 1): the largest point with f'(s) <= U, by bisection."""
         low_slope, high_slope = self.ends
-        return last_points(self.derivative, low_slope + (high_slope - low_slope) * shares, 1.0, _BISECTIONS)
+        levels = low_slope + (high_slope - low_slope) * shares
+        found = np.full(levels.shape, -1.0)
+        for step in 0.5 ** np.arange(54):  # in whole multiples of the last step, so that nothing is rounded
+            found += step * (np.asarray(self.derivative(found + step), dtype=np.float64) <= levels)
+        return found
 
 
 GENERAL_LOSSES: Final = {
