@@ -6,8 +6,7 @@ Calculated, not measured: no data are read. ``--docs`` writes the tables of the 
 """
 
 from benchmarks.driver import benchmark
-from sottovoce.local.planning.planning import plan_collection
-from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
+from sottovoce.local.planning import people_needed, plan_collection, predict_accuracy_range
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.local.device.wording import LANGUAGES
+from sottovoce.local.device.survey import LANGUAGES
 from support.accessible import axe_violations, moving, overflow
 from support.survey import KEY, invited_survey, visits
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.device.wording import LANGUAGES, catalogue
+from sottovoce.local.device.survey import LANGUAGES, catalogue
 from support.pairs import every_second
 from support.survey import KEY, PROTOCOL, Visit, invited_survey, visits
 

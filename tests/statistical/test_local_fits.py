@@ -8,8 +8,7 @@ import pytest
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.fits.held_out import folds_of, held_out, quality, share_variance
 from sottovoce.local.fits.moments import MomentEstimate, Moments
-from sottovoce.local.fits.ridge import Layout, mean_only, ridge, ridge_by_folds
-from sottovoce.local.fits.spectrum import clean_spectrum
+from sottovoce.local.fits.ridge import Layout, clean_spectrum, mean_only, ridge, ridge_by_folds
 
 # E He_k(t) of t ~ N(1.2, 0.8^2)
 MEAN, SD = 1.2, 0.8

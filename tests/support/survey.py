@@ -10,8 +10,7 @@ from typing import Any
 
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.device.survey import write_survey
-from sottovoce.local.device.wording import LANGUAGES, catalogue, wording_of
+from sottovoce.local.device.survey import LANGUAGES, catalogue, wording_of, write_survey
 
 PROTOCOL = Protocol(
     features=[

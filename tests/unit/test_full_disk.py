@@ -17,7 +17,7 @@ from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import SottovoceError
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.device.store import DeviceStore
+from sottovoce.local.device.randomizer import DeviceStore
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.server.exports import write_reports
 from sottovoce.tables import ParquetTable

@@ -6,7 +6,7 @@ The device's side (`Protocol`, features, `Randomizer`) loads numpy and nothing e
 The modules stand in rooms, each of which imports itself and what stands before it here, at the top of a module or
 inside of a function:
 
-1. the floor: protocol, text, features, wire, odds, candidates, cap, stored: what all sides agree on;
+1. the floor: protocol, features, wire, odds, candidates, cap: what all sides agree on;
 2. ``device``: a record in, a report out; the page of a survey;
 3. ``fits``: models from sums over reports;
 4. ``server``: reports in, sums out, and their files;
@@ -23,8 +23,7 @@ from sottovoce.local.protocol import Protocol
 
 if TYPE_CHECKING:
     from sottovoce.local.fits.model import LocalModel
-    from sottovoce.local.planning.planning import plan_collection
-    from sottovoce.local.planning.prediction import predict_accuracy_range
+    from sottovoce.local.planning import plan_collection, predict_accuracy_range
     from sottovoce.local.server.aggregator import Aggregator
     from sottovoce.local.server.ladder import fit_ladder, label_ladder
 
@@ -40,7 +39,7 @@ __getattr__ = lazy_names(
         "LocalModel": "fits.model",
         "fit_ladder": "server.ladder",
         "label_ladder": "server.ladder",
-        "plan_collection": "planning.planning",
-        "predict_accuracy_range": "planning.prediction",
+        "plan_collection": "planning",
+        "predict_accuracy_range": "planning",
     },
 )

@@ -1,5 +1,12 @@
-"""Protocol: the public parameters that devices and the collector share, and what they make of a record."""
+"""Protocol: the public parameters that devices and the collector share, and what they make of a record.
 
+Its text is canonical JSON: keys sorted, no white space, ASCII only, floats in the shortest form that reads back to the
+same double. Its id is the first 8 bytes of the SHA-256 of that text. Only the canonical text is read, so a program in
+another language may hash the text that it was given instead of writing its own.
+"""
+
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._plain_data import canonical_text
 from sottovoce._validation import bounds, choice, in_order, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json, is_text, scaled
-from sottovoce.local.text import check_entries, decoded, entries_of, id_of, text_of
 
 if TYPE_CHECKING:
     from sottovoce.local.cap import CapConstants
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Label = str | int | float
 
+_FORMAT: Final = "sottovoce-local-protocol"
+_VERSION: Final = 1
+_MOST_CHARACTERS: Final = 20_000_000
 MECHANISMS: Final = ("cap",)
 TASKS: Final = ("classification", "regression")
 COMPLETIONS: Final = ("slack", "normalise")
@@ -354,12 +364,12 @@ class Protocol:
     @cached_property
     def text(self) -> str:
         """The canonical JSON text."""
-        return text_of(self._entries())
+        return canonical_text({"format": _FORMAT, "version": _VERSION, **self._entries()})
 
     @cached_property
     def id(self) -> bytes:
         """The first 8 bytes of the SHA-256 of the canonical text."""
-        return id_of(self.text)
+        return hashlib.sha256(self.text.encode("ascii")).digest()[:8]
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
@@ -374,8 +384,8 @@ class Protocol:
         ParameterError
             If the text is not JSON, holds an unknown version or field, a value out of range, or is not canonical.
         """
-        source = decoded(text).strip()
-        protocol = cls(**cls._arguments(entries_of(source)))
+        source = _decoded(text).strip()
+        protocol = cls(**cls._arguments(_entries_of(source)))
         if protocol.text != source:
             raise ParameterError(
                 "the protocol's text is not canonical (sorted keys, no white space, ASCII, shortest floats), so its id "
@@ -394,7 +404,10 @@ class Protocol:
         labels = "label_bounds" if entries.get("task") == "regression" else "classes"
         rows = "features" if "features" in entries else "n_features"
         others = {"label_bounds", "classes", "features", "n_features"} - {labels, rows}
-        check_entries(entries, {entry.name for entry in fields(cls)} - others)
+        wanted = {entry.name for entry in fields(cls)} - others
+        unknown, absent = sorted(set(entries) - wanted), sorted(wanted - set(entries))
+        if unknown or absent:
+            raise ParameterError(f"the protocol has unknown fields {unknown!r} and lacks {absent!r}.")
         for key in (labels, rows):
             if key != "n_features" and not isinstance(entries[key], list):
                 raise ParameterError(f"{key} of the protocol must be a list; got {entries[key]!r}.")
@@ -435,6 +448,33 @@ class Protocol:
         if isinstance(x, (str, bytes)) or not isinstance(x, (Sequence, np.ndarray)) or len(x) != len(self.features):
             raise DataError(f"the record must be a mapping by name, or a sequence of {len(self.features)} values.")
         return list(x)
+
+
+def _decoded(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("ascii")
+        except UnicodeDecodeError:
+            raise ParameterError("the protocol's text holds other than ASCII characters.") from None
+    if not isinstance(text, str) or len(text) > _MOST_CHARACTERS:
+        raise ParameterError(f"the protocol must be a text of at most {_MOST_CHARACTERS} characters.")
+    return text
+
+
+def _entries_of(text: str) -> dict[str, Any]:
+    """Return the entries in the text of a protocol of this version, unchecked."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"the protocol's text is not JSON: {error}.") from None
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ParameterError(f"the text is not a protocol: it has no entry 'format': '{_FORMAT}'.")
+    if document.get("version") != _VERSION or isinstance(document["version"], bool):
+        raise ParameterError(
+            f"the protocol has version {document.get('version')!r}, this program reads version {_VERSION}. Update the "
+            "older of the two."
+        )
+    return {key: value for key, value in document.items() if key not in ("format", "version")}
 
 
 def _label(value: object) -> Label:

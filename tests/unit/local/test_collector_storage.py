@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local import Protocol
-from sottovoce.local.collector.reasons import Reason
+from sottovoce.local.collector.answers import Reason
 from sottovoce.local.collector.storage import ReportStore, Row
 from support.collector import PROTOCOL
 

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
-from sottovoce.local.planning.planning import plan_collection
-from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
+from sottovoce.local.planning import people_needed, plan_collection, predict_accuracy_range
 from sottovoce.privacy.shuffling import shuffled_epsilon
 from support.schemas import schema_text
 

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Aggregator, Protocol
-from sottovoce.local.planning.prediction import LOGIT_SPREADS, predict_accuracy_range
+from sottovoce.local.planning import LOGIT_SPREADS, predict_accuracy_range
 from support.simulated_reports import simulate
 
 

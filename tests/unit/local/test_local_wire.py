@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local import Protocol, Randomizer
-from sottovoce.local.device.store import DeviceStore
+from sottovoce.local.device.randomizer import DeviceStore
 from sottovoce.local.wire import REPORT_BYTES, Reason, Report, pack, parse, parse_many, seed_of
 
 PROTOCOL = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0)
@@ -160,10 +160,9 @@ print(",".join(sorted(others)))
     assert others == ["numpy"]
     assert set(ours) == {
         "sottovoce", "sottovoce._files", "sottovoce._lazy", "sottovoce._plain_data", "sottovoce._validation",
-        "sottovoce.exceptions", "sottovoce.local",
-        "sottovoce.local.candidates", "sottovoce.local.device", "sottovoce.local.device.randomizer",
-        "sottovoce.local.device.store", "sottovoce.local.features", "sottovoce.local.odds", "sottovoce.local.protocol",
-        "sottovoce.local.text", "sottovoce.local.wire",
+        "sottovoce.exceptions", "sottovoce.local", "sottovoce.local.candidates", "sottovoce.local.device",
+        "sottovoce.local.device.randomizer", "sottovoce.local.features", "sottovoce.local.odds",
+        "sottovoce.local.protocol", "sottovoce.local.wire",
     }  # fmt: skip
 
 

@@ -12,8 +12,7 @@ import sottovoce.local
 from sottovoce.cli.app import app
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
-from sottovoce.local.device.survey import write_survey
-from sottovoce.local.device.wording import LANGUAGES, catalogue, read_wording, wording_of
+from sottovoce.local.device.survey import LANGUAGES, catalogue, read_wording, wording_of, write_survey
 
 PROTOCOL = Protocol(
     features=[NumericFeature("âge", 0, 90), CategoricalFeature("work", ["a", "b"])], classes=[0, 1], epsilon=1.5

@@ -57,8 +57,7 @@ def survey(
 
     Serve it: `sottovoce local collect PROTOCOL --static FOLDER`.
     """
-    from sottovoce.local.device.survey import write_survey
-    from sottovoce.local.device.wording import read_wording, wording_of
+    from sottovoce.local.device.survey import read_wording, wording_of, write_survey
 
     described = read_protocol(protocol)
     texts = (

@@ -19,7 +19,7 @@ from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
 from sottovoce.tables import CategoricalColumn, NumericColumn, Schema
 
 if TYPE_CHECKING:
-    from sottovoce.local.planning.planning import CollectionPlan
+    from sottovoce.local.planning import CollectionPlan
 
 
 @options_of(
@@ -92,7 +92,7 @@ def plan(
     as_json: bool = cli.JSON,
 ) -> None:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
-    from sottovoce.local.planning.planning import plan_collection
+    from sottovoce.local.planning import plan_collection
 
     assumed, n = n is None, _PEOPLE if n is None else n
     if protocol is not None:
@@ -140,7 +140,7 @@ def _print(people: str, plans: list[CollectionPlan]) -> None:
 
 
 def _cells(plan: CollectionPlan) -> dict[str, str]:
-    from sottovoce.local.planning.planning import NAMES
+    from sottovoce.local.planning import NAMES
     from sottovoce.local.wire import REPORT_BYTES
 
     used = plan.protocol

@@ -9,7 +9,7 @@ import binascii
 import json
 from typing import Any, Final, NamedTuple
 
-from sottovoce.local.collector.reasons import Reason
+from sottovoce.local.collector.answers import Reason
 from sottovoce.local.collector.storage import Row
 from sottovoce.local.collector.tokens import TokenKey, is_token, token_hash
 from sottovoce.local.protocol import Protocol

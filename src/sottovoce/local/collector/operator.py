@@ -9,22 +9,32 @@ from __future__ import annotations
 import binascii
 import hmac
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Final, NamedTuple
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sottovoce.local.collector import _operator_page, metrics
+from sottovoce._version import __version__
 from sottovoce.local.collector._discretion import Discretion
-from sottovoce.local.collector.counts import Counts, Pace, Picture
+from sottovoce.local.collector.counts import BOUNDS, Counts, Pace, Picture
 from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.protocol import Protocol
 
+_FILES: Final = files("sottovoce.local.collector")
+_PAGE: Final = Template(_FILES.joinpath("operator.html").read_text(encoding="utf-8"))
+_CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_PREFIX: Final = "sottovoce_collector"
 _STEP_OF_DISK: Final = 100_000_000  # the exact number falls with every report
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -75,12 +85,12 @@ def make_operator_app(
         )  # fmt: skip
 
     async def page(_: Request) -> Response:
-        return Response(_operator_page.page(await look()), media_type="text/html", headers=_HEADERS)
+        return Response(_page(await look()), media_type="text/html", headers=_HEADERS)
 
     async def numbers(_: Request) -> Response:
-        return Response(metrics.text(await look()), headers=_HEADERS | {"Content-Type": metrics.CONTENT_TYPE})
+        return Response(_text(await look()), headers=_HEADERS | {"Content-Type": _CONTENT_TYPE})
 
-    style = files("sottovoce.local.collector").joinpath("operator.css").read_text(encoding="utf-8")
+    style = _FILES.joinpath("operator.css").read_text(encoding="utf-8")
 
     async def style_sheet(_: Request) -> Response:
         return Response(style, media_type="text/css", headers=_HEADERS)
@@ -119,3 +129,131 @@ class _Guarded:
         elif kind.lower() != b"bearer":
             return False
         return hmac.compare_digest(given, self._key)
+
+
+def _page(facts: Facts) -> str:
+    """Return HTML without scripts; all texts in it are made here or escaped."""
+    verdict = "Reports are being taken." if facts.ready else "Reports cannot be stored now. Look at the database."
+    warning = (
+        '<p class="verdict bad">Any token is accepted: one person can send many reports. '
+        "For a real collection issue tokens, and start with <code>--token-key</code>.</p>\n"
+    )
+    free = [] if facts.disk_free is None else [("Free on its disk", f"at least {facts.disk_free / 1e9:.1f} GB")]
+    health = [
+        ("Database", "answers" if facts.ready else "does not take reports"),
+        *free,
+        ("Tokens", "those issued with the key" if facts.only_issued_tokens else "any"),
+        ("Protocol", f"{facts.protocol.id.hex()}, epsilon {facts.protocol.epsilon:g}"),
+        ("Version", f"sottovoce {__version__}"),
+        ("Running since", _time(facts.started)),
+    ]
+    return _PAGE.substitute(
+        title="Collector: " + ("taking reports" if facts.ready else "not ready"),
+        kind="good" if facts.ready else "bad",
+        verdict=verdict,
+        warning="" if facts.only_issued_tokens else warning,
+        numbers=_reports(facts.picture, facts.expected),
+        health="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in health),
+        pace=escape(str(facts.pace)),
+        meaning=f"{'They are not' if facts.pace.is_coarse else 'This is nearly'} a list of arrival times.",
+    )
+
+
+def _reports(picture: Picture | None, expected: int | None) -> str:
+    if picture is None:
+        return "<p>There are no numbers: the database did not answer when it was asked last.</p>"
+    shown = f'<p class="number" id="stored">{picture.stored:,} <span>stored</span></p>'
+    if expected is not None:
+        part = min(1.0, picture.stored / expected)
+        shown += (
+            f'<p><progress max="{expected}" value="{min(picture.stored, expected)}" aria-labelledby="share">'
+            f'</progress></p><p id="share">{int(100 * part)} % of the {expected:,} reports that are planned for.</p>'
+        )
+    requests = {f"{path}, answered {status}": count for (path, status), count in picture.requests.items()}
+    return "\n".join([
+        _section("reports", "Reports", f"{shown}<p>As of {_time(picture.at)}.</p>"),
+        _section("refused", "Refused reports", _table("refused", ("Reason", "Reports"), picture.refused)),
+        _section("requests", "Requests to this process", _table("requests", ("Request", "Number"), requests)),
+    ]) + _quick(picture.within)  # fmt: skip
+
+
+def _quick(within: tuple[int, ...]) -> str:
+    total = within[-1]
+    if not total:
+        return ""
+    words = []
+    for part, name in ((0.5, "half"), (0.99, "99 %")):
+        bound = next((bound for bound, count in zip(BOUNDS, within, strict=False) if count >= part * total), None)
+        words.append(f"{name} within {bound:g} s" if bound is not None else f"{name} in more than {BOUNDS[-1]:g} s")
+    return f"<p>Of the requests with reports {words[0]}, {words[1]}.</p>"
+
+
+def _section(name: str, heading: str, content: str) -> str:
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{heading}</h2>{content}</section>'
+
+
+def _table(name: str, heads: tuple[str, str], counts: Mapping[str, int]) -> str:
+    if not counts:
+        return "<p>None to speak of.</p>"
+    body = "".join(f'<tr><th scope="row">{escape(key)}</th><td>{count:,}</td></tr>' for key, count in counts.items())
+    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+    return f'<table aria-labelledby="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _text(facts: Facts) -> bytes:
+    """Return the numbers in the text format of Prometheus.
+
+    The library's own numbers of a process are left out: processor time and memory move with every single request.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Numbers(facts))
+    return generate_latest(registry)
+
+
+class _Numbers(Collector):
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        facts = self._facts
+        about = GaugeMetricFamily(f"{_PREFIX}_info", "What runs.", labels=["version", "protocol"])
+        about.add_metric([__version__, facts.protocol.id.hex()], 1)
+        yield about
+        yield _gauge("start_time_seconds", "When this process began, in seconds since 1970.", facts.started)
+        yield _gauge("ready", "1 if reports can be stored now.", int(facts.ready))
+        if facts.disk_free is not None:
+            yield _gauge("disk_free_bytes", "Free on the disk of the database, in steps of 100 MB.", facts.disk_free)
+        if facts.expected is not None:
+            yield _gauge("reports_expected", "Reports that are planned for.", facts.expected)
+        if facts.picture is None:
+            return
+        rule = f"{str(facts.pace).capitalize()}."
+        yield _gauge("counted_at_seconds", "Of when the numbers below are, in seconds since 1970.", facts.picture.at)
+        yield _gauge("reports_stored", f"Reports in the database. {rule}", facts.picture.stored)
+        refused = CounterMetricFamily(
+            f"{_PREFIX}_reports_refused", f"Refused by all collectors on the database. {rule}", labels=["reason"]
+        )
+        for reason, count in facts.picture.refused.items():
+            refused.add_metric([reason], count)
+        yield refused
+        requests = CounterMetricFamily(
+            f"{_PREFIX}_requests", f"Requests to this process. {rule}", labels=["path", "status"]
+        )
+        for (path, status), count in facts.picture.requests.items():
+            requests.add_metric([path, str(status)], count)
+        yield requests
+        # without the sum of all times, which would give single ones away
+        times = HistogramMetricFamily(
+            f"{_PREFIX}_report_seconds", f"Requests with reports, by the time until their answer. {rule}"
+        )
+        names = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
+        times.add_metric([], list(zip(names, facts.picture.within, strict=True)), sum_value=None)
+        yield times
+
+
+def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{_PREFIX}_{name}", about, value=value)

@@ -20,13 +20,13 @@ from starlette.types import ASGIApp
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.collector import _answers
+from sottovoce.local.collector import answers
 from sottovoce.local.collector._discretion import Discretion
+from sottovoce.local.collector.answers import Reason
 from sottovoce.local.collector.counts import Counts, Pace
 from sottovoce.local.collector.intake import Claim, Posted, check, read_json, read_octets
 from sottovoce.local.collector.limits import Limits, RateLimit
 from sottovoce.local.collector.operator import make_operator_app
-from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.collector.writer import GroupWriter
@@ -151,11 +151,11 @@ class _Service:
 
     async def get_invitations(self, _: Request) -> Response:
         if self._token_key is None:
-            return _answers.document({"required": False})
-        return _answers.document({"required": True, "mark": self._token_key.mark.hex()})
+            return answers.document({"required": False})
+        return answers.document({"required": True, "mark": self._token_key.mark.hex()})
 
     async def get_health(self, _: Request) -> Response:
-        return _answers.document({"status": "ok"})
+        return answers.document({"status": "ok"})
 
     async def is_ready(self) -> bool:
         if not self._writer.is_alive:
@@ -168,13 +168,13 @@ class _Service:
         return True
 
     async def get_ready(self, _: Request) -> Response:
-        return _answers.document({"status": "ready"}) if await self.is_ready() else _answers.refused(Reason.UNAVAILABLE)
+        return answers.document({"status": "ready"}) if await self.is_ready() else answers.refused(Reason.UNAVAILABLE)
 
     async def get_stats(self, _: Request) -> Response:
         picture = self.counts.picture
         if picture is None:
-            return _answers.refused(Reason.UNAVAILABLE)
-        return _answers.document(
+            return answers.refused(Reason.UNAVAILABLE)
+        return answers.document(
             {"protocol": self._protocol.id.hex(), "accepted": picture.stored, "refused": picture.refused}
         )
 
@@ -195,8 +195,8 @@ class _Service:
             if reason is not None:
                 self._writer.count_refused(reason)
         if posted.is_batch:
-            return _answers.batch(results)
-        return _answers.accepted() if results[0] is None else _answers.refused(results[0])
+            return answers.batch(results)
+        return answers.accepted() if results[0] is None else answers.refused(results[0])
 
     def _check(self, claim: Claim | Reason) -> Row | Reason:
         return claim if isinstance(claim, Reason) else check(claim, self._protocol, self._token_key)
@@ -245,4 +245,4 @@ class _Service:
 
     def _refuse(self, reason: Reason) -> Response:
         self._writer.count_refused(reason)
-        return _answers.refused(reason)
+        return answers.refused(reason)

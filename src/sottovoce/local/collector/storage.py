@@ -30,7 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
 from sottovoce.exceptions import ParameterError, StorageError
-from sottovoce.local.collector.reasons import Reason
+from sottovoce.local.collector.answers import Reason
 from sottovoce.local.protocol import Protocol
 
 _LOOKED_UP: Final = 500  # values in one IN (...)

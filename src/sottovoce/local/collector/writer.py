@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from sottovoce.local.collector.reasons import Reason
+from sottovoce.local.collector.answers import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 
 _log = logging.getLogger(__name__)

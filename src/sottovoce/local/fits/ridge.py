@@ -3,8 +3,11 @@ r"""Least squares from noisy moments: the default fit, for labels of two classes
 The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From estimates
 (`sottovoce.local.fits.moments`):
 
-1. S is cleaned (`sottovoce.local.fits.spectrum`) as a whole, since its trace is known to be 1; then coordinates
-   that the model does not use are left out.
+1. S is cleaned as a whole, since its trace is known to be 1; then coordinates that the model does not use are left
+   out. The noise of S is close to a symmetric Gaussian matrix whose entries off the diagonal have variance
+   :math:`\sigma^2 = v_2 / (2n)`: its eigenvalues fill a semicircle with edge :math:`E = 2 \sigma \sqrt d`. An
+   eigenvalue l of the truth above E/2 shows as e = l + E^2/(4 l) [1]_; inverted, l = (e + sqrt(e^2 - E^2))/2. What lies
+   below the edge is noise: those directions share what is left of the trace.
 2. One direction u, which carries the intercept, is free; all others are penalised by alpha. With s = u'Su and b the
    rest of S u, the others are fitted after u is taken out, w = (S - b b'/s + alpha I)^{-1} (m - b <u, m>/s), and u is
    put back in, v = w - u <b, w>/s. By default alpha is half the noise edge (with a public second moment, .35 times the
@@ -20,6 +23,11 @@ The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From 
    moment is lost, the slope goes to 0 and the model to the mean of the labels; where it is well known nothing changes.
 
 Without noise and with alpha = 0 this is the exact solution.
+
+References
+----------
+.. [1] Benaych-Georges, Nadakuditi (2011). The eigenvalues and eigenvectors of finite, low rank perturbations of large
+   random matrices. Advances in Mathematics 227(1); section 3.1.
 """
 
 from __future__ import annotations
@@ -36,13 +44,13 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.cap import EDGE_OF_DEGREE_0
 from sottovoce.local.fits.moments import Folds, MomentEstimate
-from sottovoce.local.fits.spectrum import clean_spectrum
 
 Array = NDArray[np.float64]
 
 SHARE_OF_EDGE: Final = 0.5
 SHARE_OF_NOISE: Final = 0.35
 _TINY: Final = 1e-300
+_LEAST_REST: Final = 0.02  # of the trace: the other directions are never taken for empty
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,18 @@ class Layout:
     @property
     def n_used(self) -> int:
         return self.d if self.used is None else self.used
+
+
+class Spectrum(NamedTuple):
+    """A second moment by its cleaned eigenvalues, its eigenvectors (columns), and the value below the edge."""
+
+    values: Array
+    vectors: Array
+    rest: float
+
+    @property
+    def matrix(self) -> Array:
+        return np.asarray((self.vectors * self.values) @ self.vectors.T)
 
 
 class _Parts(NamedTuple):
@@ -168,6 +188,24 @@ def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None)
         lead[used] = u * along / s
     trace = float(weights @ (1.0 + (vectors.T @ b) ** 2 / s**2))
     return _Parts(lead, v, estimate.v1 / estimate.n * trace, spectrum.rest * float(v @ v))
+
+
+def clean_spectrum(estimate: MomentEstimate) -> Spectrum:
+    """Return the eigenvalues of the second moment without the noise, as far as it is known.
+
+    Moments without noise (v2 = 0) are returned as they are, negative eigenvalues as 0.
+    """
+    values, vectors = np.linalg.eigh(estimate.second)
+    if estimate.v2 == 0.0:
+        return Spectrum(np.maximum(values, 0.0), vectors, 0.0)
+    edge = estimate.edge
+    above = values > edge
+    cleaned = values.copy()
+    cleaned[above] = 0.5 * (values[above] + np.sqrt(values[above] ** 2 - edge**2))
+    n_below = int(np.count_nonzero(~above))
+    rest = max(1.0 - float(cleaned[above].sum()), _LEAST_REST) / max(1, n_below)
+    cleaned[~above] = rest
+    return Spectrum(cleaned, vectors, rest)
 
 
 def _complement(u: Array | None, size: int) -> Array:

@@ -24,9 +24,8 @@ from sottovoce.local.cap import CapConstants
 from sottovoce.local.fits.fitting import fit_model
 from sottovoce.local.fits.kernels import fill
 from sottovoce.local.fits.model import LocalModel
-from sottovoce.local.fits.moments import Moments
+from sottovoce.local.fits.moments import Moments, Sealed
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.stored import Sealed
 from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
 
 _FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")
@@ -231,7 +230,7 @@ class Aggregator:
     def to_bytes(self) -> bytes:
         """Return everything that was added up as bytes.
 
-        The format: `sottovoce.local.stored.Sealed` with the name ``SVREPSUM``; in the header ``protocol`` (its
+        The format: `sottovoce.local.fits.moments.Sealed` with the name ``SVREPSUM``; in the header ``protocol`` (its
         canonical text), ``rejected``, ``index_counts`` and ``moments`` (length of what follows); the sums as
         `Moments.to_bytes` writes them.
         """

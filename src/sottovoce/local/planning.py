@@ -1,4 +1,4 @@
-r"""What accuracy to expect from n reports, before anybody is asked: calculated on a model population, with no data.
+r"""What a collection will be worth, before anybody is asked: calculated on a model population, with no data.
 
 The population has d features: x ~ N(0, diag(l_1, ..., l_d)) with l_j proportional to 1/j and E|x|^2 = 1/2, shortened
 to norm 1; a label is +1 with probability 1/(1 + exp(-k <u, x>)), u = (+-1, ..., +-1)/sqrt(d), so that every feature
@@ -13,9 +13,10 @@ grow with n. Real data differ: the range is a guide to which (n, d, epsilon) can
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,18 @@ from scipy.special import expit
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.cap import planned_edge
+from sottovoce.local.cap import EDGE_OF_DEGREE_0, planned_edge
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.moments import MomentEstimate
 from sottovoce.local.fits.ridge import first_moment_only, ridge
 from sottovoce.local.protocol import Protocol
+from sottovoce.local.wire import REPORT_BYTES
+from sottovoce.privacy.shuffling import shuffled_epsilon
 
 Array = NDArray[np.float64]
 
+USEFUL: Final = 0.8
+NAMES: Final = ("weakly", "as usual", "strongly")
 LOGIT_SPREADS: Final = (2.0, 4.0, 8.0)
 _PEOPLE: Final = 10_000
 _MOST_ENTRIES: Final = 4_000_000
@@ -97,6 +102,87 @@ class AccuracyRange:
         return max(row.accuracy for row in self.rows)
 
 
+@dataclass(frozen=True)
+class CollectionPlan:
+    """What to expect of a collection.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    accuracy : AccuracyRange
+        Predicted for a model population; see the module.
+    n_useful : int or None
+        People for a useful model, see `people_needed`; None if 5 * 10^8 are not enough.
+    central_epsilon : float
+        What the reports of all would cost in the central sense if a trusted party shuffled them before anybody saw
+        them; `protocol.epsilon` where the theorem gives nothing better. It is not a property of the collection itself.
+    delta : float
+        Of the central epsilon alone: a report has none.
+    """
+
+    protocol: Protocol
+    accuracy: AccuracyRange
+    n_useful: int | None
+    central_epsilon: float
+    delta: float
+
+    @property
+    def is_lost_in_noise(self) -> bool:
+        return self.accuracy.edge > EDGE_OF_DEGREE_0
+
+    def to_dict(self) -> dict[str, Any]:
+        protocol = self.protocol
+        return {
+            "epsilon": protocol.epsilon,
+            "delta": 0.0,
+            "protocol": {name: getattr(protocol, name) for name in ("task", "d", "degree", "K", "m", "b")},
+            "report_bytes": REPORT_BYTES,
+            "noise_edge": self.accuracy.edge,
+            "predicted_accuracy": [
+                {
+                    "labels_follow_the_features": name,
+                    "accuracy": row.accuracy,
+                    "standard_deviation": row.spread,
+                    "without_privacy": row.without_privacy,
+                }
+                for name, row in zip(NAMES, self.accuracy.rows, strict=True)
+            ],
+            "people_for_a_useful_model": self.n_useful,
+            "only_after_a_trusted_shuffle": {"central_epsilon": self.central_epsilon, "delta": self.delta},
+        }
+
+
+def plan_collection(
+    n: int,
+    d: int | None = None,
+    epsilon: float | None = None,
+    *,
+    protocol: Protocol | None = None,
+    delta: float | None = None,
+) -> CollectionPlan:
+    """Return what a collection of n reports would give and cost; no data are read.
+
+    Parameters
+    ----------
+    n : int, >= 10
+    d, epsilon, protocol
+        As for `predict_accuracy_range`.
+    delta : float, optional
+        For the central epsilon after a trusted shuffle. Default: 1 / (100 n), at most 1e-6.
+    """
+    accuracy = predict_accuracy_range(n, d, epsilon, protocol=protocol)
+    n = whole_number("n", n, at_least=10)
+    delta = min(1e-6, 0.01 / n) if delta is None else number("delta", delta, above=0.0, below=1.0)
+    used = protocol or Protocol.create(n_expected=n, epsilon=accuracy.epsilon, n_features=accuracy.d)
+    return CollectionPlan(
+        protocol=used,
+        accuracy=accuracy,
+        n_useful=people_needed(d, epsilon, protocol=protocol, share=USEFUL),
+        central_epsilon=shuffled_epsilon(accuracy.epsilon, n, delta),
+        delta=delta,
+    )
+
+
 def predict_accuracy_range(
     n: int, d: int | None = None, epsilon: float | None = None, *, protocol: Protocol | None = None, draws: int = 10
 ) -> AccuracyRange:
@@ -145,11 +231,8 @@ def people_needed(
         row = _one_population(used, n, _USUAL, max(least, min(most, _DRAWS_AND_FEATURES // used.d)))
         return row.accuracy - 0.5 >= share * (row.without_privacy - 0.5)
 
-    low, high = 0, len(_COUNTS)
-    while low < high:  # the first count that is enough lies in _COUNTS[low:high], or there is none
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(_COUNTS[middle]) else (middle + 1, high)
-    return _COUNTS[low] if low < len(_COUNTS) else None
+    place = bisect_left(_COUNTS, True, key=enough)
+    return _COUNTS[place] if place < len(_COUNTS) else None
 
 
 def _protocol_for(n: int, d: int | None, epsilon: float | None, protocol: Protocol | None) -> Protocol:
