@@ -133,26 +133,9 @@ def diff_receipts(a: Guarantee, b: Guarantee) -> ReceiptDifference:
     return ReceiptDifference(
         promise="not comparable" if apart else _compared(a, b, curve),
         reasons=apart or _caveats(a, b),
-        headline=_changed(
-            ("verdict", verdict_of(a).headline, verdict_of(b).headline),
-            ("promised epsilon", rounded_up(a.epsilon, 6), rounded_up(b.epsilon, 6)),
-            ("promised delta", rounded_up(a.delta, 6), rounded_up(b.delta, 6)),
-            ("adjacency", a.adjacency, b.adjacency),
-            ("unit", a.unit, b.unit),
-            ("seeded", digits(a.seeded), digits(b.seeded)),
-        ),
+        headline=_changed(*map(_headline, (a, b))),
         curve=curve,
-        entries=(
-            *_changed(
-                ("mechanism", a.mechanism, b.mechanism),
-                ("accountant", a.accountant, b.accountant),
-                ("proof", a.proof, b.proof),
-                ("version", a.version, b.version),
-                ("day", str(a.day), str(b.day)),
-            ),
-            *_ties(a, b),
-            *_parameters(a, b),
-        ),
+        entries=_changed(*map(_entries, (a, b))),
         items=(
             *_items("released", a.releases, b.releases),
             *_items("taken as public or true", a.assumptions, b.assumptions),
@@ -206,25 +189,24 @@ def _close(row: CurveRow) -> bool:
     return row.before == row.after or math.isclose(row.before, row.after, rel_tol=_SAME)
 
 
-def _changed(*entries: tuple[str, str, str]) -> tuple[Difference, ...]:
-    return tuple(Difference(*entry) for entry in entries if entry[1] != entry[2])
+def _headline(one: Guarantee) -> dict[str, str]:
+    return {
+        "verdict": verdict_of(one).headline, "promised epsilon": rounded_up(one.epsilon, 6),
+        "promised delta": rounded_up(one.delta, 6), "adjacency": one.adjacency, "unit": one.unit,
+        "seeded": digits(one.seeded),
+    }  # fmt: skip
 
 
-def _ties(a: Guarantee, b: Guarantee) -> list[Difference]:
-    """Return what differs of model, schema, ledger and signature; None on the side whose format has no such entry."""
-    return _either("", dict(a.ties()), dict(b.ties()))
+def _entries(one: Guarantee) -> dict[str, str]:
+    told = {name: str(getattr(one, name)) for name in ("mechanism", "accountant", "proof", "version", "day")}
+    parameters = {f"parameter {name}": digits(value) for name, value in flat_parameters(one.parameters).items()}
+    return {**told, **dict(one.ties()), **parameters}
 
 
-def _parameters(a: Guarantee, b: Guarantee) -> list[Difference]:
-    first, second = (
-        {name: digits(value) for name, value in flat_parameters(one.parameters).items()} for one in (a, b)
-    )  # fmt: skip
-    return _either("parameter ", first, second)
-
-
-def _either(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    both = {name: (before.get(name), after.get(name)) for name in {**before, **after}}
-    return [Difference(f"{what}{name}", one, other) for name, (one, other) in both.items() if one != other]
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Return what is not the same; None on the side whose format, or whose run, has no such entry."""
+    both = ((name, before.get(name), after.get(name)) for name in {**before, **after})
+    return tuple(Difference(*each) for each in both if each[1] != each[2])
 
 
 def _items(entry: str, before: Sequence[str], after: Sequence[str]) -> list[Difference]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._plain_data import digest
-from sottovoce._validation import whole_number
+from sottovoce._validation import truth, whole_number
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.local.fits.held_out import Fit, folds_of, quality
 from sottovoce.local.fits.model import LocalModel
@@ -17,7 +17,6 @@ from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 from sottovoce.local.fits.receipts import local_receipt
 from sottovoce.local.fits.ridge import Layout, first_moment_only, mean_only, ridge, ridge_by_folds
 from sottovoce.local.protocol import Protocol
-from sottovoce.privacy.guarantee import Guarantee
 
 Array = NDArray[np.float64]
 
@@ -41,8 +40,10 @@ def fit_model(
     shuffled: Any = False, delta: Any = None, reported_under: Sequence[str] = (),
 ) -> LocalModel:  # fmt: skip
     """Return a model from sums over reports; arguments are those of `Aggregator.fit` and of `local_receipt`."""
-    if not isinstance(shuffled, bool):
-        raise ParameterError(f"shuffled must be True or False; got {shuffled!r}.")
+    if truth("shuffled", shuffled) and delta is None:
+        raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
+    if not shuffled and delta is not None:
+        raise ParameterError("delta is for shuffled=True only: a local report has delta = 0.")
     degree = _given_degree(degree)
     A = protocol.constants.A
     second = None if public_rows is None else _public_second(protocol, public_rows)
@@ -63,8 +64,15 @@ def fit_model(
         loss=LEAST_SQUARES,
         degree=degree,
         n_reports=estimate.n,
-        guarantee_=_receipt(
-            protocol, estimate.n, public_rows, shuffled, delta, np.asarray(w, dtype=np.float64), reported_under
+        guarantee_=local_receipt(
+            protocol.id.hex(),
+            protocol.mechanism,
+            protocol.epsilon,
+            estimate.n,
+            public_rows=public_rows is not None,
+            shuffled_delta=None if delta is None else float(delta),
+            model=digest(w.tolist()),
+            protocols=reported_under,
         ),
         quality_=quality(fit, folds, A) if folds and not first_only else None,
     )
@@ -102,23 +110,3 @@ def _public_second(protocol: Protocol, rows: Any) -> Array:
     if not len(Z):
         raise ParameterError("public_rows must hold at least one record.")
     return np.asarray(Z.T @ Z / len(Z))
-
-
-def _receipt(
-    protocol: Protocol, n: int, public_rows: Any, shuffled: bool, delta: Any, weights: Array | None = None,
-    reported_under: Sequence[str] = (),
-) -> Guarantee:  # fmt: skip
-    if shuffled and delta is None:
-        raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
-    if not shuffled and delta is not None:
-        raise ParameterError("delta is for shuffled=True only: a local report has delta = 0.")
-    return local_receipt(
-        protocol.id.hex(),
-        protocol.mechanism,
-        protocol.epsilon,
-        n,
-        public_rows=public_rows is not None,
-        shuffled_delta=None if delta is None else float(delta),
-        model=None if weights is None else digest(weights.tolist()),
-        protocols=reported_under,
-    )
