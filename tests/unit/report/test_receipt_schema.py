@@ -13,8 +13,7 @@ import sottovoce as sv
 from sottovoce.central.core import replay
 from sottovoce.estimators.base import Circumstances
 from sottovoce.estimators.search import search_receipt
-from sottovoce.local import Protocol
-from sottovoce.local.fits.fitting import _receipt as local_receipt
+from sottovoce.local.fits.receipts import local_receipt
 from sottovoce.privacy.events import (
     KINDS,
     BoundedRangeEvent,
@@ -71,8 +70,8 @@ def vertical(estimator, party=None):
     return estimator._receipt(plan, solution, plan.event, promised, False, party)
 
 
-def local(public_rows=None, shuffled=False, delta=None):
-    return local_receipt(Protocol(epsilon=4.0, n_features=3), 1000, public_rows, shuffled, delta)
+def local(shuffled_delta=None):
+    return local_receipt(16 * "0", "cap", 4.0, 1000, public_rows=False, shuffled_delta=shuffled_delta)
 
 
 def kinds():
@@ -106,7 +105,7 @@ def kinds():
             ),
         )
     yield "local", local
-    yield "shuffled", lambda: local(shuffled=True, delta=1e-6)
+    yield "shuffled", lambda: local(shuffled_delta=1e-6)
 
 
 @pytest.mark.parametrize("make", [make for _, make in kinds()], ids=[name for name, _ in kinds()])
