@@ -14,7 +14,7 @@ from typer.main import get_command
 pytest.importorskip("starlette")
 import sottovoce
 from sottovoce.cli import app
-from sottovoce.local.collector.limits import Limits
+from sottovoce.local.collector.intake import Limits
 from sottovoce.local.collector.service import make_app
 from sottovoce.local.collector.storage import ReportStore
 from support.collector import PROTOCOL

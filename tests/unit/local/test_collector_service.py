@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
-from sottovoce.local.collector._discretion import Discretion, PlainFormatter
-from sottovoce.local.collector.answers import Reason
+from sottovoce.local.collector.answers import Discretion, PlainFormatter, Reason
 from sottovoce.local.collector.counts import Pace
-from sottovoce.local.collector.intake import read_json
-from sottovoce.local.collector.limits import MAX_BATCH, Limits, RateLimit
+from sottovoce.local.collector.intake import MAX_BATCH, Limits, RateLimit, read_json
 from sottovoce.local.collector.service import make_app
 from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.collector.tokens import TokenKey

@@ -54,7 +54,7 @@ def collect(
     A report is acknowledged when it is on the disk. No address, no time and no token is stored or logged.
     """
     from sottovoce.local.collector.counts import Pace
-    from sottovoce.local.collector.limits import Limits
+    from sottovoce.local.collector.intake import Limits
     from sottovoce.local.collector.server import address_of, bind, serve
     from sottovoce.local.collector.service import make_apps
     from sottovoce.local.collector.storage import ReportStore

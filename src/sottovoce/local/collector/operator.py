@@ -26,7 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sottovoce._version import __version__
-from sottovoce.local.collector._discretion import Discretion
+from sottovoce.local.collector.answers import Discretion
 from sottovoce.local.collector.counts import BOUNDS, Counts, Pace, Picture
 from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.protocol import Protocol

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.collector._discretion import PlainFormatter
-from sottovoce.local.collector.limits import Limits
+from sottovoce.local.collector.answers import PlainFormatter
+from sottovoce.local.collector.intake import Limits
 
 _SHUTDOWN_SECONDS: Final = 10
 _OPERATORS: Final = Limits(max_connections=16)

@@ -21,11 +21,9 @@ from starlette.types import ASGIApp
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import answers
-from sottovoce.local.collector._discretion import Discretion
-from sottovoce.local.collector.answers import Reason
+from sottovoce.local.collector.answers import Discretion, Reason
 from sottovoce.local.collector.counts import Counts, Pace
-from sottovoce.local.collector.intake import Claim, Posted, check, read_json, read_octets
-from sottovoce.local.collector.limits import Limits, RateLimit
+from sottovoce.local.collector.intake import Claim, Limits, Posted, RateLimit, check, read_json, read_octets
 from sottovoce.local.collector.operator import make_operator_app
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 from sottovoce.local.collector.tokens import TokenKey
