@@ -26,25 +26,19 @@ def test_sums_of_each_fold_by_hand():
     np.testing.assert_allclose(moments.second[1], np.outer(G[1], G[1]) + np.outer(G[2], G[2]))
 
 
-@pytest.mark.parametrize("cuts", [[200], [1] * 200, [7, 0, 100, 93]])
-def test_chunks_change_nothing(cuts):
-    G, whole, parts = vectors(), Moments(4), Moments(4)
-    whole.add(G)
-    start = 0
-    for size in cuts:
-        parts.add(G[start : start + size])
-        start += size
-    same(whole, parts)
-
-
-def test_order_and_merge_change_nothing():
-    G, folds = vectors(), np.random.default_rng(1).integers(0, 5, 200)
-    whole = Moments(4).add(G, folds)
-    order = np.random.default_rng(2).permutation(200)
-    same(whole, Moments(4).add(G[order], folds[order]))
-    one, other = Moments(4).add(G[:50], folds[:50]), Moments(4).add(G[50:], folds[50:])
-    same(whole, one.merge(other))
-    assert (one.n, other.n) == (200, 150)
+@pytest.mark.parametrize("cuts", [[], range(1, 200), [7, 7, 107]])
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_cuts_order_and_merge_change_nothing(cuts, in_turn):
+    rng = np.random.default_rng(1)
+    G, folds = vectors(), np.arange(200) % 5 if in_turn else rng.integers(0, 5, 200)
+    whole, parts, merged = Moments(4).add(G, folds), Moments(4), Moments(4)
+    for some, where in zip(np.split(G, cuts), np.split(folds, cuts), strict=True):
+        parts.add(some, None if in_turn else where)
+        merged.merge(Moments(4).add(some, where))
+    order = rng.permutation(200)
+    for other in (parts, merged, Moments(4).add(G[order], folds[order])):
+        same(whole, other)
+        assert other.n == 200
 
 
 def test_estimates_undo_the_constants():
