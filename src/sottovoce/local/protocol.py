@@ -54,7 +54,8 @@ class Protocol:
     task : {"classification", "regression"}, optional
         By default what the loss is for.
     loss : {"logistic", "hinge", "squared"}, optional
-        The loss of the model to be fitted; a report does not depend on it. By default "logistic" or "squared".
+        A name for programs that fit models of their own: a report does not depend on it, and `Aggregator.fit` is least
+        squares. By default "logistic" or "squared".
     n_features : int, optional
         For rows that are vectors of numbers. Exactly one of ``n_features`` and ``features`` is given.
     features : sequence of NumericFeature and CategoricalFeature, optional

@@ -48,7 +48,7 @@ def fit_model(
     A = protocol.constants.A
     second = None if public_rows is None else _public_second(protocol, public_rows)
     estimate = moments.estimate(*A[:2])
-    folds: Folds = folds_of(moments, *A[:2]) if moments.n_folds > 1 and (moments.count > 0).all() else []
+    folds = folds_of(moments, *A[:2])
     if second is not None:
         estimate = estimate.with_second(second)
         folds = [(rest.with_second(second), held.with_second(second)) for rest, held in folds]

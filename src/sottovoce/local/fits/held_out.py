@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 
 Array = NDArray[np.float64]
@@ -56,14 +55,9 @@ class Quality:
 
 
 def folds_of(moments: Moments, A1: float, A2: float) -> Folds:
-    """Return, for each fold, the estimate without it and the one from it alone.
-
-    Raises ParameterError if there are fewer than two folds, or one of them is empty.
-    """
+    """Return, for each fold, the estimate without it and the one from it alone; none where a fold would be empty."""
     if moments.n_folds < 2 or not (moments.count > 0).all():
-        raise ParameterError(
-            f"held-out estimates need at least two folds with reports in each; the folds have {moments.count.tolist()}."
-        )
+        return []
     return [
         (moments.estimate(A1, A2, without=fold), moments.estimate(A1, A2, only=fold)) for fold in range(moments.n_folds)
     ]
