@@ -1,7 +1,5 @@
 """Write files whole or not at all; errors of reading one name it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Fits are whole: one at a time on an object, and a fit that ends early leaves the object as it was."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

@@ -25,8 +25,6 @@ Nothing is known of rows that were drawn by hand, of tables that were changed, a
 what a ledger is for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Store a trained model as JSON, and read it back: plain data only, nothing in the file is ever executed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

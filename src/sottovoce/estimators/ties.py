@@ -1,7 +1,5 @@
 """What ties a receipt to its model: the digest of what `fit` left, and the arguments the model was made with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Forecast: how good a private model to expect, and from how many rows, said before there are any data."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence

@@ -12,8 +12,6 @@ of wide tables were added when text had been far off, and chosen on one of the n
 Nothing here is a release: no data of anybody are looked at.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import warnings

@@ -10,8 +10,6 @@ n reports have; the people are drawn up to n = 20,000 and beyond stand for the w
 grow with n. Real data differ: the range is a guide to which (n, d, epsilon) can work at all, not a promise.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from dataclasses import dataclass

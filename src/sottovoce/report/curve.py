@@ -26,8 +26,6 @@ References
 .. [1] Kairouz, Oh, Viswanath (2015). The Composition Theorem for Differential Privacy. arXiv:1311.0776, Theorem 2.1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Several receipts: what differs between two, compared along the whole curve, and what all cost together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

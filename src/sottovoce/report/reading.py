@@ -3,8 +3,6 @@
 A model card is what the author of a model says about it; it is shown in the receipt's page, and never checked.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Signatures on receipts: Ed25519 over the bytes of the unsigned file, with a key in a file, checked offline."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

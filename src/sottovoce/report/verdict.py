@@ -3,8 +3,6 @@
 A bound is never rounded in its own favour.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

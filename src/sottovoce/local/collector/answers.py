@@ -3,8 +3,6 @@
 The outermost layer answers and logs an unexpected error without a word of its message.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence

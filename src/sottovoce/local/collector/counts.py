@@ -3,8 +3,6 @@
 Requests are counted by kind: no address, no token, no path that a visitor made up.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

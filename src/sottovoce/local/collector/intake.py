@@ -3,8 +3,6 @@
 What is accepted is a report of this protocol whose seed belongs to the token it came with.
 """
 
-from __future__ import annotations
-
 import binascii
 import json
 import time

@@ -4,8 +4,6 @@ It is an application of its own, for a port of its own: what is public and what 
 a proxy in front lets through.
 """
 
-from __future__ import annotations
-
 import binascii
 import hmac
 import time

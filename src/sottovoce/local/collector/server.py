@@ -1,7 +1,5 @@
 """Run the service in this process until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

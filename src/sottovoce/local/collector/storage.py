@@ -1,7 +1,5 @@
 """The reports of one protocol in a database: one for each device token, and none lost once it is acknowledged."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

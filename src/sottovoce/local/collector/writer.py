@@ -1,7 +1,5 @@
 """One thread that writes: reports that wait at the same time share one transaction, and one write to the disk."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

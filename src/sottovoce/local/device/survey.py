@@ -3,8 +3,6 @@
 A wording has the survey's own texts, in one language or several; the catalogues have the words of the page around them.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence

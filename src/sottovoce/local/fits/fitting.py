@@ -1,7 +1,5 @@
 """From sums over reports to a model: least squares, its quality by held-out reports, its receipt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -7,8 +7,6 @@ E r^k He_k(x/r) = A_k u^k, so the second moment of one report's share is a polyn
 second are closed as if u were Gaussian.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """LocalModel: a linear model from reports, with its receipt and what held-out reports say of it."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict, dataclass

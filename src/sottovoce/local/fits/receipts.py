@@ -1,7 +1,5 @@
 """Receipts of models from reports: what each person's own device has promised them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

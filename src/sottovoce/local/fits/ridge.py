@@ -30,8 +30,6 @@ References
    random matrices. Advances in Mathematics 227(1); section 3.1.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple

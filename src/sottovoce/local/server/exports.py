@@ -1,7 +1,5 @@
 """Reports in files: one after the other (``.reports``), or as a Parquet table of seeds and indices (``.parquet``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final

@@ -15,8 +15,6 @@ mean of y_g in each group, about the share of people above b_g, and keeps the in
 lies between ``share`` and 1 - ``share``. All of it is post-processing of reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -4,8 +4,6 @@ What is not markup made here is text, and text is escaped. The style sheet names
 for screen, dark screen and paper.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

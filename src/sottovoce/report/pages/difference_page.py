@@ -1,7 +1,5 @@
 """The differences between two receipts as one HTML page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Figures as inline SVG: how one is made, and the two of a receipt."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

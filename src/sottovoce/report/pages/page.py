@@ -1,7 +1,5 @@
 """The receipt as one HTML page: for the person who signs, the person who trains, and the auditor years later."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Final
