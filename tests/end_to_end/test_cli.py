@@ -1,9 +1,7 @@
 """The command line, from a table on disk to a model with its receipt, and every wrong use with its message."""
 
-import csv
 import gzip
 import importlib
-import io
 import json
 import os
 import re
@@ -21,7 +19,7 @@ from typer.testing import Result
 from sottovoce import DPRidge, Guarantee
 from sottovoce.cli import _output, app
 from sottovoce.estimators.persistence import load_model, model_to_json
-from support.commands import passes, run
+from support.commands import fails, incomes, passes, process, records, run
 from support.schemas import schema_text
 
 MISSING = '[table]\nmissing = ["?", ""]\n'
@@ -35,29 +33,9 @@ N_ROWS = 300
 
 
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    age = rng.integers(17, 91, N_ROWS)
-    work = np.where(rng.random(N_ROWS) < 0.5, "private", "state")
-    return pd.DataFrame(
-        {
-            "age": age,
-            "work": np.where(rng.random(N_ROWS) < 0.1, "?", work),
-            "id": [f"id{row}" for row in range(N_ROWS)],
-            "income": np.where(age + 10 * (work == "state") > 55, "high", "low"),
-            "hours": rng.integers(0, 101, N_ROWS),
-        }
-    )
-
-
-def fails(*arguments: object, match: str) -> str:
-    """Run a command that must end with one plain error and exit code 2; return the message."""
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert "Traceback" not in result.stderr
-    assert re.search(match, result.stderr), result.stderr
-    return result.stderr
+    rng, people = np.random.default_rng(1), incomes(N_ROWS)
+    people.loc[rng.random(N_ROWS) < 0.1, "work"] = "?"
+    return people.assign(hours=rng.integers(0, 101, N_ROWS))
 
 
 class Folder:
@@ -103,10 +81,6 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def predictions(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 # ----------------------------- the main path
 
 
@@ -131,7 +105,7 @@ def test_a_model_trained_without_privacy_predicts_well_and_says_so(folder: Folde
     assert len(result.stdout.strip().splitlines()) <= 10
     assert "all of it: sottovoce show" in " ".join(result.stdout.split())
     scored = passes("predict", folder.model, folder.table, "--score", "--proba")
-    rows = predictions(scored.stdout)
+    rows = records(scored.stdout)
     assert list(rows[0]) == ["prediction", "probability of high", "probability of low"]
     assert np.mean([row["prediction"] for row in rows] == frame()["income"]) > 0.9
     for row in rows:
@@ -147,7 +121,7 @@ def test_prediction_needs_neither_target_nor_other_columns(folder: Folder) -> No
     data = frame()[["hours", "age", "work"]].assign(extra=1)
     data.to_parquet(bare)
     result = passes("predict", folder.model, bare)
-    assert len(predictions(result.stdout)) == N_ROWS
+    assert len(records(result.stdout)) == N_ROWS
     assert result.stdout == passes("predict", folder.model, folder.table).stdout
     assert "note: not in the schema, not used: 1 column(s): extra" in result.stderr
     fails("predict", folder.model, bare, "--score", match=r"bare\.parquet: there is no column 'income'")
@@ -159,7 +133,7 @@ def test_predictions_can_go_to_a_file(folder: Folder) -> None:
     folder.fit()
     out = folder.path / "p.csv"
     assert passes("predict", folder.model, folder.table, "--out", out).stdout == ""
-    assert len(predictions(out.read_text())) == N_ROWS
+    assert len(records(out.read_text())) == N_ROWS
     fails("predict", folder.model, folder.table, "--out", out, match=r"--out .*p\.csv: the file exists.*--force")
     passes("predict", folder.model, folder.table, "--out", out, "--force")
     before = folder.table.read_bytes()
@@ -215,14 +189,14 @@ def test_every_format_gives_the_same_model(folder: Folder, name: str) -> None:
     assert first.coef_.tolist() == other.coef_.tolist()
     assert first.guarantee_.seeded
     with_target = passes("predict", folder.path / "other.json", path, *options).stdout
-    assert len(predictions(with_target)) == N_ROWS
+    assert len(records(with_target)) == N_ROWS
 
 
 def test_a_file_without_header_may_lack_the_target_at_prediction(folder: Folder) -> None:
     folder.fit()
     path = folder.path / "t.csv"
     frame().drop(columns="income").to_csv(path, index=False, header=False)
-    assert len(predictions(passes("predict", folder.model, path, "--no-header").stdout)) == N_ROWS
+    assert len(records(passes("predict", folder.model, path, "--no-header").stdout)) == N_ROWS
 
 
 def test_boolean_labels_are_written_as_a_schema_writes_them(folder: Folder) -> None:
@@ -241,7 +215,7 @@ def test_ridge_predicts_a_numeric_target(folder: Folder) -> None:
     assert (model.label_bounds, model.fit_intercept) == ([0.0, 100.0], False)
     scored = passes("predict", folder.model, folder.table, "--score")
     assert re.search(r"mean squared error [\d.]+, R\^2 -?0\.\d+ on 300 rows\. NOT PRIVATE", scored.stderr)
-    assert float(predictions(scored.stdout)[0]["prediction"]) == pytest.approx(50, abs=50)
+    assert float(records(scored.stdout)[0]["prediction"]) == pytest.approx(50, abs=50)
 
 
 def test_libsvm_text_is_refused_with_the_remedy(folder: Folder) -> None:
@@ -291,7 +265,7 @@ def test_sparse_models_have_a_radius_in_place_of_a_penalty(folder: Folder) -> No
     )  # fmt: skip
     scored = passes("predict", folder.model, folder.table, "--score", "--proba")
     assert float(re.search(r"accuracy ([\d.]+)", scored.stderr)[1]) > 0.6
-    assert {"probability of low", "probability of high"} < set(predictions(scored.stdout)[0])
+    assert {"probability of low", "probability of high"} < set(records(scored.stdout)[0])
 
 
 def test_how_much_is_printed_is_said_once(folder: Folder) -> None:
@@ -611,11 +585,6 @@ def test_an_unexpected_error_keeps_its_traceback_and_shows_no_variables(
     assert app.pretty_exceptions_enable is False
 
 
-def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sottovoce", *(str(argument) for argument in arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
-
-
 def test_a_real_process_trains_predicts_and_fails_in_words(folder: Folder) -> None:
     version = process("--version")
     assert re.fullmatch(r"sottovoce \d+\.\d+\.\d+\S*\n", version.stdout), version
@@ -659,7 +628,7 @@ def test_adult_from_its_raw_files(tmp_path: Path, real_data: Callable[..., Path]
         "--epsilon", 1, "--delta", 1e-5, "--out", model, "--random-state", 0,
     )  # fmt: skip
     result = passes("predict", model, data / "adult.test.bz2", "--score")
-    assert len(predictions(result.stdout)) == 16_281
+    assert len(records(result.stdout)) == 16_281
     found = re.search(r"accuracy (0\.\d+) on 16281 rows", result.stderr)
     assert found is not None
     assert float(found[1]) >= 0.845

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sottovoce.cli import app
+from support import commands
 
 SOURCE = """\
 import numpy as np
@@ -33,7 +32,7 @@ def run(tmp_path, monkeypatch):
     def call(*more):
         effort = ["--runs", "600", "--pilot", "100"]
         common = ["audit", "model", "--estimator", "somebody.Model", "--epsilon", "1", *effort]
-        return CliRunner().invoke(app, [*common, *map(str, more)])
+        return commands.run(*common, *more)
 
     return call
 

@@ -18,27 +18,18 @@ import sottovoce as sv
 from sottovoce.cli.predict import how_good
 from sottovoce.estimators.persistence import load_model, model_to_json
 from sottovoce.tables import NumericColumn, Schema
-from support.commands import passes, run
+from support.commands import incomes, passes, run
 from support.schemas import schema_text
 
 SCHEMA = schema_text("income", age=(10, 100), work=["private", "state"], id=None, income=["low", "high"])
 N_ROWS = 200
 
 
-def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    age = rng.integers(17, 91, N_ROWS)
-    work = np.where(rng.random(N_ROWS) < 0.5, "private", "state")
-    names = [f"n{row}, of {row}" for row in range(N_ROWS)]
-    income = np.where(age + 10 * (work == "state") > 55, "high", "low")
-    return pd.DataFrame({"age": age, "work": work, "id": names, "income": income})
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     (folder / "schema.toml").write_text(SCHEMA)
-    frame().to_csv(folder / "t.csv", index=False)
+    incomes(N_ROWS).to_csv(folder / "t.csv", index=False)
     passes(
         "fit", folder / "t.csv", "--schema", folder / "schema.toml", "--model", "logistic", "--epsilon", "inf",
         "--out", folder / "model.json",
@@ -53,9 +44,9 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(path: Path) -> Path:
     if path.suffix == ".parquet":
-        frame().to_parquet(path)
+        incomes(N_ROWS).to_parquet(path)
     else:
-        raw = frame().to_csv(index=False).encode()
+        raw = incomes(N_ROWS).to_csv(index=False).encode()
         path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
     return path
 
@@ -74,9 +65,9 @@ def test_predictions_are_the_same_in_batches(
         found, expected = pd.read_csv(io.StringIO(text)), pd.read_csv(io.StringIO(whole.stdout))
         pd.testing.assert_frame_equal(found, expected, rtol=1e-12)
     assert batches.stderr == whole.stderr
-    assert found["id"].tolist() == frame()["id"].tolist()
+    assert found["id"].tolist() == incomes(N_ROWS)["id"].tolist()
     assert list(found.columns) == ["id", "age", "prediction", "probability of high", "probability of low"]
-    accuracy = np.mean(found["prediction"] == frame()["income"])
+    accuracy = np.mean(found["prediction"] == incomes(N_ROWS)["income"])
     assert whole.stderr.startswith(f"accuracy {accuracy:.4f} on {N_ROWS} rows. NOT PRIVATE")
 
 
@@ -151,7 +142,7 @@ def test_an_interrupt_says_one_line_and_leaves_no_file(
 
 def test_a_column_named_like_a_prediction_is_refused_before_a_row_is_read(model: Path, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
-    frame().rename(columns={"id": "prediction"}).to_csv(table, index=False)
+    incomes(N_ROWS).rename(columns={"id": "prediction"}).to_csv(table, index=False)
     failed = run("predict", model, table, "--id", "prediction")
     assert (failed.exit_code, failed.stdout) == (2, "")
     assert "--id prediction: the predictions have a column of this name" in failed.stderr

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from sottovoce import Guarantee
-from sottovoce.cli import _cluster, app
+from sottovoce.cli import _cluster
 from sottovoce.estimators.persistence import load_model
 from sottovoce.ledger import Ledger
+from support import commands
+from support.commands import incomes, run
 from support.schemas import schema_text
 
 distributed = pytest.importorskip("distributed")
@@ -28,18 +29,14 @@ def cluster():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    age, work = rng.integers(17, 91, N_ROWS), rng.choice(["private", "state"], N_ROWS)
-    income = np.where(age + 10 * (work == "state") > 55, "high", "low")
-    frame = pd.DataFrame({"age": age, "work": work, "income": income, "id": np.arange(N_ROWS)})
-    frame.to_parquet("people.parquet", row_group_size=250)
+    incomes(N_ROWS).assign(id=np.arange(N_ROWS)).to_parquet("people.parquet", row_group_size=250)
     (tmp_path / "schema.toml").write_text(SCHEMA)
     return tmp_path
 
 
 def fit(*arguments, table="people.parquet", model="svm"):
     asked = ("--schema", "schema.toml", "--model", model, "--epsilon", 1, "--delta", "1e-5", "--random-state", 3)
-    return CliRunner().invoke(app, ["fit", table, *map(str, asked), *map(str, arguments)])
+    return run("fit", table, *asked, *arguments)
 
 
 def passes(*arguments, **settings):
@@ -70,8 +67,7 @@ def test_the_model_is_that_of_one_machine(cluster, folder, model):
     assert here.statement() == there.statement()
     assert here.model == there.model
     assert "there.receipt.json" in result.output
-    result = CliRunner().invoke(app, ["predict", "there.json", "people.parquet", "--score", "--out", "predicted.csv"])
-    assert result.exit_code == 0, result.output
+    commands.passes("predict", "there.json", "people.parquet", "--score", "--out", "predicted.csv")
 
 
 def test_the_cut_is_a_matter_of_taste(cluster, folder):

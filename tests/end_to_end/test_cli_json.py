@@ -3,11 +3,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from sottovoce.cli import app
 from sottovoce.ledger import Ledger
 from sottovoce.local import Protocol
+from support.commands import passes, run
 from support.schemas import schema_text
 
 SCHEMA = schema_text("y", "confirmed = true\n", a=(0, 6), b=(0, 6), y=["no", "yes"])
@@ -27,9 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 def told(*words):
     """Return what a command prints: JSON, and nothing beside it."""
-    done = CliRunner().invoke(app, [str(word) for word in (*words, "--json")])
-    assert done.exit_code == 0, (done.output, done.exception)
-    return json.loads(done.stdout)
+    return json.loads(passes(*words, "--json").stdout)
 
 
 def read(path):
@@ -58,8 +55,7 @@ def test_fits_receipts_and_ledgers(folder):
     assert signed["signed"] == "m.receipt.json"
     assert told("receipt", "verify", "m.receipt.json", "--public-key", "k.pub")["passed"]
     (folder / "bad.csv").write_text("a,b,y\n1,1,maybe\n")
-    words = ("fit", "bad.csv", *fit[2:], "--out", "l.json", *LEDGER, "--dataset", "people")
-    assert CliRunner().invoke(app, list(map(str, words))).exit_code == 2
+    assert run("fit", "bad.csv", *fit[2:], "--out", "l.json", *LEDGER, "--dataset", "people").exit_code == 2
     charge = told("ledger", "history", *LEDGER, "--dataset", "people")[-1]["entry"]
     assert told("ledger", "cancel", *LEDGER, charge, "--reason", "a test of mine")["state"] == "cancelled"
 
@@ -86,5 +82,5 @@ def test_a_collection(folder):
     (folder / "one.csv").write_text("\n".join(table[:2]))
     told("local", "randomize", "p.json", "one.csv", "--label", "y", "--out", "one.reports")
     assert told("local", "fit", "p.json", "one.reports", "--out", "one.json")["is_lost_in_noise"]
-    words = ["local", "fit", "p.json", "one.reports", "--out", "two.json"]
-    assert "so few reports are mostly noise" in " ".join(CliRunner().invoke(app, words).output.split())
+    said = passes("local", "fit", "p.json", "one.reports", "--out", "two.json").output
+    assert "so few reports are mostly noise" in " ".join(said.split())

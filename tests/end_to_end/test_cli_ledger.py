@@ -115,7 +115,6 @@ def broken_table(tmp_path, kind):
     line, message = {
         "label": ("7,0.1,0", "'7' is not"),
         "number": ("1,x,0", "'x' is not a number"),
-        "cells": ("1,0.1,0,0.1", "cells"),
         "infinity": ("1,inf,0", "inf"),
     }[kind]
     (tmp_path / "broken.csv").write_text(f"{text}{line}\n")

@@ -8,20 +8,19 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from sottovoce.cli import app
 from sottovoce.local import LocalModel, Protocol
 from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.collector.tokens import token_hash
 from sottovoce.local.wire import parse_many
 from support.collector import PROTOCOL, SCHEMA, new_token, report, running_collector, write_people
+from support.commands import run
 
 N = 300
 
 
 def invoke(*arguments, code=0):
-    result = CliRunner().invoke(app, ["local", *map(str, arguments)])
+    result = run("local", *arguments)
     assert result.exit_code == code, result.output
     return re.sub(r"\s+", " ", result.output)
 

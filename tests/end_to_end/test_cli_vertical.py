@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_svmlight_file
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from sottovoce import Guarantee
-from sottovoce.cli import app
 from sottovoce.vertical import Comparison
 from sottovoce.vertical.estimators.choices import MECHANISMS
+from support import commands
 
 # what is said of trainings that stop early: tests/unit/vertical/test_vertical_convergence.py
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
@@ -54,7 +54,7 @@ def frame() -> pd.DataFrame:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["vertical", "simulate", *(str(argument) for argument in arguments)])
+    return commands.run("vertical", "simulate", *arguments)
 
 
 def as_options(options: dict[str, Any]) -> list[object]:
@@ -104,20 +104,11 @@ class Folder:
 
 
 def passes(*arguments: object) -> Result:
-    result = run(*arguments)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result
+    return commands.passes("vertical", "simulate", *arguments)
 
 
 def fails(*arguments: object, match: str) -> str:
-    """The command must end with one plain error and exit code 2, and print nothing else on stdout."""
-    result = run(*arguments)
-    assert result.exit_code == 2, (result.output, result.exception)
-    assert result.stdout == ""
-    message = result.stderr[result.stderr.index("error: ") :]
-    assert "Traceback" not in message
-    assert re.search(match, message), message
-    return result.stderr
+    return commands.fails("vertical", "simulate", *arguments, match=match)
 
 
 @pytest.fixture
@@ -304,7 +295,7 @@ def test_the_folder_holds_receipts_parts_and_terms(folder: Folder) -> None:
     assert (terms["label_holder"], terms["classes"], terms["optional"]) == ("clinic", ["well", "ill"], ["bank"])
     assert terms["terms"]["clinic"] == {"weight": 1.0, "centre": 0.0}
     assert "coefficients" not in terms
-    assert CliRunner().invoke(app, ["show", str(folder.out / "guarantee.json")]).exit_code == 0
+    commands.passes("show", folder.out / "guarantee.json")
 
 
 def test_the_history_is_written_without_noise_and_nothing_is_replaced_unasked(folder: Folder) -> None:

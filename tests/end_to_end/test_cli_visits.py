@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import io
 import json
 import re
 import shutil
@@ -14,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner, Result
 
 import sottovoce as sv
 from sottovoce.cli import app
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.commands import fails, passes, process, records, run
 
 N = 900
 ALL = get_command(app).list_commands(None)
@@ -38,26 +37,6 @@ def visits() -> pd.DataFrame:
     patient = np.array([f"p{number}" for number in person], dtype=object)
     patient[:3] = ""
     return pd.DataFrame({"patient": patient, "age": age, "reason": reason, "again": again})
-
-
-def run(*arguments: object, **settings: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **settings)
-
-
-def passes(*arguments: object, **settings: object) -> Result:
-    result = run(*arguments, **settings)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def fails(match: str, *arguments: object) -> None:
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert re.search(match, result.stderr), result.stderr
-
-
-def rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 @pytest.fixture(scope="module")
@@ -97,20 +76,20 @@ def test_held_out_rows_are_not_trained_on_and_read_like_the_table(folder: Path) 
     assert re.search(r"set aside +0\.25 of the rows, by coins, in rest\.csv; never trained on", result.stdout)
     scored = passes("predict", "m.json", "rest.csv", "--score")
     assert f"on {len(rest)} rows. NOT PRIVATE" in scored.stderr
-    fails(r"--holdout sets rows aside, and nothing says what for", *given, "--force", "--holdout", "0.25")
-    fails(r"--evaluate-epsilon needs --holdout SHARE", *given, "--force", "--evaluate-epsilon", "1")
+    fails(*given, "--force", "--holdout", "0.25", match=r"--holdout sets rows aside, and nothing says what for")
+    fails(*given, "--force", "--evaluate-epsilon", "1", match=r"--evaluate-epsilon needs --holdout SHARE")
     fails(
-        r"--evaluate-epsilon must be a finite number > 0; got 0",
         *given, "--force", "--holdout", "0.2", "--evaluate-epsilon", "0",
+        match=r"--evaluate-epsilon must be a finite number > 0; got 0",
     )  # fmt: skip
-    fails(r"--holdout-out needs --holdout SHARE", *given, "--force", "--holdout-out", "other.csv")
+    fails(*given, "--force", "--holdout-out", "other.csv", match=r"--holdout-out needs --holdout SHARE")
     fails(
-        r"--holdout must be a finite number > 0 and < 1; got 1",
         *given, "--force", "--holdout", "1", "--holdout-out", "other.csv",
+        match=r"--holdout must be a finite number > 0 and < 1; got 1",
     )  # fmt: skip
     fails(
-        r"--holdout-out .*rest\.csv: the file exists",
         *given[:-1], "n.json", "--holdout", "0.2", "--holdout-out", "rest.csv",
+        match=r"--holdout-out .*rest\.csv: the file exists",
     )  # fmt: skip
     assert not Path("n.json").exists()
 
@@ -137,41 +116,45 @@ def test_class_weights_are_given_by_name(folder: Path) -> None:
     logistic = (*given, "--force", "--model", "logistic")
     for wrong in ("no", "no=1,no=2", "no=x,yes=1", "=1"):
         fails(
-            r"--class-weight must be one weight for each class, such as no=1,yes=3; got",
             *logistic,
             "--class-weight",
             wrong,
+            match=r"--class-weight must be one weight for each class, such as no=1,yes=3; got",
         )
-    fails(r"one weight for each class", *logistic, "--class-weight", "no=1")
+    fails(*logistic, "--class-weight", "no=1", match=r"one weight for each class")
     fails(
-        r"--class-weight is for --model logistic and svm, not for sparse-logistic",
         *given, "--force", "--model", "sparse-logistic", "--radius", "3", "--class-weight", "no=1,yes=3",
+        match=r"--class-weight is for --model logistic and svm, not for sparse-logistic",
     )  # fmt: skip
 
 
 def test_predictions_stand_beside_whose_they_are(folder: Path) -> None:
-    found = rows(passes("predict", "model.json", "visits.csv", "--id", "patient", "--id", "age").stdout)
-    table = rows(Path("visits.csv").read_text())
+    found = records(passes("predict", "model.json", "visits.csv", "--id", "patient", "--id", "age").stdout)
+    table = records(Path("visits.csv").read_text())
     assert list(found[0]) == ["patient", "age", "prediction"]
     assert [(row["patient"], row["age"]) for row in found] == [(row["patient"], row["age"]) for row in table]
     fails(
-        r"there is no column 'patien' .*Did you mean 'patient'", "predict", "model.json", "visits.csv", "--id", "patien"
+        "predict",
+        "model.json",
+        "visits.csv",
+        "--id",
+        "patien",
+        match=r"there is no column 'patien' .*Did you mean 'patient'",
     )
     visits().rename(columns={"patient": "prediction"}).to_csv("clash.csv", index=False)
     fails(
-        r"--id prediction: the predictions have a column of this name",
         "predict",
         "model.json",
         "clash.csv",
         "--id",
         "prediction",
+        match=r"--id prediction: the predictions have a column of this name",
     )
 
 
 def test_a_table_can_come_from_standard_input(folder: Path) -> None:
-    command = [sys.executable, "-m", "sottovoce", "predict", "model.json", "-"]
     with Path("visits.csv").open("rb") as table:
-        done = subprocess.run(command, stdin=table, capture_output=True, text=True, timeout=120, check=False)
+        done = process("predict", "model.json", "-", stdin=table)
     assert done.returncode == 0, done.stderr
     assert done.stdout == passes("predict", "model.json", "visits.csv").stdout
 
@@ -209,7 +192,7 @@ def test_a_plan_is_for_persons_too(folder: Path) -> None:
     planned = json.loads(passes(*facts, "--max-rows-per-unit", 3).stdout)
     model = sv.DPLinearSVC(epsilon=1, delta=1e-6, classes=[0, 1], max_rows_per_group=3)
     assert {**planned, **json.loads(json.dumps(model.plan(9, 5).summary()))} == planned
-    fails(r"--max-rows-per-unit must be a whole number", *facts, "--max-rows-per-unit", 0)
+    fails(*facts, "--max-rows-per-unit", 0, match=r"--max-rows-per-unit must be a whole number")
 
 
 def test_visits_without_a_person_change_nothing(folder: Path) -> None:
@@ -252,7 +235,7 @@ def test_whole_people_are_held_out_and_nothing_of_them_is_learned(folder: Path) 
     ],
 )
 def test_a_wrong_unit_is_refused(folder: Path, given: list[object], message: str) -> None:
-    fails(message, "fit", "visits.csv", *TRAIN, "--schema", "schema.toml", "--out", "m.json", *given)
+    fails("fit", "visits.csv", *TRAIN, "--schema", "schema.toml", "--out", "m.json", *given, match=message)
     assert not Path("m.json").exists()
 
 
@@ -260,9 +243,9 @@ def test_a_unit_of_another_kind_is_refused_before_anything_is_charged(folder: Pa
     sv.Ledger("sqlite:///budget.db").create("visits", epsilon=9.0, delta=1e-3, unit="person")
     visits().assign(patient=pd.Timestamp("2020-01-01")).to_parquet("visits.parquet", index=False)
     fails(
-        r"visits\.parquet, column 'patient': values of type timestamp.* do not say whose row it is",
         "fit", "visits.parquet", *TRAIN, "--schema", "schema.toml", "--out", "m.json", *PERSONS,
         "--ledger", "sqlite:///budget.db", "--dataset", "visits",
+        match=r"visits\.parquet, column 'patient': values of type timestamp.* do not say whose row it is",
     )  # fmt: skip
     assert sv.Ledger("sqlite:///budget.db").history("visits") == []
 
@@ -271,12 +254,12 @@ def test_a_unit_is_refused_where_one_row_is_one_person(folder: Path) -> None:
     schema = Path("schema.toml").read_text().replace('target = "again"', 'target = "again"\nunit = "patient"')
     Path("visits.toml").write_text(schema)
     fails(
-        r"names the unit 'patient': between parties one aligned row is one person",
         "vertical", "simulate", "visits.csv", "--party", "a=age", "--party", "b", "--model", "ridge", "--epsilon", "1",
+        match=r"names the unit 'patient': between parties one aligned row is one person",
     )  # fmt: skip
     fails(
-        r"unit 'patient': one report is one person",
         "local", "protocol", "--schema", "visits.toml", "--epsilon", "1", "--n-expected", "900", "--out", "p.json",
+        match=r"unit 'patient': one report is one person",
     )  # fmt: skip
 
 
@@ -301,7 +284,7 @@ def test_what_was_set_aside_says_how_good_the_model_is_with_noise(folder: Path) 
     assert told.exit_code == 2  # the budget of the data set is spent
     for name in ("m.json", "m.receipt.json"):
         Path(name).unlink()
-    fails(r"--evaluate-epsilon m\.evaluation\.json: the file exists", *given, *aside[:2], *aside[4:])
+    fails(*given, *aside[:2], *aside[4:], match=r"--evaluate-epsilon m\.evaluation\.json: the file exists")
 
 
 def test_people_who_were_set_aside_are_protected_as_people(folder: Path) -> None:
@@ -364,7 +347,7 @@ def test_coefficients_are_shown_by_name_and_in_the_units_of_the_table(folder: Pa
     age = next(one for one in scores["coefficients"] if one["feature"] == "age")
     assert age["amount"] == pytest.approx(age["coefficient"] * 2 / 90)
     assert scores["intercept"] == model.intercept_[0]
-    fails(r"--coefficients: .*model\.receipt\.json is a receipt", "show", "model.receipt.json", "--coefficients")
+    fails("show", "model.receipt.json", "--coefficients", match=r"--coefficients: .*model\.receipt\.json is a receipt")
 
 
 def test_amounts_are_differences_between_predictions(folder: Path) -> None:
