@@ -5,6 +5,8 @@ fits with fixed seeds, beside the exact base rate of the training part. What the
 with it.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -45,9 +47,13 @@ def beside_a_constant(solver, size, signal, odds, epsilon):
     return beyond, points, noise
 
 
+FACTS = [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]
+FAST = (1.0, -1.5, 1.0)  # of the wide ones, which take seconds
+WIDE = [pytest.param((700, 1000), *facts, marks=[pytest.mark.slow] * (facts != FAST)) for facts in product(*FACTS)]
+
+
 @pytest.mark.parametrize(
-    ("size", "signal", "odds", "epsilon"),
-    by_pairs([(700, 3), (700, 20), (2000, 120), (700, 1000)], [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]),
+    ("size", "signal", "odds", "epsilon"), [*by_pairs([(700, 3), (700, 20), (2000, 120)], *FACTS), *WIDE]
 )
 def test_nor_with_more_of_them(size, signal, odds, epsilon):
     beyond, points, _ = beside_a_constant("momentum", size, signal, odds, epsilon)

@@ -270,7 +270,7 @@ def test_what_was_set_aside_says_how_good_the_model_is_with_noise(folder: Path) 
     book = sv.Ledger("sqlite:///budget.db")
     book.create("visits", epsilon=12.0, delta=1e-3)
     given = ("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
-    aside = ("--holdout", "0.4", "--holdout-out", "rest.csv", "--evaluate-epsilon", "2")
+    aside = ("--holdout", "0.4", "--holdout-out", "rest.csv", "--evaluate-epsilon", "3")
     result = passes(*given, *aside, "--ledger", "sqlite:///budget.db", "--dataset", "visits")
     assert "Evaluation m.evaluation.json, of what was set aside" in result.stdout
     found = sv.Evaluation.from_json(Path("m.evaluation.json"))

@@ -40,7 +40,7 @@ def test_assumption_of_full_rank_fails(block, noise):
     assert noise.shape[1] == 53
 
 
-@pytest.mark.parametrize("row", [7, 1000, 30_000])
+@pytest.mark.parametrize("row", [7, *(pytest.param(row, marks=pytest.mark.slow) for row in (1000, 30_000))])
 def test_one_release_tells_neighbours_apart(block, noise, row):
     rng = np.random.default_rng(row)
     replaced = block.copy()

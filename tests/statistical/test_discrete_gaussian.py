@@ -11,20 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
-from scipy.stats import chi2
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.mechanisms import exact_coins
 from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT, SharedGaussian
-from sottovoce.randomness import Purpose, Streams
+from support.noise import pearson, stream
 
 P_VALUE = 1e-9
 RUNS = 100_000
-
-
-def stream(seed=0):
-    return Streams(seed).generator(Purpose.NOISE)
 
 
 def p_value(drawn, std):
@@ -38,10 +33,7 @@ def p_value(drawn, std):
         edges = np.arange(-24, 25) * max(1, round(std / 4.0)) - 0.5
         below = ndtr(np.concatenate([[-np.inf], edges, [np.inf]]) / std)
         shares, counts = np.diff(below), np.bincount(np.searchsorted(edges, drawn), minlength=len(edges) + 1)
-    expected = len(drawn) * shares
-    often = expected > 8.0
-    seen, wanted = np.append(counts[often], counts[~often].sum()), np.append(expected[often], expected[~often].sum())
-    return float(chi2.sf(((seen - wanted) ** 2 / np.maximum(wanted, 1e-9)).sum(), len(seen) - 1))
+    return pearson(counts, shares)
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.7, 1.3], ids=lambda factor: f"noise x {factor}")

@@ -9,18 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from sottovoce.randomness import Purpose, Streams
+from support.noise import pearson, stream
 
 P_VALUE = 1e-9
 RUNS = 100_000
-
-
-def stream(seed=0):
-    return Streams(seed).generator(Purpose.NOISE)
 
 
 def p_value(drawn, scale):
@@ -35,10 +30,7 @@ def p_value(drawn, scale):
 
     shares = np.diff(np.concatenate([[0.0], below(edges), [1.0]]))
     counts = np.bincount(np.searchsorted(edges, drawn, side="right"), minlength=len(shares))
-    expected = len(drawn) * shares
-    often = expected > 8.0
-    seen, wanted = np.append(counts[often], counts[~often].sum()), np.append(expected[often], expected[~often].sum())
-    return float(chi2.sf(((seen - wanted) ** 2 / np.maximum(wanted, 1e-9)).sum(), len(seen) - 1))
+    return pearson(counts, shares)
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.7, 1.3], ids=lambda factor: f"noise x {factor}")

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team
@@ -20,7 +19,7 @@ from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.randomness import Purpose, Streams
+from support.noise import pearson, stream
 from support.pairs import by_pairs
 
 TEAM = Team(1, None)
@@ -28,27 +27,13 @@ P_VALUE = 1e-9
 FACTORS = pytest.mark.parametrize("factor", [1.0, 0.7, 1.3], ids=lambda factor: f"rate x {factor}")
 
 
-def noise(seed=0):
-    return Streams(seed).generator(Purpose.NOISE)
-
-
 def exact(mechanism, scores):
     exponents = mechanism.epsilon / mechanism.score_range * (scores - scores.max()).astype(float)
     return np.exp(exponents) / np.exp(exponents).sum()
 
 
-def p_value(counts, probabilities):
-    """Return the p-value of Pearson's test, cells that expect fewer than 8 taken together."""
-    expected = counts.sum() * probabilities
-    rare = expected < 8.0
-    seen, wanted = counts[~rare], expected[~rare]
-    if expected[rare].sum() > 2.0:
-        seen, wanted = np.append(seen, counts[rare].sum()), np.append(wanted, expected[rare].sum())
-    return float(chi2.sf(((seen - wanted) ** 2 / wanted).sum(), len(seen) - 1))
-
-
 def judge(factor, counts, probabilities):
-    found = p_value(counts, probabilities)
+    found = pearson(counts, probabilities)
     assert found > P_VALUE if factor == 1.0 else found < P_VALUE
 
 
@@ -59,8 +44,8 @@ def test_dense_draws(factor, spread):
     scores[3] = scores.max()  # a tie at the top
     right = ExponentialMechanism(0.5, 2.0)
     tried = ExponentialMechanism(0.5 * factor, 2.0)
-    stream = noise(2)
-    places = np.array([tried.select(scores, stream)[0] for _ in range(20_000)])
+    noise = stream(2)
+    places = np.array([tried.select(scores, noise)[0] for _ in range(20_000)])
     if factor == 1.0 or spread < 10.0:  # far apart, hardly anything is ever drawn but the tie
         judge(factor, np.bincount(places, minlength=12), exact(right, scores))
 
@@ -81,22 +66,22 @@ def test_two_level_draws(factor, constant, epsilon):
     right = ExponentialMechanism(epsilon, 2.0 * TICKS)
     tried = ExponentialMechanism(epsilon * factor, 2.0 * TICKS)
     sparse, dense = (kind(rows, y, Squared(), 1.0, TICKS, TEAM) for kind in (SparseScores, DenseScores))
-    stream, d = noise(4), rows.n_weights
+    noise, d = stream(4), rows.n_weights
     found = []
     for steps in (0, 1, 30):
         for _ in range(steps):
-            column, sign = sparse.select(tried, stream)
+            column, sign = sparse.select(tried, noise)
             for scores in (sparse, dense):
                 scores.move(column, 0.05 * sign)
         sums = dense.sums()
-        drawn = [sparse.select(tried, stream) for _ in range(12_000)]
+        drawn = [sparse.select(tried, noise) for _ in range(12_000)]
         places = np.array([column if sign > 0 else column + d for column, sign in drawn])
         probabilities = exact(right, np.concatenate([-sums, sums]))
         found.append((np.bincount(places, minlength=2 * d), probabilities))
     if factor == 1.0:
-        assert min(p_value(*pair) for pair in found) > P_VALUE
+        assert min(pearson(*pair) for pair in found) > P_VALUE
     else:
-        assert min(p_value(*pair) for pair in found) < P_VALUE
+        assert min(pearson(*pair) for pair in found) < P_VALUE
 
 
 def test_stale_bounds_change_no_probability():
@@ -105,16 +90,16 @@ def test_stale_bounds_change_no_probability():
     rows = make_bounded_rows(X, data_bound=1.0, constant=0.0, names=None, team=TEAM)
     mechanism = ExponentialMechanism(0.6, 2.0 * TICKS)
     scores = SparseScores(rows, y, Squared(), 1.0, TICKS, TEAM)
-    sums, stream, d = scores.sums(), noise(8), rows.n_weights
+    sums, noise, d = scores.sums(), stream(8), rows.n_weights
     groups = scores._groups
     places = []
     for _ in range(12_000):
         groups.weight[::2] *= 10.0
         groups.weight_exact[:] = True  # so that none is made exact before the draw
-        column, sign = scores.select(mechanism, stream)
+        column, sign = scores.select(mechanism, noise)
         places.append(column if sign > 0 else column + d)
     probabilities = exact(mechanism, np.concatenate([-sums, sums]))
-    assert p_value(np.bincount(places, minlength=2 * d), probabilities) > P_VALUE
+    assert pearson(np.bincount(places, minlength=2 * d), probabilities) > P_VALUE
 
 
 def test_weights_far_apart_are_drawn_as_often_as_they_should():
@@ -126,19 +111,19 @@ def test_weights_far_apart_are_drawn_as_often_as_they_should():
     y = np.ones(n)
     mechanism = ExponentialMechanism(0.06, 2.0 * TICKS)
     scores = SparseScores(rows, y, Squared(), 1.0, TICKS, TEAM)
-    sums, stream = scores.sums(), noise(6)
+    sums, noise = scores.sums(), stream(6)
     probabilities = exact(mechanism, np.concatenate([-sums, sums]))
-    drawn = [scores.select(mechanism, stream) for _ in range(40_000)]
+    drawn = [scores.select(mechanism, noise) for _ in range(40_000)]
     counts = np.bincount([column if sign > 0 else column + d for column, sign in drawn], minlength=2 * d)
     assert 0.005 < 1.0 - probabilities[0] < 0.2
-    assert p_value(counts, probabilities) > P_VALUE
+    assert pearson(counts, probabilities) > P_VALUE
 
 
 @pytest.mark.parametrize("gap", [10, 10**6, 2**61])
 def test_scores_that_are_far_apart_do_no_harm(gap):
     mechanism = ExponentialMechanism(1.0, 1.0)
-    stream = noise(7)
-    places = [mechanism.select(np.array([-gap, gap, *[0] * 40]), stream)[0] for _ in range(300)]
+    noise = stream(7)
+    places = [mechanism.select(np.array([-gap, gap, *[0] * 40]), noise)[0] for _ in range(300)]
     assert np.mean(np.array(places) == 1) > 0.99
 
 
@@ -183,7 +168,7 @@ def test_what_rounding_may_add_to_the_range_is_taken_off(epsilon, score_range):
 @pytest.mark.parametrize("scores", [np.zeros(3), np.zeros((2, 2), np.int64), np.zeros(0, np.int64)])
 def test_scores_must_be_whole_numbers_in_a_row(scores):
     with pytest.raises(ParameterError, match="scores must be a 1-d int64 array"):
-        ExponentialMechanism(1.0, 1.0).select(scores, noise())
+        ExponentialMechanism(1.0, 1.0).select(scores, stream())
 
 
 @pytest.mark.parametrize(

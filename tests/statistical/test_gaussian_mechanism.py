@@ -24,6 +24,7 @@ from sottovoce.privacy.mechanisms.gaussian import (
     to_ticks,
 )
 from sottovoce.randomness import Purpose, Streams
+from support.noise import stream
 
 DRAWS = 200_000
 LEVEL = 1e-12
@@ -35,10 +36,6 @@ SETTINGS = [
     pytest.param(1.0, 2.0**20, 2.0**-20, id="much noise, fine grid"),
 ]
 each_setting = pytest.mark.parametrize(("sensitivity", "multiplier", "tick"), SETTINGS)
-
-
-def stream(seed):
-    return Streams(seed).generator(Purpose.NOISE)
 
 
 def noise_of(mechanism, seed, size=DRAWS, value=0):

@@ -21,15 +21,11 @@ from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RandomizedResponseEvent
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
-from sottovoce.randomness import Purpose, Streams
+from support.noise import stream
 
 DRAWS = 400_000
 LEVEL = 1e-12
 EPSILONS = [0.05, 0.375, 0.75, 1.5, 3.0, 6.0]
-
-
-def stream(seed):
-    return Streams(seed).generator(Purpose.NOISE)
 
 
 class Lazy(RandomizedResponse):

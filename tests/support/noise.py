@@ -1,4 +1,4 @@
-"""Noise in tests: forbidden (a refusal comes before it), off (the optimum shows), or scaled (a wrong scale is seen)."""
+"""Noise in tests: forbidden (a refusal comes before it), off (the optimum shows), scaled, or held to its law."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from sottovoce.local.device import randomizer as one_bit
 from sottovoce.papers.ldp import report as bernstein
@@ -32,6 +33,21 @@ def forbid_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Streams, "generator", without_noise)
     monkeypatch.setattr(one_bit.Randomizer, "_whole", refuse)
     monkeypatch.setattr(bernstein, "standard_normals", refuse)
+
+
+def stream(seed: int = 0) -> np.random.Generator:
+    """Return a stream of noise that can be repeated."""
+    return Streams(seed).generator(Purpose.NOISE)
+
+
+def pearson(counts: np.ndarray, shares: np.ndarray) -> float:
+    """Return the p-value of Pearson's test; cells that expect fewer than 8 are taken together."""
+    expected = counts.sum() * shares
+    rare = expected < 8.0
+    seen, wanted = counts[~rare], expected[~rare]
+    if expected[rare].sum() > 2.0 or counts[rare].any():
+        seen, wanted = np.append(seen, counts[rare].sum()), np.append(wanted, max(expected[rare].sum(), 1e-9))
+    return float(chi2.sf(((seen - wanted) ** 2 / wanted).sum(), len(seen) - 1))
 
 
 class Scaled:
