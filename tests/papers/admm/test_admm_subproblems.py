@@ -1,4 +1,4 @@
-"""What each side solves by itself: a party's own problem, eq. (6), and the coordinator's scalar problems, eq. (7)."""
+"""What each side solves by itself: the penalty, a party's own problem, eq. (6), and the coordinator's, eq. (7)."""
 
 import math
 
@@ -11,32 +11,17 @@ from sottovoce.losses import Absolute, Hinge, Huber, Logistic, SigmoidLoss, Smoo
 from sottovoce.papers.admm import Penalty
 from sottovoce.papers.admm.sharing import Block, ScoreProblem
 
-with_and_without = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
-
-
-def table(seed, n, d, filled=0.6):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, d)) * (rng.random((n, d)) < filled)
-
-
-def whole(X, intercept):
-    return np.column_stack([X, np.ones(len(X))]) if intercept else X
-
-
-@with_and_without
-@pytest.mark.parametrize(("n", "d"), [(40, 6), (20, 20), (12, 35)], ids=["long", "square", "wide"])
-def test_the_quadratic_penalty_is_one_linear_system(n, d, intercept):
-    X = table(d, n, d)
-    D, l2, rho = whole(X, intercept), 0.7, 1.3
-    b = np.random.default_rng(1).normal(size=D.shape[1])
-    matrix = np.diag([l2] * d + [0.0] * intercept) + rho * D.T @ D
-    got = Block(X, Penalty(l2), rho, intercept=intercept).solve(b)
-    assert got == pytest.approx(np.linalg.solve(matrix, rho * b), rel=1e-9, abs=1e-9)
-
-
-# --- corners: accelerated proximal steps ------------------------------------------------------------------------------
-
 PENALTIES = {
+    "groups": Penalty(0.3, 2.0, groups=(2, 1, 4)),
+    "groups alone": Penalty(0.0, 2.0, groups=(2, 1, 4)),
+    "one group": Penalty(0.0, 3.0, groups=(7,)),
+    "groups in an l2 ball": Penalty(0.1, 1.0, groups=(2, 1, 4), ball="l2", radius=0.4),
+    "l1 ball": Penalty(0.0, 0.0, ball="l1", radius=0.7),
+    "l1 ball and elastic net": Penalty(0.2, 0.5, ball="l1", radius=0.7),
+    "l2 ball": Penalty(0.0, 0.0, ball="l2", radius=0.4),
+    "l2 ball and elastic net": Penalty(0.2, 0.5, ball="l2", radius=0.4),
+    "a ball that is not reached": Penalty(0.5, 0.0, ball="l2", radius=100.0),
+    "an l1 ball that is not reached": Penalty(0.5, 0.1, ball="l1", radius=100.0),
     "l1": Penalty(l1=0.8),
     "elastic net": Penalty(l2=0.5, l1=0.8),
     "box": Penalty(low=-0.1, high=0.15),
@@ -44,76 +29,97 @@ PENALTIES = {
     "all": Penalty(l2=0.5, l1=0.4, low=-0.2, high=0.05),
 }
 
-
-@with_and_without
-@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
-@pytest.mark.parametrize(("n", "d"), [(60, 8), (15, 30)], ids=["long", "wide"])
-@pytest.mark.parametrize("rho", [0.3, 5.0])
-def test_steps_satisfy_kkt(n, d, rho, penalty, intercept):
-    """0 in rho D'(Dx) - rho b + dR(x), coefficient by coefficient; and the proximal residual is 0."""
-    X = table(n, n, d)
-    D = whole(X, intercept)
-    b = D.T @ np.random.default_rng(5).normal(size=n)
-    block = Block(X, penalty, rho, intercept=intercept)
-    x = block.x = block.solve(b)
-    gradient = rho * (D.T @ (D @ x) - b)
-    near = 1e-7 * rho * np.abs(b).max()
-    for j in range(d):
-        slope = gradient[j] + penalty.l2 * x[j]
-        # the subdifferential of l1 |x|, and of the bounds where one is reached
-        low = -math.inf if x[j] == penalty.low else penalty.l1 if x[j] > 0.0 else -penalty.l1
-        high = math.inf if x[j] == penalty.high else -penalty.l1 if x[j] < 0.0 else penalty.l1
-        assert low - near <= -slope <= high + near
-        assert penalty.low <= x[j] <= penalty.high
-    if intercept:
-        assert gradient[d] == pytest.approx(0.0, abs=near)
-    assert np.abs(block.residual(gradient)).max() <= near
-    # from another start the same scores, and the residual is not 0 beside the solution
-    block.x = np.clip(np.full(D.shape[1], 0.03), penalty.low, penalty.high)
-    assert D @ block.solve(b) == pytest.approx(D @ x, abs=1e-5)
-    block.x = np.zeros(D.shape[1])
-    assert np.abs(block.residual(-rho * b)).max() > 0.01
-    if penalty.l1 and not penalty.l2:
-        assert 0 < np.count_nonzero(x[:d]) < d or rho > 1.0
+each_penalty = pytest.mark.parametrize("penalty", [pytest.param(p, id=name) for name, p in PENALTIES.items()])
 
 
-def test_columns_of_zeros_stay_out():
-    for n, d in ((20, 3), (3, 20)):
-        X = table(0, n, d, filled=1.0)
-        X[:, 1] = 0.0
-        x = Block(X, Penalty(l1=0.1), 1.0).solve(X.T @ np.ones(n))
-        assert x[1] == 0.0 and np.isfinite(x).all() and x.any()
+def splits(sizes):
+    return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
 
 
-def test_steps_without_corners_solves_the_system():
-    """Bounds that are far away: the solution of the linear system."""
-    for n, d in ((50, 6), (10, 25)):
-        X = table(7, n, d)
-        b = X.T @ np.random.default_rng(2).normal(size=n)
-        far = Block(X, Penalty(2.0, low=-1e6, high=1e6), 1.5).solve(b)
-        assert far == pytest.approx(Block(X, Penalty(2.0), 1.5).solve(b), abs=1e-9)
+def own_value(penalty, x):
+    """R(x), written once more."""
+    if penalty.groups:
+        groups = sum(math.sqrt(len(g)) * float(np.linalg.norm(x[g])) for g in splits(penalty.groups))
+        return 0.5 * penalty.l2 * float(x @ x) + penalty.l1 * groups
+    return 0.5 * penalty.l2 * float(x @ x) + penalty.l1 * float(np.abs(x).sum())
 
 
-@pytest.mark.parametrize("penalty", [Penalty(0.5), *PENALTIES.values()])
-def test_prox_is_the_minimum(penalty):
-    """Coefficient by coefficient, against scipy."""
-    v = np.linspace(-3.0, 3.0, 41)
-    for place, number in enumerate(v):
-        ends = (max(penalty.low, -4.0), min(penalty.high, 4.0))
-
-        def cost(t, number=number):
-            return penalty.value(np.array([t])) + 0.5 * (t - number) ** 2
-
-        found = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": 1e-12})
-        best = min(found.fun, cost(ends[0]), cost(ends[1]), cost(0.0))
-        got = penalty.prox(v)[place]
-        assert ends[0] <= got <= ends[1]
-        assert cost(got) <= best + 1e-12
+def inside(penalty, x, slack=1e-12):
+    if not penalty.ball:
+        return bool(np.all((penalty.low <= x) & (x <= penalty.high)))
+    norms = {"l1": float(np.abs(x).sum()), "l2": float(np.linalg.norm(x))}
+    return norms[penalty.ball] <= penalty.radius * (1 + slack)
 
 
-def test_which_penalties_are_quadratic():
-    assert Penalty().is_quadratic and Penalty(3.0).is_quadratic
+@each_penalty
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+def test_prox_is_the_least_of_all_near_it(penalty, scale):
+    """No point of the set near it is better, and a convex function has no other lowest point."""
+    rng = np.random.default_rng(1)
+    v = scale * rng.normal(size=7)
+    x = penalty.prox(v)
+    assert inside(penalty, x)
+    assert penalty.value(x) == pytest.approx(own_value(penalty, x), rel=1e-12)
+    best = own_value(penalty, x) + 0.5 * float((x - v) @ (x - v))
+    for size in (1e-4, 1e-2, 1.0):
+        for _ in range(200):
+            other = x + size * rng.normal(size=7) * (rng.random(7) < 0.6)
+            if inside(penalty, other, 0.0):
+                assert own_value(penalty, other) + 0.5 * float((other - v) @ (other - v)) >= best - 1e-12
+        for towards in (np.zeros(7), v):
+            other = x + min(size, 1.0) * (towards - x)
+            if inside(penalty, other, 0.0):
+                assert own_value(penalty, other) + 0.5 * float((other - v) @ (other - v)) >= best - 1e-12
+
+
+def test_only_plain_l2_is_quadratic():
+    assert Penalty(1.0).is_quadratic
     assert not any(penalty.is_quadratic for penalty in PENALTIES.values())
+
+
+@each_penalty
+@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize("n", [40, 5], ids=["tall", "wide"])
+def test_own_problem_is_solved(penalty, intercept, n):
+    """Where x = prox(x - gradient), x is the solution; columns are far from centred, and one is twice there."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 7)) + 1.0
+    X[:, 6] = X[:, 5]
+    D = np.column_stack([X, np.ones(n)]) if intercept else X
+    x = np.zeros(D.shape[1])
+    for rho in (0.7, 3.0):
+        problem = Block(X, penalty, rho, intercept=intercept)
+        problem.x = x
+        b = D.T @ (2.0 * rng.normal(size=n) + D[:, 0] - 1.0)
+        x = problem.x = problem.solve(b)
+        gradient = rho * (D.T @ (D @ x) - b)
+        residual = problem.residual(gradient)
+        assert np.abs(residual).max() < 1e-8 * max(1.0, np.abs(gradient).max(), np.abs(b).max())
+        assert inside(penalty, x[:7])
+        assert penalty.value(x[:7]) == pytest.approx(own_value(penalty, x[:7]), rel=1e-12)
+
+
+def test_a_group_without_entries_and_a_target_of_zeros():
+    X = np.zeros((10, 3))
+    X[:, 2] = np.arange(10.0)
+    for penalty in (Penalty(0.0, 0.1, groups=(2, 1)), Penalty(ball="l2", radius=0.5), Penalty(ball="l1", radius=0.5)):
+        problem = Block(X, penalty, 1.0)
+        assert not problem.solve(np.zeros(3)).any()
+        x = problem.solve(X.T @ X[:, 2])
+        assert not x[:2].any()
+        assert 0.4 < x[2] < 1.0
+
+
+@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize(("n", "d"), [(40, 6), (20, 20), (12, 35)], ids=["long", "square", "wide"])
+def test_the_quadratic_penalty_is_one_linear_system(n, d, intercept):
+    rng, l2, rho = np.random.default_rng(d), 0.7, 1.3
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    D = np.column_stack([X, np.ones(n)]) if intercept else X
+    b = rng.normal(size=D.shape[1])
+    matrix = np.diag([l2] * d + [0.0] * intercept) + rho * D.T @ D
+    got = Block(X, Penalty(l2), rho, intercept=intercept).solve(b)
+    assert got == pytest.approx(np.linalg.solve(matrix, rho * b), rel=1e-9, abs=1e-9)
 
 
 # --- the coordinator's scalar problems --------------------------------------------------------------------------------
