@@ -16,7 +16,7 @@ from sottovoce.local.wire import parse_many
 from support.collector import PROTOCOL, SCHEMA, new_token, report, running_collector, write_people
 from support.commands import run
 
-N = 300
+N = 600  # with 300 the model of reports erred in more than 15 % once in some 10,000 runs
 
 
 def invoke(*arguments, code=0):
@@ -56,14 +56,14 @@ def test_from_a_schema_to_a_model(folder):
     models = []
     for source in (database, folder / "all.parquet", folder / "all.reports"):
         said = invoke("fit", protocol, source, "--out", folder / "model.json", "--force")
-        assert "reports 300, and 0 refused" in said
+        assert "reports 600, and 0 refused" in said
         models.append(LocalModel.load(folder / "model.json").weights)
     np.testing.assert_array_equal(models[1], models[0])
     np.testing.assert_array_equal(models[2], models[0])
     receipt = json.loads((folder / "model.receipt.json").read_text())
     assert (receipt["epsilon"], receipt["delta"]) == (8.0, 0.0)
     said = invoke("predict", folder / "model.json", people, "--score", "ill")
-    assert float(re.search(r"accuracy (\S+) on 300 rows. NOT PRIVATE", said)[1]) > 0.85
+    assert float(re.search(r"accuracy (\S+) on 600 rows. NOT PRIVATE", said)[1]) > 0.85
     predicted = invoke("predict", folder / "model.json", people).split()
     assert predicted[0] == "prediction"
     assert len(predicted) == N + 1
@@ -126,7 +126,7 @@ def test_wrong_use(folder):
     asked = ("--label", "ill", "--out", folder / "x.reports")
     assert "more than max_epsilon" in invoke(*make, *asked, "--max-epsilon", 1, code=2)
     (folder / "few").write_text(f"{new_token()}\n")
-    assert "needs 300 different tokens; got 1" in invoke(*make, *asked, "--tokens", folder / "few", code=2)
+    assert "needs 600 different tokens; got 1" in invoke(*make, *asked, "--tokens", folder / "few", code=2)
     people.write_text("age,work,ill\n30,desk,no\nold,desk,no\n")
     assert "line 3, column 'age': 'old' is not a number" in invoke(*make, *asked, code=2)
     people.write_text("age,work,ill\n30,desk\n")

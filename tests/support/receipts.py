@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 import math
+import re
 import warnings
 
 import numpy as np
@@ -200,6 +201,11 @@ OTHER = {
     "scaler, nothing is released": functools.partial(scaled, epsilon=1e-3),
     "local": reports,
     "shuffled": functools.partial(reports, shuffled=True, delta=1e-4),
+}  # fmt: skip
+
+PRIVATE = {
+    name: fit for name, fit in (CENTRAL | OTHER).items()
+    if not re.search("no noise|nothing is released", name)
 }  # fmt: skip
 
 
