@@ -62,7 +62,7 @@ LOSSES = {
     "momentum": (),  # its clips make another loss of it, and more rows are left to Newton steps
     "multinomial-scd": (),  # for more classes than these tables have: tests/unit/central/test_multinomial.py
 }
-# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_comparison_optimum.py, papers)
+# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_optimum.py, papers)
 SLOW = ("Minibatch", "sgd", "Primal", "Sequential", "Published")
 CASES = [
     pytest.param(

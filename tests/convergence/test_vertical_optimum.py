@@ -14,6 +14,7 @@ from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
+from support.pairs import by_pairs
 from support.smooth_optimum import smooth_optimum
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
@@ -90,9 +91,9 @@ def test_ridge_is_scikit_learns(split, sparse, intercept):
         assert constant == pytest.approx(truth.intercept_, abs=1e-6)
 
 
-@each_split
-@pytest.mark.parametrize("smoothing", [0.05, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("split", "smoothing", "intercept"), by_pairs(list(WIDTHS), [0.05, 0.5, 1.0, 3.0], [False, True])
+)
 def test_smoothed_hinge_is_newtons(split, smoothing, intercept):
     """At 0, where training begins, this loss has no second derivative (smoothing < 1)."""
     case = Case(split)

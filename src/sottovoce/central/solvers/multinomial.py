@@ -77,7 +77,7 @@ class MultinomialPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
-    # Whether steps (`sottovoce.central.solvers.momentum`) take the place of passes; None follows a rule of public facts.
+    # Whether steps (`sottovoce.central.solvers.momentum`) take the place of passes; None follows public facts.
     steps: bool | None = None
 
     @classmethod
