@@ -13,6 +13,7 @@ from sottovoce.exceptions import DataError
 
 # names of types in numpy, pandas, polars and Arrow
 _NUMBER: Final = re.compile(r"(sparse\[)?(u?int\d|float|halffloat|double|bool|decimal|null)", re.IGNORECASE)
+_NO_TABLE: Final = "X must be a table: rows of one length, with one value in each column."
 _READ_AS_NUMBER: Final = re.compile(r"date|time|duration|complex", re.IGNORECASE)
 
 
@@ -68,9 +69,12 @@ def refuse_texts(X: Any, *, by_cell: bool = False) -> None:
 def as_array(X: Any, dtype: Any = None) -> NDArray[Any]:
     """Return lists of rows as an array, or refuse rows of several lengths and cells that hold several values."""
     try:
-        return np.asarray(X, dtype)
+        array = np.asarray(X, dtype)
     except ValueError:
-        raise DataError("X must be a table: rows of one length, with one value in each column.") from None
+        raise DataError(_NO_TABLE) from None
+    if array.ndim == 1 and isinstance(X, (list, tuple)) and any(isinstance(row, (list, tuple)) for row in array):
+        raise DataError(_NO_TABLE)  # objects can be lists
+    return array
 
 
 def typed_columns(X: Any) -> list[tuple[Any, Any]]:

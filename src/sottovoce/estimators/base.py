@@ -229,7 +229,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
         """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before."""
-        models, size = self.known_models(), _size_before_reading(X)
+        models, size = self.known_models(), size_before_reading(X)
         plan_for = cache(self.plan_for)
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = is_charged(self.ledger, self.dataset)
@@ -359,7 +359,7 @@ def absent(message: str) -> Any:
     return property(missing, doc="Not there, and an error says what is.")
 
 
-def _size_before_reading(X: Any) -> tuple[int, int] | None:
+def size_before_reading(X: Any) -> tuple[int, int] | None:
     """Return the public size; None for what is not a table or has no rows, which is refused where it is read."""
     try:
         size = public_size(X)

@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Self
@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from sottovoce._columns import as_array, refuse_by_type, refuse_same_names
+from sottovoce._columns import as_array, refuse_by_type, refuse_same_names, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
@@ -44,6 +44,7 @@ from sottovoce.estimators.base import (
     PrivateEstimator,
     Run,
     absent,
+    size_before_reading,
 )
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
@@ -61,7 +62,7 @@ from sottovoce.estimators.reading import (
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, SCALED_SEARCH, DPScaler
 from sottovoce.estimators.ties import UNPENALISED, arguments_of, fitted_values, model_digest
-from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.exceptions import ParameterError, PrivacyWarning, SottovoceError
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
@@ -314,7 +315,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         self.check_groups(X, groups)
         self.checked()[0].check_weights(X, sample_weight)
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
-        self._example = _example_of(X)
+        self._example = example_of(X)
         refuse_beside(X, **rows)
         refuse_same_names(X)
         if isinstance(X, OutsideTable):
@@ -358,7 +359,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 step = row_by_row(step)
                 if plan.scaler is not None and plan.scaler.centred and getattr(step, "sparse_output", None) == "auto":
                     step.set_params(sparse_output=False)  # zeros are moved, and are no zeros any more
-                X = _after(step.fit(ones(X)), X) if isinstance(X, OutsideTable) else step.fit_transform(X)
+                X = _after(step.fit(ones(X)), X) if isinstance(X, OutsideTable) else _named(step.fit_transform, X)
             fitted.append((name, step))
         if plan.is_private:
             run.streams.generator(Purpose.NOISE)  # warns of a seed that was used before; below nothing warns
@@ -604,16 +605,28 @@ def _after(step: Any, X: Any) -> Any:
         return X.after(step.scaled if isinstance(step, DPScaler) else step.transform)
     if isinstance(X, StreamedTable) and not isinstance(step, DPScaler):
         return SteppedTable(X, step.transform)
-    return step.transform(X)
+    return _named(step.transform, X)
 
 
-def _example_of(X: Any) -> Any:
+def _named(step: Callable[[Any], Any], X: Any) -> Any:
+    """Return rows after a step; where it fails over texts, their columns are named, and no cell is shown."""
+    try:
+        return step(X)
+    except SottovoceError:
+        raise
+    except (TypeError, ValueError):
+        refuse_texts(X, by_cell=True)
+        raise
+
+
+def example_of(X: Any) -> Any:
     """Return a row of ones with the container and the column names of X: public facts."""
     if _is_frame(X):
         return X.__class__(np.ones((1, X.shape[1])), columns=X.columns)
     if sp.issparse(X):
         return sp.csr_array(np.ones((1, public_size(X)[1])))
-    return None
+    size = size_before_reading(X) if isinstance(X, (np.ndarray, list, tuple)) else None  # None of texts
+    return None if size is None else np.ones((1, size[1]))
 
 
 def _row_after(name: str, step: Any, row: Any) -> Any:

@@ -4,6 +4,8 @@ What each row adds is total, whatever the row holds. The models of this library,
 row by their own row kernels, so that other rows cannot reach its last digit.
 """
 
+import re
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final, cast
@@ -15,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from sottovoce._columns import refuse_by_type, refuse_texts
+from sottovoce._columns import as_array, refuse_by_type, refuse_texts
 from sottovoce._entries import entries, numbers_of, places_in
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
@@ -28,7 +30,7 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators.base import PrivateEstimator, public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.pipeline import DPPipeline
+from sottovoce.estimators.pipeline import DPPipeline, example_of
 from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, numbers, refuse_beside
 from sottovoce.estimators.search_plan import margins_of
 from sottovoce.estimators.ties import model_digest
@@ -44,7 +46,7 @@ from sottovoce.evaluation.tables import (
     Table,
     axes_of,
 )
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import DataError, ParameterError, SottovoceError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.adjacency import unit_of
@@ -52,6 +54,7 @@ from sottovoce.randomness import Purpose, Streams
 
 _LABEL: Final = "label as it was read"
 _HOW: Final = "predict_proba", "decision_function"
+_COLUMNS: Final = re.compile("feature|columns are missing", re.IGNORECASE)  # in words of others about columns
 
 
 def evaluate(
@@ -111,7 +114,7 @@ def evaluate(
     ParameterError
         Before any work: an argument is missing, out of range or does not fit another one.
     DataError
-        Before any noise is drawn: X has columns whose type is no number.
+        Before any noise is drawn: X has columns whose type is no number, or the model cannot score the rows.
 
     Notes
     -----
@@ -230,12 +233,20 @@ def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
 
 
 def _check_columns(model: Any, X: Any) -> None:
-    """Refuse, before the charge, columns that are not those of the model; of tables in memory it may know others."""
+    """Refuse, before the charge, columns that are not those of the model: others' models say so by a row of ones."""
     if isinstance(model, PrivateEstimator):
         check_is_fitted(model)
         model.check_columns(X, reset=False)
     elif isinstance(X, StreamedTable) and hasattr(model, "n_features_in_"):
         check_columns(model, X, reset=False)
+    elif (row := example_of(X)) is not None:
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                model.predict(row)
+        except Exception as error:
+            if sp.issparse(X) or _COLUMNS.search(str(error)):
+                raise ParameterError(f"{type(model).__name__} does not take the columns of X: {error}") from error
 
 
 def _size(X: Any) -> int:
@@ -279,9 +290,15 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows |
         X, y = X.read()
     if y is not None:
         y = entries(y)
-    if isinstance(X, StreamedTable):
-        return _score_blocks(plan, model, X, y)
-    return _score_in_memory(plan, model, X, y)
+    try:
+        return (_score_blocks if isinstance(X, StreamedTable) else _score_in_memory)(plan, model, X, y)
+    except (SottovoceError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{type(model).__name__} cannot score the rows of X: {type(error).__name__}. Its words are left out, for "
+            "they may show a cell. Try the model on made-up rows with the same columns and kinds of cells."
+        ) from None
 
 
 def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> StoredRows:
@@ -301,6 +318,9 @@ def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) ->
 
 def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block: bool = False) -> ScoredRows:
     """Score rows; of a ``block`` the columns were checked, and the labels are what `labels_of` returns."""
+    if not _num_samples(X):  # their number is secret under add-remove, and no model predicts none
+        none = np.empty(0)
+        return ScoredRows(none, none, none > 0.0, (none, none) if plan.task == "classes, probabilities" else None)
     X, unreadable = _readable(model, X, checked=block)
     while (behind := _behind_steps(model, X)) is not None:
         model, X = behind
@@ -404,7 +424,7 @@ def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArra
 def _cells(X: Any) -> Any:
     """Return a table in which cells that are no numbers are NaN, where the type of a column admits numbers at all."""
     if isinstance(X, (list, tuple)):
-        X = np.array(X, dtype=object)
+        X = as_array(X, object)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         return numbers_of(X)
     refuse_by_type(X)

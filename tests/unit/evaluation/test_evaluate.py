@@ -1,5 +1,6 @@
 import json
 import math
+import traceback
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Normalizer, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 import sottovoce as sv
@@ -166,6 +167,42 @@ def test_rows_of_every_kind_are_evaluated(models, data):
     labels = data[3][3000:].astype(object)
     labels[:50], labels[50:100], X = math.nan, "many", data[0][3000:]
     assert sv.evaluate(models["ridge"], X, labels, **BUDGET).n_left_out == pytest.approx(100, abs=40)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_rows_at_all_are_evaluated_where_their_number_is_secret(name, models, data):
+    """A refusal would tell a table with one row from one with none."""
+    bounds = {"label_bounds": (-4.0, 4.0)} if name == "sklearn ridge" else {}
+    none = data[0][:0], labels_of(name, data)[:0]
+    found = sv.evaluate(models[name], *none, **BUDGET, **bounds, adjacency="add-remove", n_public=1000)
+    assert abs(found.n_rows) + abs(found.n_left_out) < 100
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+CELL = "Miller, Ann"
+ROWS = [[0.5, 0.25, CELL], [0.25, 0.5, 0.125]]
+ODD_ROWS = {
+    "objects": np.array(ROWS, object), "a list": ROWS, "a frame": pd.DataFrame(ROWS), "ragged": [ROWS[0], [0.25, 0.5]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", ODD_ROWS.values(), ids=ODD_ROWS)
+@pytest.mark.parametrize("kind", ["foreign", "fitted steps", "unknown category", "own steps", "fit of own steps"])
+def test_no_error_shows_a_cell(kind, rows, data):
+    """Words of others do: could not convert string to float; found unknown categories."""
+    own = sv.DPLogisticRegression(data_norm=1.0, classes=["no", "yes"])
+    whole = sv.DPLogisticRegression(**FIT, classes=["no", "yes"])
+    X, y = (data[0], data[1]) if kind != "unknown category" else (np.round(data[0]).astype(object), data[1])
+    model = {
+        "foreign": LogisticRegression(), "fitted steps": make_pipeline(Normalizer(), whole),
+        "unknown category": make_pipeline(OneHotEncoder(), LogisticRegression()),
+    }.get(kind, sv.DPPipeline([("n", Normalizer()), ("m", own)], epsilon=2.0, delta=1e-6))  # fmt: skip
+    with pytest.raises((DataError, ParameterError)) as caught:
+        if kind == "fit of own steps":
+            model.fit(rows, ["no", "yes"])
+        else:
+            sv.evaluate(model.fit(X, y), rows, ["no", "yes"], **BUDGET)
+    assert CELL not in "".join(traceback.format_exception(caught.value))
 
 
 def test_rows_of_persons(models, data):

@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import sottovoce as sv
 from sottovoce.central.core import drive
@@ -556,6 +560,22 @@ def test_columns_that_are_not_the_models_are_refused_before_an_evaluation_is_cha
             pytest.fail(repr((name, sv.evaluate(model, table, Y, epsilon=0.1, ledger=ledger, dataset="people"))))
         assert ledger.history("people") == [], name
     sv.evaluate(model, FRAME, Y, epsilon=0.1, ledger=ledger, dataset="people")
+
+
+@pytest.mark.parametrize("table", OTHER_COLUMNS.values(), ids=OTHER_COLUMNS)
+def test_columns_that_a_foreign_model_does_not_take_are_refused_before_the_charge(ledger, table):
+    charged = {"epsilon": 0.1, "ledger": ledger, "dataset": "people"}
+    centred = make_pipeline(StandardScaler(), LogisticRegression())
+    for model in (LogisticRegression(), CalibratedClassifierCV(centred), centred):
+        with pytest.raises(ParameterError, match="does not take the columns of X"):
+            sv.evaluate(model.fit(FRAME, Y), table, Y, **charged)
+    with pytest.raises(ParameterError, match="Cannot center sparse"):
+        sv.evaluate(centred, csr_array(X), Y, **charged)
+    assert ledger.history("people") == []
+    by_name = make_pipeline(ColumnTransformer([("scale", StandardScaler(), ["a"])]), LogisticRegression())
+    codes = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(np.tile([[2, 2, 2], [4, 4, 4]], (150, 1)), Y)
+    for model, rows in ((by_name.fit(FRAME, Y), FRAME.assign(d="text")), (codes, np.full((300, 3), 4))):
+        sv.evaluate(model, rows, Y, **charged)
 
 
 def test_a_table_on_disk_is_scored_by_the_columns_of_a_foreign_model(ledger, tmp_path):
