@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
@@ -23,7 +23,7 @@ from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.parallel import team
 from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators._solvers import accelerated_solver
-from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator, public_rows
+from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator, public_rows, size_before_reading
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.penalised import weight_bound
@@ -49,6 +49,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams, uncounted_fits
 
+_MOST_CHANCE: Final = 1e-3  # of coins that hold out all rows or none, and so of a charge that is lost
 _Trial = tuple[dict[str, Any], DPLinearEstimator]
 
 
@@ -202,6 +203,14 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
                 f"X is a {type(X).__name__}, and a search takes tables in memory: the rows that are held out are drawn "
                 "there. Give an array or a data frame, or fit without a search: the defaults need no tuning."
             )
+        held_out, n_rows = plan.validation_size, plan.n_samples
+        chance = held_out**n_rows + (1.0 - held_out) ** n_rows
+        if chance > _MOST_CHANCE and size_before_reading(X):
+            raise ParameterError(
+                f"validation_size={held_out:g} is no choice for {n_rows} rows: with one random coin a row, all or none "
+                f"would be held out with probability {chance:.2g}, and what is charged would be lost. Change "
+                "validation_size, or fit without a search: the defaults need no tuning."
+            )
 
     @whole_fit
     def fit(self, X: Any, y: Any) -> Self:
@@ -237,8 +246,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             held_out = run.streams.generator(Purpose.SHUFFLING).random(X.shape[0]) < plan.validation_size
             if held_out.all() or not held_out.any():
                 raise DataError(
-                    f"n_samples={X.shape[0]} rows are too few for validation_size={plan.validation_size:g}: with one "
-                    "random coin a row, all or none were held out. Change validation_size or search on more rows."
+                    f"the rows are too few for validation_size={plan.validation_size:g}: with one random coin a row, "
+                    "all or none were held out. Change validation_size or search on more rows."
                 )
             # The ledger hears its last word before the first trial: an entry after the last one, and be it without a
             # time, would tell by its place among other people's entries how long the trials took, and so how many.
