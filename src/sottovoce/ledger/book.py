@@ -334,6 +334,10 @@ class Book:
                 "on: nobody pays for the result. Do not use it."
             )
         self.check_open(charge)
+        self.check_cost(record, event)
+
+    def check_cost(self, record: ChargeRecord, event: Event) -> None:
+        """Raise AccountingError if the event costs more than was reserved."""
         known = self._accounts[record.dataset].dataset
         released = _release(known.adjacency, event, record.adjacency, record.delta)
         reserved = _release(known.adjacency, record.event, record.adjacency, record.delta)
@@ -341,7 +345,7 @@ class Book:
             return
         if _unprotected(event) != _unprotected(record.event) or not costs_at_most(released, reserved, known.filter):
             raise AccountingError(
-                f"charge {charge!r} of dataset {record.dataset!r}: the run cost more than was reserved for it "
+                f"charge {record.charge!r} of dataset {record.dataset!r}: the run cost more than was reserved for it "
                 f"(reserved {record.event!r}, released {event!r}). Do not use its result; the reservation counts as "
                 "spent."
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce._plain_data import canonical_text
-from sottovoce.exceptions import LedgerError, LedgerIntegrityError
+from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError
 from sottovoce.ledger.book import Book
 from sottovoce.ledger.entries import FIRST, Entry
 
@@ -62,6 +62,8 @@ def verify_book(entries: Iterable[Entry], *, expected_head: str | None = None) -
             hashes.add(book.head)
             if entry.kind == "reserve":
                 problems += _overspent(book, entry)
+            if entry.kind == "commit":
+                problems += _dearer(book, entry)
     except LedgerIntegrityError as error:
         problems.append(str(error))
     if expected_head is not None and expected_head not in hashes and not problems:
@@ -110,6 +112,17 @@ def _read_line(line: str, place: int) -> Entry:
         raise LedgerIntegrityError(f"line {place + 1} is not an entry of an export.") from None
     entry = Entry.from_text(text, place=f"line {place + 1}")
     return read_row((seq, entry.previous, digest, text))
+
+
+def _dearer(book: Book, entry: Entry) -> list[str]:
+    """Return the problem of a run that says that it cost more than was charged for it."""
+    charge = book.charge(entry.body["charge"])
+    assert charge.committed_event is not None
+    try:
+        book.check_cost(charge, charge.committed_event)
+    except AccountingError as error:
+        return [f"entry {entry.seq}: {error}"]
+    return []
 
 
 def _overspent(book: Book, entry: Entry) -> list[str]:

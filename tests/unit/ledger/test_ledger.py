@@ -506,6 +506,23 @@ def test_a_forged_chain_must_still_keep_the_budget(filled, tmp_path):
     assert "does not exist" in verify_export(path).problems[0]
 
 
+@pytest.mark.parametrize("share", [0.5, 0.999, 1.0, 1.001, 2.0])
+@pytest.mark.parametrize("composition", ["mixed", "gaussian", "renyi", "basic"])
+def test_a_forged_end_must_not_cost_more_than_was_charged(lite, tmp_path, composition, share):
+    lite.create("more", **{**BUDGET, "composition": composition})
+    charge = lite.reserve("more", EVENT, **FIT)
+    lite.commit(charge, EVENT)
+    lite.export(path := tmp_path / "ledger.jsonl")
+
+    def dearer(data):
+        if data["kind"] == "commit":
+            data["body"]["event"] = GaussianEvent(EVENT.noise_multiplier / share).to_dict()
+
+    rewritten(path, dearer)
+    problems = verify_export(path).problems
+    assert len(problems) == (share > 1.0) and all("cost more than was reserved" in text for text in problems)
+
+
 def test_entries_that_cannot_be_are_refused(filled, tmp_path):
     path = tmp_path / "ledger.jsonl"
 
