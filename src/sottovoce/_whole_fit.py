@@ -2,8 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -30,19 +29,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_other_threads)
 
 
-@contextmanager
-def fitted_alone(thing: object, *, message: str) -> Iterator[None]:
-    """Hold an object for one fit; a ParameterError has the ``message`` if another fit holds it."""
-    with _BEGIN:
-        if id(thing) in _BUSY:
-            raise ParameterError(message)
-        _BUSY[id(thing)] = thing, threading.get_ident()
-    try:
-        yield
-    finally:
-        _BUSY.pop(id(thing), None)
-
-
 def whole_fit(fit: _Fit) -> _Fit:
     """Make a method ``fit`` whole: refused while another runs on the same object, and undone if it ends in an error.
 
@@ -51,11 +37,15 @@ def whole_fit(fit: _Fit) -> _Fit:
 
     @wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
-        message = (
-            f"this {type(self).__name__} is being fitted already, in another thread or further up. Give each thread an "
-            "estimator of its own: sklearn.base.clone(estimator)."
-        )
-        with fitted_alone(self, message=message):
+        taken = False  # by this fit; no context manager, in whose own lines an interrupt would leave it so for good
+        try:
+            with _BEGIN:
+                if id(self) in _BUSY:
+                    raise ParameterError(
+                        f"this {type(self).__name__} is being fitted already, in another thread or further up. Give "
+                        "each thread an estimator of its own: sklearn.base.clone(estimator)."
+                    )
+                _BUSY[id(self)], taken = (self, threading.get_ident()), True
             before = dict(vars(self))
             try:
                 return fit(self, *arguments, **named)
@@ -64,5 +54,8 @@ def whole_fit(fit: _Fit) -> _Fit:
                 if "guarantee_" in before:
                     error.add_note("This estimator still holds the model of its earlier fit, and that model's receipt.")
                 raise
+        finally:
+            if taken:
+                _BUSY.pop(id(self), None)
 
     return cast("_Fit", guarded)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce._whole_fit import fitted_alone
+from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import _LIMIT
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
@@ -184,12 +184,13 @@ def test_a_fit_of_another_thread_does_not_block_its_object_in_a_child():
     model = sv.DPRidge(**RIDGE, random_state=0)
     inside, go_on = threading.Event(), threading.Event()
 
-    def hold():
-        with fitted_alone(model, message="busy"), _LIMIT.lock:  # and asks for products on one thread
+    @whole_fit
+    def hold(model):
+        with _LIMIT.lock:  # asks for products on one thread
             inside.set()
             go_on.wait(60)
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=hold, args=[model])
     thread.start()
     inside.wait(60)
     try:

@@ -9,12 +9,12 @@ import secrets
 import shlex
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import canonical_text
@@ -34,6 +34,7 @@ from sottovoce.privacy.guarantee import Guarantee
 
 _CODE: Final = f"sottovoce {__version__}"
 _LONGEST_NAME: Final = 200
+_T = TypeVar("_T")
 _Bodies = list[tuple[str, dict[str, Any]]]  # the kinds of entries and what they say
 _WHICH: Final = (
     "'person' is for fits with groups=... and max_rows_per_group=..., 'row' for all others, also where each person has "
@@ -245,8 +246,7 @@ class Ledger:
             if admits is not None:
                 admits(book.account(dataset).spent)
 
-        with self._current() as book:  # accounting can take a second: once before the writer's lock is held
-            check(book)
+        self._asked(check)  # accounting can take a second: once before the writer's lock is held
         return self._append([("reserve", body)], check)
 
     def import_receipt(
@@ -374,9 +374,12 @@ class Ledger:
         It says how much of the budget is used up. The promise is about the budget: that all releases together, chosen
         in any way, are (epsilon, delta)-DP with the epsilon and delta of the data set.
         """
-        with self._current() as book:
+
+        def spent(book: Book) -> tuple[float, float]:
             account = book.account(dataset)
             return account.spent(), account.dataset.delta
+
+        return self._asked(spent)
 
     def remaining(self, dataset: str, *, delta: float | None = None) -> float:
         """Return the largest epsilon that one more fit of Gaussian releases can have, 0 if none.
@@ -387,10 +390,13 @@ class Ledger:
         delta : float or None
             Delta of that fit; None for the data set's.
         """
-        with self._current() as book:
+
+        def remaining(book: Book) -> float:
             account = book.account(dataset)
             at = number("delta", account.dataset.delta if delta is None else delta, above=0.0, below=1.0)
             return _largest_epsilon(account.dataset.filter, account.spent, at)
+
+        return self._asked(remaining)
 
     def would_spend(
         self, dataset: str, *more: Release, rule: PrivacyFilter | None = None, coordinator: str | None = None
@@ -406,8 +412,7 @@ class Ledger:
         coordinator : str or None
             Of whose releases alone; None for all.
         """
-        with self._current() as book:
-            return book.account(dataset).spent(*more, rule=rule, coordinator=coordinator)
+        return self._asked(lambda book: book.account(dataset).spent(*more, rule=rule, coordinator=coordinator))
 
     def history(self, dataset: str) -> list[ChargeRecord]:
         """Return all charges of a data set, the oldest first, cancelled ones included."""
@@ -532,26 +537,29 @@ class Ledger:
         write_whole(path, "".join(f'{{"hash":"{row[2]}","entry":{row[3]}}}\n' for row in rows))
         return rows[-1][2] if rows else FIRST
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Be the only one here who uses the book; one that an interrupt left half-written is read afresh."""
+    def _alone(self, work: Callable[[], _T]) -> _T:
+        """Be the only one here who uses the book; one that an interrupt left half-written is read afresh.
+
+        No generator holds the lock: one in whose ``with`` an interrupt comes would hold it as long as the exception is
+        kept, which in an interpreter is until the next one.
+        """
         with self._lock:
             try:
-                yield
+                return work()
             except BaseException as error:
                 if not isinstance(error, SottovoceError):
                     self._book = Book()
                 raise
 
-    @contextmanager
-    def _current(self) -> Iterator[Book]:
-        with self._alone():
+    def _asked(self, ask: Callable[[Book], _T]) -> _T:
+        def work() -> _T:
             self._catch_up(self._store.read(self._book.n_entries))
-            yield self._book
+            return ask(self._book)
+
+        return self._alone(work)
 
     def _now(self) -> Book:
-        with self._current() as book:
-            return book
+        return self._asked(lambda book: book)
 
     def _catch_up(self, rows: list[Row]) -> None:
         for row in rows:
@@ -564,23 +572,24 @@ class Ledger:
 
     def _append(self, bodies: _Bodies, check: Callable[[Book], None]) -> Charge:
         """Add entries that ``check`` admits after everything before them; return what the last one is about."""
+
+        def work() -> Charge:
+            with self._store.writing() as (read, append):
+                self._catch_up(read(self._book.n_entries))
+                check(self._book)
+                entries = self._entries(bodies)
+                for entry in entries:
+                    append((entry.seq, entry.previous, entry.hash, entry.text))
+            for entry in entries:  # they are on disk now
+                self._book.read(entry)
+            last = entries[-1]
+            return Charge(
+                last.body.get("charge", ""), last.body["dataset"], str(self._book.ledger), last.seq, last.hash
+            )
+
         for _ in range(_TRIES):
-            with self._alone():
-                try:
-                    with self._store.writing() as (read, append):
-                        self._catch_up(read(self._book.n_entries))
-                        check(self._book)
-                        entries = self._entries(bodies)
-                        for entry in entries:
-                            append((entry.seq, entry.previous, entry.hash, entry.text))
-                except self._store.collision:
-                    continue
-                for entry in entries:  # they are on disk now
-                    self._book.read(entry)
-                last = entries[-1]
-                return Charge(
-                    last.body.get("charge", ""), last.body["dataset"], str(self._book.ledger), last.seq, last.hash
-                )
+            with suppress(self._store.collision):
+                return self._alone(work)
         raise LedgerError(f"the ledger {self._store.url} is written by somebody who does not wait: try again later.")
 
     def _entries(self, bodies: _Bodies) -> list[Entry]:

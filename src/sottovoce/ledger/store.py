@@ -10,6 +10,7 @@ Every operation opens its own connection, so that a ledger can be used after a f
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -79,6 +80,7 @@ class Store:
         self._path = Path(str(parsed.database)) if self.kind == "sqlite" else None
         self._timeout = timeout
         self._is_there = False
+        self._last = threading.local()  # the last connection of each thread
         self._engine = open_engine(
             parsed, error=LedgerError, extra="ledger", timeout=timeout, poolclass=sa.pool.NullPool,
             pragma="PRAGMA synchronous = EXTRA",  # not only the file but the folder, before a commit ends
@@ -125,7 +127,10 @@ class Store:
         if self._path is not None and not self._path.exists():
             raise LedgerError(self._missing())  # connecting would leave an empty file
         try:
+            if left := getattr(self._last, "connection", None):
+                left.close()  # an interrupt can have left it open, with its lock
             with self._engine.connect() as connection:
+                self._last.connection = connection
                 yield connection.execution_options(**options)
         except (sa.exc.IntegrityError, LedgerError):
             raise
