@@ -26,6 +26,7 @@ from sottovoce._plain_data import digest, scalar
 from sottovoce._validation import number, warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.holder import Held
+from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators.base import PrivateEstimator, public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -234,6 +235,11 @@ def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
 
 def _check_columns(model: Any, X: Any) -> None:
     """Refuse, before the charge, columns that are not those of the model: others' models say so by a row of ones."""
+    if isinstance(X, RemoteTable):
+        raise ParameterError(
+            f"X is a {type(X).__name__}, whose rows stay where they are, and an evaluation reads them here. Write the "
+            "rows that were held out to Parquet files, and give a ParquetTable of these."
+        )
     if isinstance(model, PrivateEstimator):
         check_is_fitted(model)
         model.check_columns(X, reset=False)

@@ -144,3 +144,11 @@ def test_r_squared_of_special_labels(client):
         sources = [InlineSource(X[a : a + 100], labels[a : a + 100], first_row=a) for a in (0, 100, 200)]
         with DaskTable(client, sources) as table:
             assert model.score(table) == pytest.approx(model.score(X[:300], labels), rel=1e-9)
+
+
+def test_an_evaluation_is_refused_before_its_charge(client, path, tmp_path):
+    ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    ledger.create("people", epsilon=3.0, delta=1e-5)
+    with opened(client, path, "binary") as table, pytest.raises(ParameterError, match="give a ParquetTable"):
+        sv.evaluate(CASES["svc"][0].fit(X, BINARY), table, epsilon=0.1, ledger=ledger, dataset="people")
+    assert ledger.history("people") == []
