@@ -116,7 +116,8 @@ def budgets_of_use(n: int = 20_000) -> Iterator[Row]:
         ours = Protocol(epsilon=epsilon, n_features=5, intercept=0.0, completion="slack")
         device, sums = Randomizer(ours), Aggregator(ours)
         sums.add([device.report(x, label) for x, label in zip(X[:5000], y[:5000].tolist(), strict=True)])
-        own = judge(np.asarray(sums.fit("hinge").weights))
+        weights = np.asarray(sums.fit().weights)
+        own = judge(weights / max(1.0, float(np.linalg.norm(weights))))
         yield ("At budgets of use" if epsilon == 4.0 else "", f"epsilon {epsilon:g}, {n:,} people: no claim",
                f"excess {judge(theirs.coef_):.3f}; the product's own report, 5,000 people: {own:.3f}",
                "next to nothing is learned")  # fmt: skip
