@@ -3,7 +3,6 @@
 import errno
 import ipaddress
 import json
-import os
 import re
 import shutil
 import socket
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from sottovoce._files import write_whole
 from sottovoce._version import __version__
 from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate, session_certificate
@@ -225,10 +225,10 @@ class Seat:
             card = replace(card, host=site.host, port=port.number)
             if identity is not None:
                 folder = Path(tempfile.mkdtemp(prefix="sottovoce-seat-"))  # for its owner alone
-                key, certificate = session_certificate(name)
-                _write(folder / "key.pem", key)
-                _write(folder / "certificate.pem", certificate)
-                card = replace(card, certificate=certificate.decode("ascii"), identity=identity.certificate)
+                key, certificate = (each.decode("ascii") for each in session_certificate(name))
+                write_whole(folder / "key.pem", key, private=True)
+                write_whole(folder / "certificate.pem", certificate, private=True)
+                card = replace(card, certificate=certificate, identity=identity.certificate)
                 card = replace(card, signature=identity.sign(card.signed_bytes))
                 # one's own card must pass one's own checks: a wrong identity is told to its owner, not by partners
                 identity.check(name, card.identity, None, card.signed_bytes, card.signature)
@@ -264,7 +264,7 @@ class Seat:
         assert self._port is not None
         if self._folder is not None:
             partners = "".join(each.certificate for each in checked if each.name != card.name)
-            _write(self._folder / "partners.pem", partners.encode("ascii"))
+            write_whole(self._folder / "partners.pem", partners, private=True)
         addresses, listen = [each.address for each in checked], self._port.let_go()
         return EngineProcess(card.engine, rank, addresses, listen=listen, tls=self._folder, timeout=self._site.timeout)
 
@@ -335,9 +335,3 @@ def _bound(here: str, number: int) -> socket.socket | None:
             return None
         raise EngineError("this party cannot open a port at the host that its owner named.") from None
     return bound
-
-
-def _write(path: Path, content: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
