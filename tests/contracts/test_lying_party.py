@@ -42,7 +42,8 @@ LIES = {
 TEXTS = ["", "{", "[]", "null", '{"kind": 5}', '{"kind": "composed"}', '{"kind": "gaussian"}',
          "[" * 30_000,
          '{"kind": "gaussian", "noise_multiplier": "x"}',
-         '{"kind": "gaussian", "noise_multiplier": 1e999}']  # fmt: skip
+         '{"kind": "gaussian", "noise_multiplier": 1e999}',
+         '{"kind": "gaussian", "noise_multiplier": 0.1}']  # fmt: skip
 
 
 class _Liar:

@@ -116,7 +116,8 @@ def test_an_account_without_a_limit_keeps_what_was_spent():
     ("limit", "message"),
     [
         ((-0.1, 0.1), r"budget\[0\]"), ((1.0, -0.1), r"budget\[1\]"), ((1.0, 1.0), r"budget\[1\]"),
-        ((1.0,), "budget must be a pair"), (1.0, "budget must be a pair"),
+        ((1.0,), "budget must be a pair"), (1.0, "budget must be a pair"), ("12", "budget"),
+        ((math.nan, 0.1), r"budget\[0\]"), ((math.inf, 0.1), r"budget\[0\]"),
     ],
 )  # fmt: skip
 def test_bad_budgets_are_refused(limit, message):

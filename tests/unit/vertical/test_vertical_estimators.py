@@ -369,16 +369,6 @@ class Failing(Party):
         return super().handle(raw)
 
 
-class Overspending(Party):
-    """It trains and then tells of another event."""
-
-    def handle(self, raw):
-        answer = super().handle(raw)
-        if isinstance(decode(answer), Trained):
-            return Trained('{"kind": "gaussian", "noise_multiplier": 0.1}').encode()
-        return answer
-
-
 def test_a_party_that_fails_half_way():
     model = logistic().fit(parties(), Y)
     before = dict(vars(model))
@@ -394,12 +384,6 @@ def test_a_party_that_fails_half_way():
     with pytest.raises(PartyError) as caught:
         logistic(labels_public=True).fit(failing, Y)
     assert "released" not in str(caught.value)
-
-
-def test_a_party_that_says_it_spent_something_else():
-    other = Overspending(X[:, 3:], name="other", data_norm=2.0)
-    with pytest.raises(PartyError, match=r"party 'other' says that it spent .* planned was"):
-        logistic().fit([Party(X[:, :3], name="holder"), other], Y)
 
 
 @pytest.mark.parametrize("value", [-1, 0, "everybody", math.nan, None, [1]], ids=repr)
