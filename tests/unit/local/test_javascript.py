@@ -335,15 +335,6 @@ def test_length_counts_characters_not_units(node: Node) -> None:
     assert node.ask("protocol", text=text)["id"] == Protocol.from_json(text).id.hex()
 
 
-@pytest.mark.parametrize("field", sorted(BASE))
-def test_both_refuse_a_missing_field(node: Node, field: str) -> None:
-    text = text_of({key: value for key, value in BASE.items() if key != field})
-    with pytest.raises(ParameterError):
-        Protocol.from_json(text)
-    with pytest.raises(JavaScriptError, match=f"ParameterError.*{'n_features' if field == 'features' else field}"):
-        node.ask("protocol", text=text)
-
-
 GOOD = TEXTS["records"]
 NOT_CANONICAL = [
     GOOD.replace('"epsilon":2.0', '"epsilon":2'), GOOD.replace('"epsilon":2.0', '"epsilon":2.00'),
@@ -356,21 +347,24 @@ NOT_CANONICAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", range(len(NOT_CANONICAL)))
-def test_both_refuse_a_text_that_is_not_canonical(node: Node, place: int) -> None:
-    text = NOT_CANONICAL[place]
+NO_PROTOCOLS = ["", "{", "[]", "null", "3", GOOD + "}", GOOD.replace("2.0", "NaN"), '{"format":1}']
+
+
+def bad_texts() -> Iterator[tuple[str, str]]:
+    """Yield texts that are refused, and what JavaScript says of them."""
+    yield from ((text, "not canonical|unknown fields") for text in NOT_CANONICAL)
+    yield from ((text, "not JSON|no protocol") for text in NO_PROTOCOLS)
+    for field in BASE:
+        text = text_of({key: value for key, value in BASE.items() if key != field})
+        yield text, "n_features" if field == "features" else field
+
+
+@pytest.mark.parametrize(("text", "message"), [*bad_texts()], ids=lambda value: value[:40])
+def test_both_refuse_a_bad_text(node: Node, text: str, message: str) -> None:
     assert text not in TEXTS.values()
     with pytest.raises(ParameterError):
         Protocol.from_json(text)
-    with pytest.raises(JavaScriptError, match=r"ParameterError: .*(not canonical|unknown fields)"):
-        node.ask("protocol", text=text)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", GOOD + "}", GOOD.replace("2.0", "NaN"), '{"format":1}'])
-def test_both_refuse_what_is_no_protocol(node: Node, text: str) -> None:
-    with pytest.raises(ParameterError):
-        Protocol.from_json(text)
-    with pytest.raises(JavaScriptError, match=r"ParameterError: .*(not JSON|no protocol)"):
+    with pytest.raises(JavaScriptError, match=rf"ParameterError: .*({message})"):
         node.ask("protocol", text=text)
 
 
@@ -406,50 +400,28 @@ BAD_RECORDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("record", "label", "message"), BAD_RECORDS, ids=lambda value: str(value)[:30])
-def test_both_refuse_a_bad_record(node: Node, record: Any, label: Any, message: str) -> None:
-    randomizer = Randomizer(Protocol.from_json(GOOD))
-    with pytest.raises(DataError, match=message):
-        randomizer.report(record, label)
-    with pytest.raises(JavaScriptError, match=f"DataError: .*{message}"):
-        node.ask("report", text=GOOD, record=record, label=label)
+NUMBERS_ALONE = Protocol(n_features=2, classes=(0, 1), epsilon=1.0, K=16, m=3, b=1.0).to_json()
 
 
-BAD_ROWS = [[0.0] * 4, [0.0] * 6, [0, 0, 0, 0, math.nan], [0, 0, 0, 0, math.inf], 3, None, "abcde"]
+def bad_people() -> Iterator[tuple[str, Any, Any, str, str]]:
+    """Yield a protocol, a record and a label that are refused, and what Python and JavaScript say of them."""
+    yield from ((GOOD, record, label, message, message) for record, label, message in BAD_RECORDS)
+    for row in ([0.0] * 4, [0.0] * 6, [0, 0, 0, 0, math.nan], [0, 0, 0, 0, math.inf], 3, None, "abcde"):
+        yield TEXTS["vector"], row, 1, "^x (must be|holds)", r"x(\[4\])? must be"
+    for row in (["1", 2.0], [True, 2.0], [1.0, None]):
+        yield NUMBERS_ALONE, row, 1, "x must be 2 numbers", r"x\[[01]\] must be"
+    for label in (math.nan, math.inf, "3", None, True):
+        yield TEXTS["regression"], PERSON, label, "the label (must be|is missing)", "the label must be"
+    for label in (True, False, "1", None, 2, 0.5):
+        yield NUMBERS_ALONE, [0.0, 1.0], label, "the label must be one of", "the label must be one of"
 
 
-@pytest.mark.parametrize("row", BAD_ROWS, ids=str)
-def test_both_refuse_a_bad_row(node: Node, row: Any) -> None:
-    with pytest.raises(DataError):
-        Randomizer(Protocol.from_json(TEXTS["vector"])).report(row, 1)
-    with pytest.raises(JavaScriptError, match=r"DataError: x(\[4\])? must be"):
-        node.ask("report", text=TEXTS["vector"], record=row, label=1)
-
-
-@pytest.mark.parametrize("label", [math.nan, math.inf, "3", None, True])
-def test_both_refuse_a_bad_number(node: Node, label: Any) -> None:
-    with pytest.raises(DataError):
-        Randomizer(Protocol.from_json(TEXTS["regression"])).report(PERSON, label)
-    with pytest.raises(JavaScriptError, match="DataError: the label must be"):
-        node.ask("report", text=TEXTS["regression"], record=PERSON, label=label)
-
-
-@pytest.mark.parametrize("label", [True, False, "1", None, 2, 0.5])
-def test_both_refuse_a_bad_class(node: Node, label: Any) -> None:
-    text = Protocol(n_features=2, classes=(0, 1), epsilon=1.0, K=16, m=3, b=1.0).to_json()
-    with pytest.raises(DataError, match="the label must be one of"):
-        Randomizer(Protocol.from_json(text)).report([0.0, 1.0], label)
-    with pytest.raises(JavaScriptError, match="DataError: the label must be one of"):
-        node.ask("report", text=text, record=[0.0, 1.0], label=label)
-
-
-@pytest.mark.parametrize("row", [["1", 2.0], [True, 2.0], [1.0, None]], ids=str)
-def test_both_refuse_what_is_no_number(node: Node, row: Any) -> None:
-    text = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0).to_json()
-    with pytest.raises(DataError, match="x must be 2 numbers"):
-        Randomizer(Protocol.from_json(text)).report(row, 1)
-    with pytest.raises(JavaScriptError, match=r"DataError: x\[[01]\] must be"):
-        node.ask("report", text=text, record=row, label=1)
+@pytest.mark.parametrize(("text", "record", "label", "said", "script"), [*bad_people()], ids=lambda one: str(one)[-30:])
+def test_both_refuse_bad_people(node: Node, text: str, record: Any, label: Any, said: str, script: str) -> None:
+    with pytest.raises(DataError, match=said):
+        Randomizer(Protocol.from_json(text)).report(record, label)
+    with pytest.raises(JavaScriptError, match=f"DataError: .*{script}"):
+        node.ask("report", text=text, record=record, label=label)
 
 
 def test_a_device_has_a_bound_of_its_own(node: Node) -> None:
