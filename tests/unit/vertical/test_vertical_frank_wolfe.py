@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivateEvent, RepeatedEvent, compose
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    RepeatedEvent,
+    compose,
+    releases_of,
+)
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties, handled
@@ -390,18 +397,17 @@ def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
         lasso().fit(parties(), Y)
 
 
-def test_the_mechanism_gets_the_planned_range(monkeypatch):
+@AGGREGATIONS
+def test_the_mechanism_gets_the_planned_range(aggregation, monkeypatch):
     """The event that is accounted and the range that is drawn with come from one number."""
-    widths, original = set(), ExponentialMechanism.select
+    widths, original = [], ExponentialMechanism.select
     monkeypatch.setattr(
-        ExponentialMechanism, "select", lambda self, *rest: (widths.add(self.epsilon), original(self, *rest))[1]
+        ExponentialMechanism, "select", lambda self, *rest: (widths.append(self.epsilon), original(self, *rest))[1]
     )
-    model = lasso(aggregation="global", n_steps=3).fit(parties(), Y)
-    ((kept, count),) = {
-        (part.event.epsilon, part.count) for part in model.plan_.event.events if part.event.kind == "bounded-range"
-    }
-    assert widths == {kept}
-    assert count == 9
+    model = lasso(aggregation=aggregation, n_steps=3).fit(parties(), Y)
+    planned = [each for each in releases_of(model.plan_.event) if each[0].kind == "bounded-range"]
+    assert [(event.epsilon, times) for event, times in planned] == [(widths[0], 9)]
+    assert widths == [widths[0]] * 9
 
 
 BAD = [
