@@ -79,22 +79,12 @@ class EncodedTable(DaskTable):
 
     @classmethod
     def of(
-        cls,
-        client: Client,
-        path: str | Path,
-        encoder: Encoder,
-        *,
-        partitions: int | None = None,
-        storage: str | None = None,
-        **options: Any,
+        cls, client: Client, path: str | Path, encoder: Encoder, *, partitions: int | None = None, **options: Any
     ) -> Self:
-        """Return a table of which the driver has read footers only, and workers nothing.
-
-        ``storage``: of `DaskTable.from_parquet`, but "file". ``**options``: of `DaskTable`.
-        """
+        """Return a table of which the driver has read footers only, and workers nothing."""
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         rows = EncodedRows(path, encoder)
-        sources = partitions_of(rows, limits, partitions, storage)
+        sources = partitions_of(rows, limits, partitions)
         table = cls(client, sources, encoder.feature_names, encoder.schema.target, read=False, **options)
         table.rows = rows
         return table
