@@ -37,6 +37,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from support.asking import answered, calibrating, straightened, table_of
 from support.many_parts import cut
 from support.noise import exact_releases
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 N, D, WIDE, MU = 12, 3, 300, 0.2
@@ -172,9 +173,7 @@ RESTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("run", SUMS, ids=lambda run: run.__name__)
+@pytest.mark.parametrize(("run", "sparse", "dtype"), by_pairs(SUMS, [False, True], [np.float32, np.float64]))
 @settings(max_examples=40)
 @given(
     one=row, other=row, labels=st.tuples(*[st.sampled_from([-1.0, 1.0])] * 2),
