@@ -396,6 +396,16 @@ def test_as_many_releases_are_counted_as_doubles_tell_apart():
             flatten(RepeatedEvent(release, 2**53 + 1))
 
 
+@pytest.mark.parametrize("rate", [1e-300, 1e-12, 1e-3, 0.5, 1.0 - 2.0**-53])
+@pytest.mark.parametrize("noise", [3e-3, 1e-4, 1e-5, 1e-9, 1e-150, 5e-324])
+def test_a_step_far_from_private_is_no_lattice_however_seldom_it_comes(noise, rate):
+    """A receipt or a question to a party with one took all memory: some 1 / noise^2 places."""
+    event = PoissonSampledEvent(rate, GaussianEvent(noise))
+    for count in (1, 1000):
+        assert accountant_for(event).epsilon(RepeatedEvent(event, count), 1e-6) == math.inf
+        assert PLDAccountant().delta(RepeatedEvent(event, count), 1.0) == 1.0
+
+
 def test_a_run_is_far_from_private_beyond_one_shift():
     """Which mu^2 that is, whatever is beside it of which no shift is known."""
     search = RepeatAndSelectEvent(GaussianEvent(3.0), 2.0, 1.0)

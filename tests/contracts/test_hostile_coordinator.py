@@ -508,6 +508,10 @@ def test_affording_says_what_depends_on_charges_alone():
     event = json.dumps(GaussianEvent(5.0).to_dict())
     for text in ("{}", "[1]", "nothing", '{"kind": "gaussian"}', "[" * 5000, '{"kind": "repeated", "count": -1}'):
         assert isinstance(request(party, Afford(text)), Refused)
+    often = RepeatedEvent(GaussianEvent(5.0), 2**60)
+    for absurd in (often, RepeatedEvent(often, 2)):
+        refused = request(party, Afford(json.dumps(absurd.to_dict())))
+        assert "cannot be accounted for: more than 2**53" in refused.reason
     assert isinstance(request(party, Afford(event)), Done)
     request(party, order(200, 0.2))
     assert "this would bring what was spent to epsilon=" in request(party, Afford(event)).reason

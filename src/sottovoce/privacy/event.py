@@ -24,7 +24,7 @@ from sottovoce.exceptions import AccountingError
 if TYPE_CHECKING:
     from sottovoce.privacy.trials import TrialCount
 
-_MOST_SHIFT: Final = 1e5  # mu^2 of a composition
+MOST_SHIFT: Final = 1e5  # mu^2 of a composition
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 
 
@@ -174,7 +174,7 @@ def shift_squared(counts: Counts) -> float:
 
 def is_far(counts: Counts) -> bool:
     """Return whether a composition is far from private: epsilon is about 5e4, not worth the memory, so infinite."""
-    return shift_squared(counts) > _MOST_SHIFT
+    return shift_squared(counts) > MOST_SHIFT
 
 
 class Accountant(ABC):

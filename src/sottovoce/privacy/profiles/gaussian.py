@@ -21,7 +21,7 @@ from scipy.special import erfcx, ndtr
 from sottovoce._numerics import Vector, least_root
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.event import Basic, Offers, Rule, dp_accounting
+from sottovoce.privacy.event import MOST_SHIFT, Basic, Offers, Rule, dp_accounting
 
 MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -120,7 +120,9 @@ class PoissonSampledEvent(Basic):
         return self.sampling_rate**2 * math.expm1(min(self.event.inverse_square, 700.0))
 
     def shift_squared(self, times: int) -> float:
-        return times * min(self.sampling_rate * self.event.inverse_square, self._variance)
+        seldom = min(self.sampling_rate * self.event.inverse_square, self._variance)
+        # the losses of a step that is far from private by itself take that memory, however seldom there are any
+        return times * max(seldom, self.event.inverse_square if self.event.inverse_square > MOST_SHIFT else 0.0)
 
     def loss_step(self, times: int, shift: float) -> tuple[float, float]:
         # epsilon is too large by a millionth of itself at most then, measured

@@ -4,6 +4,7 @@ import json
 import math
 
 from sottovoce._version import RELEASE
+from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.events import event_from_dict
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, refuse
 from sottovoce.vertical.wire import Count, Done, Message
@@ -62,7 +63,10 @@ class Afford(Request, code=39):
             event = event_from_dict(json.loads(self.event))
         except (ValueError, RecursionError):
             raise RefusalError("what it was asked to afford is not an event") from None
-        refuse(desk.not_allowed(self.request) or desk.shortage(event))
+        try:
+            refuse(desk.not_allowed(self.request) or desk.shortage(event))
+        except AccountingError as error:
+            raise RefusalError(f"what it was asked to afford cannot be accounted for: {error}") from None
         return Done()
 
 
