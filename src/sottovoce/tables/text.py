@@ -241,7 +241,9 @@ class TextStream:
         except UnicodeDecodeError as error:
             raise TableError(
                 f"{self._source.path}, {self._place(start + error.start)}: the byte 0x{error.object[error.start]:02x} "
-                "is not UTF-8: this is a binary file, or text in another encoding. Save it as UTF-8."
+                "is not UTF-8: this is a binary file, or text in another encoding. Save it as UTF-8 (in Excel: CSV "
+                "UTF-8), or type: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv, where WINDOWS-1252 is the encoding "
+                "of most files of Windows in the languages of Western Europe."
             ) from None
 
     def _place(self, offset: int) -> str:
