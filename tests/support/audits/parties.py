@@ -4,11 +4,12 @@ from functools import partial
 
 import numpy as np
 
+from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 from sottovoce.papers.frank_wolfe.noise import Sketch, column_release
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
@@ -20,12 +21,7 @@ from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choi
 from support.audits.transcript import Transcript
 from support.crossing import recorded
 from support.joint_clear import JointClear
-from support.noise import scale_gaussians
-
-
-def noise_of(seed):
-    return Streams(seed).generator(Purpose.NOISE)
-
+from support.noise import scale_gaussians, stream
 
 # --- local models -----------------------------------------------------------------------------------------------------
 
@@ -105,7 +101,7 @@ def directions(factor, patch):
     steps, draws, right = 12, 12_000, 0
     start = ball(bounded_range(1.0, DELTA, steps), 1.0)
     for place, (table, wanted) in enumerate(zip(ROWS, (0, 1), strict=True)):
-        worker, noise = BallSteps(table, 1.0, start), noise_of(place)
+        worker, noise = BallSteps(table, 1.0, start), stream(place)
         right += sum(worker.select(np.zeros(2), noise)[0] == wanted for _ in range(draws))
     return Answers(right, draws, steps)
 
@@ -115,7 +111,7 @@ def scores_of_choices(factor, patch):
     scale_gaussians(patch, factor)
     start, found = ball(0.1, 1.0 / gaussian_mu(1.0, DELTA)), []
     for place, table in enumerate(ROWS):
-        worker, noise = BallSteps(table, 1.0, start), noise_of(place)
+        worker, noise = BallSteps(table, 1.0, start), stream(place)
         replies = [worker.select(np.zeros(2), noise) for _ in range(2500)]
         found.append([score * (1 - 2 * (place % 2)) for place, score in replies])
     return Scores(*found)
@@ -134,9 +130,33 @@ def shared_columns(sketch, factor, patch):
     rest = np.random.default_rng(0).uniform(-1, 1, n) * (1 - unit)
     found = []
     for place, entry in enumerate((1.0, -1.0)):
-        noise = noise_of(place)
+        noise = stream(place)
         found.append([release.read(release.release(rest + entry * unit, noise)) @ direction for _ in range(2500)])
     return Scores(*found)
+
+
+# --- noisy ADMM -------------------------------------------------------------------------------------------------------
+
+NOISY = {  # the other rows, bounds on scores, norms and targets, the penalty, and what the coordinator sends
+    # like-minded others hold x at the edge of the ball; the replaced row's own score goes from c to -c
+    "own score": (np.ones((200, 1)), (1.0, 1.2, 2.0), 50.0, np.full(201, 2.0)),
+    # the others' scores move as far as they can: kappa = lambda / rho = 0.5, target_bound = (3 + 2 kappa) norm_bound
+    "others' scores": (np.full((2000, 1), (2.5 / 2000) ** 0.5), (0.05, 0.7, 2.8), 0.5, np.append(-2.8, np.zeros(2000))),
+}
+
+
+def noisy_admm(case, factor, patch):
+    """One message is Gaussian: the score is its projection on the difference of the exact ones."""
+    scale_gaussians(patch, factor)
+    rest, bounds, penalty, targets = NOISY[case]
+    released, exact = [], []
+    for place, row in enumerate((1.0, -1.0)):
+        table, noise = np.vstack([[[row]], rest]), stream(place)
+        block = NoisyBlock(table, score_release(*table.shape, penalty, 1.0, *bounds, gaussian_mu(1.0, DELTA)))
+        block.update(targets / 2.0)
+        exact.append(block.clipped_scores())
+        released.append(np.array([block.send(noise) for _ in range(5000)]))
+    return Scores(*(values @ (exact[0] - exact[1]) for values in released))
 
 
 # --- joint trainings inside secure computation ------------------------------------------------------------------------
@@ -177,7 +197,7 @@ def joint_training(kind, known, factor, patch):
 
 def ratios_of(plan, truth, other, known, factor, seed, runs):
     """Return the log-likelihood ratio of ``truth`` against ``other`` of runs on ``truth``; negative evidence counts."""
-    noise = noise_of(seed)
+    noise = stream(seed)
     steps = [plan.openings(step) for step in range(plan.n_steps + 1)]
     # all shares of all runs at once: those of a step, an opening and a party
     drawn = [
@@ -222,6 +242,7 @@ AUDITS = (
     Audit("vertical Frank-Wolfe: scores", scores_of_choices, least=0.4),
     Audit("vertical Frank-Wolfe: columns", partial(shared_columns, None), least=0.4),
     Audit("vertical Frank-Wolfe: columns, sketched", partial(shared_columns, Sketch(6, 8, 3)), least=0.4),
+    *(Audit(f"noisy ADMM, {case}", partial(noisy_admm, case), least=0.4) for case in NOISY),
     *(
         Audit(f"joint training, {kind}, a share known", partial(joint_training, kind, 1), **SLOW)
         for kind in ("logistic", "hinge", "ridge", "refined ridge")

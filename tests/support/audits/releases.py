@@ -24,20 +24,16 @@ from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Purpose, Streams
-from support.asking import answered, calibrating, straightened, table_of, trained
+from sottovoce.randomness import Streams
+from support.asking import answered, calibrating, straightened, table_of
 from support.audits.audit import DELTA, SLOW, Audit, Scores, along_difference, note_releases
 from support.audits.transcript import Transcript
 from support.labels import plan_on_labels
 from support.many_parts import cut, with_labels, with_lengths
-from support.noise import Scaled
+from support.noise import Scaled, stream
 
 TEAM = Team(1, None)
 ONE = np.array([1.0, 0.0])
-
-
-def stream(seed):
-    return Streams(seed).generator(Purpose.NOISE)
 
 
 def repeated(run, generators, n_runs):
@@ -145,24 +141,6 @@ def released_norm(adjacency, factor, patch):
     return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 5000), epsilon=epsilon)
 
 
-def second_moments(adjacency, factor, patch):
-    """The whole of `adassp`: (x, c) of the two rows are orthogonal for c^2 = 1/2, or one is zeroed out."""
-    rng, seen = np.random.default_rng(0), note_releases(patch, factor)
-    X, y = 0.3 * rng.normal(size=(10, 2)), rng.uniform(-1, 1, 10)
-    other = (np.array([-0.5, np.sqrt(0.75)]), 1.0) if adjacency == "replace-one" else (np.zeros(2), 0.0)
-    tables = [(np.vstack([X, extra]), np.append(y, label)) for extra, label in ((ONE, 1.0), other)]
-    model = sv.DPRidge(
-        epsilon=1.0, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), fit_intercept=False, adjacency=adjacency,
-        solver="adassp", solver_options={"clip_labels": False},
-    )  # fmt: skip
-    plan, runs = sv.plan(model, 11, 2), 5000
-    held = [(make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM), y) for X, y in tables]
-    return along_difference(seen, (
-        (partial(trained, plan, rows, [targets], Streams(seed), TEAM) for seed in range(k * runs, (k + 1) * runs))
-        for k, (rows, targets) in enumerate(held)
-    ))  # fmt: skip
-
-
 def eigenvalue(row, factor, patch):
     """Rows in two parts; the exact value is made once. Wide rows are sketched: MAX_GRAM is 50 here."""
     seen, runs = note_releases(patch, factor), 5000
@@ -217,7 +195,6 @@ AUDITS = (
         for name, run in (("scales of columns", scales_of_columns), ("released norm", released_norm))
         for one in (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
     ),
-    *(Audit(f"adassp, {one}", partial(second_moments, one), **SLOW) for one in ("zero-out", "replace-one")),
     # with 100 weights no column of the public matrix of the sketch has two entries
     Audit("lambda_max", partial(eigenvalue, np.eye(3)[0]), **SLOW),
     Audit("lambda_max, sketched", partial(eigenvalue, np.eye(100)[0]), **SLOW),

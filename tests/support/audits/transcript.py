@@ -52,9 +52,10 @@ class Transcript:
             run()
             traces.append(list(self.trace))
         total = 0.0
-        for value, (kind, mine, scale), (_, theirs, _) in zip(self.shown, *traces, strict=True):
+        for value, (kind, mine, scale), (_, theirs, same) in zip(self.shown, *traces, strict=True):
+            assert scale == same  # the noise does not follow from the table
             if kind == "gaussian":
-                total += float((value - 0.5 * (mine + theirs)) @ (mine - theirs)) / scale**2
+                total += float(np.vdot(value - 0.5 * (mine + theirs), mine - theirs)) / scale**2
             else:
                 total += 0.5 * scale * float(value @ (mine - theirs))
         return total
