@@ -549,6 +549,7 @@ class Ledger:
             except BaseException as error:
                 if not isinstance(error, SottovoceError):
                     self._book = Book()
+                    error.add_note("If a charge was being made, `sottovoce ledger show` says whether it counts.")
                 raise
 
     def _asked(self, ask: Callable[[Book], _T]) -> _T:

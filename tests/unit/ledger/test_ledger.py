@@ -853,6 +853,7 @@ def test_an_interrupt_at_any_line_leaves_what_a_fresh_reader_sees(tmp_path):
             kept = error
         finally:
             sys.settrace(before)
+        assert kept is None or "says whether it counts" in kept.__notes__[0]
         ledger.reserve("people", EVENT, **FIT)
         fresh = Ledger(ledger.url)
         assert ledger.history("people") == fresh.history("people")
