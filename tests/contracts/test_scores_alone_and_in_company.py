@@ -32,7 +32,7 @@ def data(d, n_classes, n=200):
 
 def single(kind, d, n_classes=2, **given):
     classes = {} if n_classes is None else {"classes": CLASSES[n_classes]}
-    return kind(**BUDGET, data_norm=4.0, **classes, **given).fit(*data(d, n_classes))
+    return kind(**{**BUDGET, "data_norm": 4.0, **classes, **given}).fit(*data(d, n_classes))
 
 
 def ball(kind, d, n_classes=2):

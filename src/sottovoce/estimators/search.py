@@ -49,7 +49,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams, uncounted_fits
 
-_MOST_CHANCE: Final = 1e-3  # of coins that hold out all rows or none, and so of a charge that is lost
+_MOST_CHANCE: Final = 0.01  # of coins that hold out all rows or none, and so of a charge that is lost
 _Trial = tuple[dict[str, Any], DPLinearEstimator]
 
 
@@ -207,8 +207,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         chance = held_out**n_rows + (1.0 - held_out) ** n_rows
         if chance > _MOST_CHANCE and size_before_reading(X):
             raise ParameterError(
-                f"validation_size={held_out:g} is no choice for {n_rows} rows: with one random coin a row, all or none "
-                f"would be held out with probability {chance:.2g}, and what is charged would be lost. Change "
+                f"validation_size={held_out:g} is no choice for n_samples={n_rows}: with one random coin a row, all or "
+                f"none would be held out with probability {chance:.2g}, and what is charged would be lost. Change "
                 "validation_size, or fit without a search: the defaults need no tuning."
             )
 

@@ -81,6 +81,7 @@ class BallPlan(VerticalPlan):
 
     @property
     def bounds_in_words(self) -> tuple[str, ...]:
+        """Return what a receipt says of each party's public bound on its entries."""
         return tuple(
             f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
