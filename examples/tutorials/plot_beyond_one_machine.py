@@ -82,7 +82,7 @@ for n_workers in (1, 2):
         print(f"{fitted.n_iter_} passes in {time.perf_counter() - start:.1f} s; {table}")
         assert digest(fitted) == digest(here)
         held[n_workers] = [
-            (table.partitions.worker_of(place), facts.n_rows) for place, facts in enumerate(table.partitions.facts)
+            (table.partitions.worker_of(place), source.n_rows) for place, source in enumerate(table.partitions.sources)
         ]
 warehouse.cleanup()
 
