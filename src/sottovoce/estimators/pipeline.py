@@ -450,15 +450,15 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     )
     set_callbacks = transform
 
-    def to_sklearn(self) -> Pipeline:
+    def to_sklearn(self, **options: Any) -> Pipeline:
         """Return a fitted scikit-learn pipeline of plain parts that predicts the same.
 
-        It carries no receipt: keep ``guarantee_`` with it.
+        It carries no receipt: keep ``guarantee_`` with it. ``options`` are those of the model's own ``to_sklearn``.
         """
         check_is_fitted(self, "steps_")
-        return Pipeline(
-            [(name, step.to_sklearn() if hasattr(step, "to_sklearn") else step) for name, step in self.steps_]
-        )
+        *before, (name, model) = self.steps_
+        plain = [(key, step.to_sklearn() if hasattr(step, "to_sklearn") else step) for key, step in before]
+        return Pipeline([*plain, (name, model.to_sklearn(**options))])
 
     def _asked(self, method: str, X: Any) -> Any:
         return X.predicted(sent(self, X), method) if isinstance(X, RemoteTable) else super()._asked(method, X)

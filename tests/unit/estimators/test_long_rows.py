@@ -42,8 +42,7 @@ def test_rows_are_shortened_as_in_training(solver, n_classes):
     assert 0.0 < model.row_bound_ <= model.data_norm_
     far = np.linalg.norm(X, axis=1) > model.row_bound_
     assert far.any()
-    weights = np.atleast_2d(model.coef_).T
-    by_hand = (shortened(X, model.row_bound_) @ weights + model.intercept_).squeeze()
+    by_hand = (shortened(X, model.row_bound_) @ np.atleast_2d(model.coef_).T + model.intercept_).squeeze()
     by_hand = by_hand if n_classes else np.clip(by_hand, -3.0, 3.0)
     np.testing.assert_allclose(scores(model, X), by_hand, rtol=1e-9, atol=1e-12)
     for factor in (10.0, 1e5, 1e140):
@@ -88,11 +87,12 @@ def test_a_folded_pipeline_predicts_the_same(n_classes, scaler):
     assert not np.allclose(scores(pipeline, X), scores(pipeline, X) * 0.0)
     for one in (folded, stored, folded.to_sklearn(), pipeline.to_sklearn()):
         np.testing.assert_allclose(scores(one, X), scores(pipeline, X), rtol=1e-7, atol=1e-9)
+    linear = pipeline.to_sklearn(**({"shorten_rows": False} if n_classes else {"clip_predictions": False}))[-1]
+    np.testing.assert_array_equal(linear.coef_, pipeline[-1].coef_)
 
 
 def test_a_public_bound_is_one_that_rows_keep():
-    model = fitted(2, data_norm=1e5)
-    assert model.row_bound_ is None or model.row_bound_ < 1e5
+    assert (fitted(2, data_norm=1e5).row_bound_ or 0.0) < 1e5
     assert fitted(2, data_norm=4.0, solver="sgd").row_bound_ is None
     assert fitted(2, epsilon=np.inf).row_bound_ is None
 
