@@ -236,7 +236,7 @@ def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | Non
 
 
 def shares_within(X: Any, bound: float, unit: tuple[Vector, Vector] | None = None) -> Vector:
-    """Return what makes each row at most ``bound`` long: 1 for most, 0 where the square of a length is no number.
+    """Return what makes each row at most ``bound`` long: 1 for most, 0 where a length is no number.
 
     Each follows from its row alone, to the last digit.
 
