@@ -430,26 +430,19 @@ def exact_vertical_fits() -> Fits:
 
 
 def vertical_ball_fits() -> Fits:
-    """Vertical estimators on the l1 ball: each aggregation and mechanism."""
+    """Vertical estimators on the l1 ball: each mechanism."""
     for kind, (make, labels) in V_BALLS.items():
-        for aggregation in ("local", "global"):
-            for parties in SIZES:
-                for public in (True, False):
-                    given = {**BUDGET, "aggregation": aggregation, "labels_public": public, "n_steps": 4}
-                    words = "public" if public else "secret"
-                    yield (
-                        f"vertical {kind}, {aggregation}, {parties} parties, labels {words}",
-                        partial(together, make, labels, parties, **given, fit_intercept=parties == 2),
-                    )
-            yield (
-                f"vertical {kind}, {aggregation}, no noise",
-                partial(together, make, labels, **(EXACT | {"aggregation": aggregation, "max_iter": 30})),
-            )
-            given = {**BUDGET, "aggregation": aggregation, "labels_public": True}
-            yield (
-                f"vertical {kind}, {aggregation}, csr",
-                partial(together, make, labels, table=FORMS["csr"](WIDE), **given),
-            )
+        for parties in SIZES:
+            for public in (True, False):
+                given = {**BUDGET, "labels_public": public, "n_steps": 4}
+                words = "public" if public else "secret"
+                yield (
+                    f"vertical {kind}, local, {parties} parties, labels {words}",
+                    partial(together, make, labels, parties, **given, fit_intercept=parties == 2),
+                )
+        yield f"vertical {kind}, no noise", partial(together, make, labels, **(EXACT | {"max_iter": 30}))
+        given = {**BUDGET, "labels_public": True}
+        yield f"vertical {kind}, local, csr", partial(together, make, labels, table=FORMS["csr"](WIDE), **given)
         yield (
             f"vertical {kind}, paper",
             partial(together, make, labels, **BUDGET, mechanism=bfw.PublishedBallPlan, labels_public=True, n_steps=4),
@@ -459,11 +452,8 @@ def vertical_ball_fits() -> Fits:
         yield f"vertical {kind}, paper, sampled", partial(together, make, labels, **BUDGET, **sampled, n_steps=4)
         shares = {"radius_shares": {"party1": 0.7, "party2": 0.3}, "label_share": 0.4}
         yield f"vertical {kind}, shares", partial(together, make, labels, **BUDGET, **shares, n_steps=4)
-    given = {**BUDGET, "aggregation": "global", "sharing_options": {"sharing_share": 0.7}, "labels_public": True}
-    yield (
-        "vertical lasso, global, sharing_share",
-        partial(together, V_LASSO, NUMBERS, **given, n_steps=3, residual_bound=0.7),
-    )
+    given = {**BUDGET, "labels_public": True, "n_steps": 3, "residual_bound": 0.7}
+    yield "vertical lasso, residual bound", partial(together, V_LASSO, NUMBERS, **given)
     paper = {"mechanism": bfw.PublishedBallPlan, "labels_public": True, "n_steps": 4}
     yield (
         "vertical lasso, paper, sketch",

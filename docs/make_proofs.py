@@ -98,7 +98,7 @@ def apart() -> Iterator[tuple[str, Any]]:
         engine = {"engine": "in-process"} if name == "secure" else {}
         split = VerticalLogisticRegression(classes=[False, True], mechanism=name, **engine, **BUDGET)
         yield f'`mechanism="{name}"`', split.fit(parties, y).guarantee_
-    for name in ("local", "global", "secure"):
+    for name in ("local", "secure"):
         parties = split_columns(X, columns, data_bound=dict.fromkeys(holders, 1.0))
         engine = {"engine": "in-process"} if name == "secure" else {}
         sparse = VerticalLasso(aggregation=name, **engine, **BALL, **LABELS, **BUDGET)

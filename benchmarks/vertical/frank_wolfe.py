@@ -1,6 +1,6 @@
 """Lasso over columns at four parties by Frank-Wolfe: excess risk against epsilon, and bytes to the coordinator.
 
-    python -m benchmarks.vertical.frank_wolfe [--quick] [--seeds 3] [--only rows,columns] [--variants "local;global"]
+    python -m benchmarks.vertical.frank_wolfe [--quick] [--seeds 3] [--only rows,columns] [--variants "local"]
     python -m benchmarks.vertical.frank_wolfe --docs     # table and picture of the appendix, from figures kept
 
 Entries are -1 and +1; ten columns of weight +-0.08 are spread over the parties as 4, 3, 2 and 1, each with a decoy of
@@ -28,11 +28,9 @@ DELTA = 1e-5
 FILE = FIGURES / "vertical_frank_wolfe.json"
 NAMES = ("a", "b", "c", "d")
 VARIANTS: dict[str, dict[str, Any]] = {
-    "local": {"aggregation": "local", "labels_public": True},
-    "local, residual bound .5": {"aggregation": "local", "labels_public": True, "residual_bound": 0.5},
-    "global": {"aggregation": "global", "labels_public": True},
-    "local, secret labels": {"aggregation": "local"},
-    "global, secret labels": {"aggregation": "global"},
+    "local": {"labels_public": True},
+    "local, residual bound .5": {"labels_public": True, "residual_bound": 0.5},
+    "local, secret labels": {},
 }
 
 

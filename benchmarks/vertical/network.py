@@ -58,7 +58,7 @@ class Table(NamedTuple):
 NUMBER = 'type = "numeric"\nbounds = [0, 1]'
 CLASSES = ["no", "yes"]
 EXACT = (  # Frank-Wolfe without noise, which does not arrive: n numbers to each party and a choice back in every round
-    "--model", "sparse-logistic", "--aggregation", "global", "--radius", 10, "--epsilon", "inf", "--tol", 1e-50,
+    "--model", "sparse-logistic", "--radius", 10, "--epsilon", "inf", "--tol", 1e-50,
 )  # fmt: skip
 LABEL = f'type = "categorical"\ncategories = {json.dumps(CLASSES)}'
 
@@ -176,7 +176,7 @@ def median_round_here(sites: Federation, n_rounds: int) -> float:
             return answers
 
     model = VerticalSparseLogisticRegression(
-        epsilon=math.inf, aggregation="global", radius=10.0, tol=1e-50, max_iter=n_rounds, classes=CLASSES
+        epsilon=math.inf, radius=10.0, tol=1e-50, max_iter=n_rounds, classes=CLASSES
     )
     model.fit(Timed(sites.parties()))
     return statistics.median(found)

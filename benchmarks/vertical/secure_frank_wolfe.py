@@ -28,8 +28,7 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 NAMES = ("a", "b", "c")
 VARIANTS: dict[str, dict[str, Any]] = {
     "central": {}, "secure": {"aggregation": "secure"},
-    "local, public labels": {"aggregation": "local", "labels_public": True}, "local": {"aggregation": "local"},
-    "global": {"aggregation": "global"},
+    "local, public labels": {"labels_public": True}, "local": {},
 }  # fmt: skip
 FEW, MANY = 2, 8
 

@@ -38,20 +38,11 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsStart
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    KeepWeights,
-    ShareColumn,
-    SharedColumn,
-    TrainOnBall,
-)
+from sottovoce.vertical.protocols.exact.messages import LbfgsMove, LbfgsStart
+from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights, TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
+from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
@@ -70,12 +61,8 @@ def correlation(one, other):
     return abs(np.corrcoef(one, other)[0, 1])
 
 
-def ball_start(n, **changed):
-    values = {
-        "loss": "squared", "labels": -np.ones(n), "vertex": 1.0, "clip": 1.0, "n_steps": 1, "selection": 0.05,
-        "intercept": 0, "score_noise": 20.0, "column_noise": 20.0, "n_columns": 1,
-    }  # fmt: skip
-    return BallStart(**{**values, **changed})
+def ball(n, n_steps=1):
+    return TrainOnBall("squared", -np.ones(n), 1.0, 1.0, n_steps, 0.05, 0, 1.0, "m")
 
 
 # --- Frank-Wolfe: a clip that comes from the coordinator --------------------------------------------------------------
@@ -156,35 +143,6 @@ def slow_draws(monkeypatch, mechanism, method):
     return drawn
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-def test_32_threads_get_the_choices_that_were_charged(n_steps, monkeypatch):
-    """Once 23 choices came for one that was charged. Here all guess the next step, again and again."""
-    drawn = slow_draws(monkeypatch, ExponentialMechanism, "select")
-    party = Party(np.random.default_rng(233).uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
-    name, select = new_session(), BallSelect(np.zeros(60)).encode()
-    assert decode(party.handle(Frame(name, 1, ball_start(60, n_steps=n_steps).encode()).encode())).code == Done.code
-
-    def ask(place):
-        return [party.handle(Frame(name, step, select).encode()) for step in range(2, 8)]
-
-    answers = {raw for each in together(32, ask) for raw in each}
-    choices = [decode(raw) for raw in answers if isinstance(decode(raw), BallChoice)]
-    assert len(drawn) == n_steps
-    assert 1 <= len(choices) <= n_steps
-
-
-def test_32_threads_get_one_column(monkeypatch):
-    drawn = slow_draws(monkeypatch, GridGaussian, "release")
-    party = Party(np.random.default_rng(248).uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
-    line = Line(party)
-    line.ask(ball_start(60))
-    share = ShareColumn(line.ask(BallSelect(np.zeros(60))).place // 2).encode()
-    frames = [Frame(line.name, step, share).encode() for step in (3, 4, 5, 6)]
-    answers = {raw for each in together(32, lambda _: [party.handle(raw) for raw in frames]) for raw in each}
-    assert len(drawn) == 2  # the score of the choice, and the column
-    assert len([raw for raw in answers if isinstance(decode(raw), SharedColumn)]) == 1
-
-
 def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
     """Each in a session of its own: as many releases as the budget has room for, none for a charge of another."""
     drawn = slow_draws(monkeypatch, GridGaussian, "release")
@@ -199,7 +157,7 @@ def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
 
 DRAWING = [
     order(200, 0.05),
-    ball_start(200),
+    ball(200),
     TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.1, 0.0, 0.1, 0.05, "m"),
 ]
 
@@ -272,10 +230,10 @@ def test_two_coordinators_do_not_mix():
     one.ask(PREPARE)
     one.ask(RoundsStart(0.5))
     other.ask(Prepare(2.0, 0))
-    other.ask(ball_start(200))
+    other.ask(LbfgsStart(5, 1))
     assert len(one.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
-    assert "came without its start" in one.ask(BallSelect(np.zeros(200))).reason
-    assert isinstance(other.ask(BallSelect(np.zeros(200))), BallChoice)
+    assert "came without its start" in one.ask(LbfgsMove(0.0)).reason
+    assert isinstance(other.ask(LbfgsMove(0.0)), Done)
     assert "came without its start" in other.ask(RoundsStep(np.zeros(200), 1)).reason
 
 
@@ -289,7 +247,7 @@ JOINT = JointPlan(
 EACH = {
     "alignment": AlignTo(announce(["17", "4"])),
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05, "m"),
-    "frank-wolfe": ball_start(200),
+    "frank-wolfe": ball(200),
     "secure": Invite(JOINT.text()),
     "exact": LbfgsStart(5, 1),
     "score": Score("m"),
@@ -341,7 +299,6 @@ def test_scoring_without_columns_and_without_foreign_weights():
     for make in (
         lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1]),
         lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1)),
-        lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1), aggregation="global"),
     ):
         bounds = {"data_norm": 2.0, "data_bound": 1.0}
         fitted = make().fit(
@@ -351,7 +308,7 @@ def test_scoring_without_columns_and_without_foreign_weights():
         assert fitted.decision_function(scoring).shape == (200,)
         free = [Party(SECRET, name="bank"), Party(other, name="clinic")]
         np.testing.assert_array_equal(fitted.decision_function(scoring), fitted.decision_function(free))
-        for message in (ShowColumn(0), KeepWeights("m", [0.0], [1.0]), BallStep(0)):
+        for message in (ShowColumn(0), KeepWeights("m", [0.0], [1.0])):
             assert "its owner allow" in request(scoring[1], message).reason
 
 
@@ -384,39 +341,12 @@ def test_no_mechanism_leaves_an_exact_part_under_a_budget():
         for mechanism in ("local-models", "secure")
     ] + [
         VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1), aggregation=aggregation)
-        for aggregation in ("local", "global")
+        for aggregation in ("local", "secure")
     ]
     for model in models:
         clinic = Party(SECRET, name="clinic", budget=(9.0, 1e-3), **bounds)
         model.fit([Party(SECRET, name="bank", y=y, **bounds), clinic])
         assert clinic.parts and not any(part.exact for part in clinic.parts.values())
-
-
-def test_weights_that_a_party_did_not_train_are_not_kept():
-    """Its own steps may come back, times one public number: that is what the joint Frank-Wolfe does."""
-    party = Party(
-        np.random.default_rng(440).uniform(0, 2, (200, 3)),
-        name="clinic",
-        data_bound=2.0,
-        answers={"frank-wolfe", "score"},
-    )
-    line = Line(party)
-    line.ask(ball_start(200, n_steps=2, n_columns=1, vertex=0.5))
-    place = line.ask(BallSelect(np.zeros(200))).place
-    line.ask(BallStep(place))
-    column, own = place // 2, (0.25 if place % 2 == 0 else -0.25) / 2.0  # vertex / n_steps / data_bound
-    for columns, weights in (
-        ([(column + 1) % 3], [own]),
-        ([column, (column + 1) % 3], [3.0 * own, 1e-6]),
-        ([column, 3], [own, 0.1]),
-        ([column], [-own]),
-        ([], []),
-    ):
-        reply = line.ask(KeepWeights("m", np.array(columns, float), weights))
-        assert "KeepWeights, which is part of 'foreign-weights'" in reply.reason
-    assert isinstance(line.ask(KeepWeights("m", [float(column)], [3.0 * own])), Done)
-    assert party.part("m").coef[column] == pytest.approx(3.0 * own)
-    assert isinstance(line.ask(Score("m")), Scores)
 
 
 # --- every number of every request ------------------------------------------------------------------------------------
@@ -430,16 +360,6 @@ def scripts(draw):
     labels = np.resize([1.0, -1.0], N)
     yield [TrainOnLabels(labels, "logistic", draw(0.1), 0.0, draw(0.1), draw(0.5), "m")]
     yield [TrainOnLabels(0.7 * labels, "squared", 0.0, draw(1.0), draw(0.1), draw(0.5), "m")]
-    yield [
-        ball_start(
-            N, labels=labels * draw(1.0), vertex=draw(1.0), clip=draw(1.0), n_steps=2, selection=draw(0.5),
-            score_noise=draw(5.0), column_noise=draw(5.0),
-        ),
-        *[BallSelect(labels * draw(1.0)) for _ in range(3)],
-        BallStep(0),
-        ShareColumn(0),
-        KeepWeights("m", [0.0], [draw(1.0)]),
-    ]  # fmt: skip
     yield [TrainOnBall("squared", labels * draw(1.0), draw(1.0), draw(1.0), 2, draw(0.5), 1, draw(1.0), "m")]
 
 
@@ -523,12 +443,8 @@ def test_what_is_charged_is_what_was_planned():
     reply = request(party, TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.2, 0.0, 0.1, 0.3, "m"))
     assert isinstance(reply, Trained)
     assert event_from_dict(json.loads(reply.event)) == party.spent
-    request(party, ball_start(200, n_steps=3))
-    expected = compose(
-        event_from_dict(json.loads(reply.event)),
-        RepeatedEvent(BoundedRangeEvent(0.05), 3),
-        RepeatedEvent(GaussianEvent(20.0), 4),  # three scores, one column
-    )
+    request(party, ball(200, n_steps=3))
+    expected = compose(event_from_dict(json.loads(reply.event)), RepeatedEvent(BoundedRangeEvent(0.05), 3))
     assert accountant_for(party.spent).epsilon(party.spent, 1e-6) == pytest.approx(
         accountant_for(expected).epsilon(expected, 1e-6)
     )

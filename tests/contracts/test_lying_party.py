@@ -18,12 +18,11 @@ from sottovoce.vertical import (
     Party,
     VerticalLasso,
     VerticalLogisticRegression,
-    VerticalSparseLogisticRegression,
 )
 from sottovoce.vertical.alignment.sites import align_over
 from sottovoce.vertical.protocols.alignment.messages import AlignResponse, AlignSet
 from sottovoce.vertical.protocols.exact.messages import LbfgsProducts, LbfgsScores
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen
 from sottovoce.vertical.protocols.general.messages import Description, Equipped
 from sottovoce.vertical.protocols.local_models.messages import Trained
 from sottovoce.vertical.protocols.scoring.messages import Scores
@@ -91,17 +90,8 @@ CASES = {
     "lbfgs products": (_logistic(**EXACT), LbfgsProducts),
     "lbfgs scores": (_logistic(**EXACT), LbfgsScores),
     "local models": (_logistic(epsilon=4.0), Trained),
-    "ball, exact": (
-        VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1), aggregation="global"), Scores,
-    ),
+    "ball, exact": (VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1)), Scores),
     "ball, local": (VerticalLasso(epsilon=4.0, delta=1e-3, radius=2.0, label_bounds=(0, 1), n_steps=4), Chosen),
-    "ball, global": (
-        VerticalSparseLogisticRegression(
-            epsilon=1e4, delta=1e-3, radius=4.0, classes=[0, 1], aggregation="global", n_steps=12, labels_public=True,
-            random_state=0,
-        ),
-        SharedColumn,
-    ),
 }  # fmt: skip
 VECTORS = [
     (case, field, lie)
@@ -188,7 +178,7 @@ def test_a_refusal_is_told_in_one_line(reason):
 def test_a_choice_of_a_column_that_is_not_there_names_the_party(place):
     """It has two columns; the label holder alone has one more, for the intercept."""
     with pytest.raises(PartyError, match="'north'"):
-        _trained(CASES["ball, global"][0], BallChoice, lambda reply: replace(reply, place=place))
+        _trained(CASES["ball, exact"][0], BallChoice, lambda reply: replace(reply, place=place))
 
 
 @pytest.mark.filterwarnings("ignore:no convergence in max_iter")

@@ -404,7 +404,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"data_bound": "bank=-1"}, r"--data-bound bank must be a finite number > 0; got -1\.0"),
         ({"radius": 1}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
         ({"n_steps": 3}, r"--n-steps is for --model lasso and sparse-logistic, not for logistic"),
-        ({"aggregation": "global"}, r"--aggregation is for --model lasso and sparse-logistic, not for logistic"),
+        ({"aggregation": "secure"}, r"--aggregation is for --model lasso and sparse-logistic, not for logistic"),
         ({"model": "sparse-logistic"}, r"--radius is missing: --model sparse-logistic needs --radius R"),
         ({"model": "sparse-logistic", "radius": -1}, r"radius must be a finite number .* got -1\.0"),
         ({"model": "sparse-logistic", "radius": 1, "alpha": 1}, r"--alpha is not for --model sparse-logistic"),
@@ -416,7 +416,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ),
         (
             {"model": "sparse-logistic", "radius": 1, "aggregation": "sum"},
-            r"aggregation must be one of 'local', 'global', 'secure'; got 'sum'",
+            r"aggregation must be one of 'local', 'secure'; got 'sum'",
         ),
         ({"model": "lasso", "radius": 1}, r"--model lasso predicts a number, and needs its public bounds"),
         ({"data_norm": "bank=0"}, r"--data-norm bank must be a finite number > 0; got 0\.0"),
@@ -533,15 +533,14 @@ def test_sizes_and_bounds_on_the_command_line(folder: Folder) -> None:
 # ----------------------------- few coefficients
 
 
-@pytest.mark.parametrize("aggregation", [None, "global"])
-def test_few_coefficients(folder: Folder, aggregation: str | None) -> None:
+def test_few_coefficients(folder: Folder) -> None:
     result = passes(
         *folder.one("--labels-public", model="sparse-logistic", radius=4, n_steps=5, epsilon=8, random_state=0,
-                    aggregation=aggregation, out=folder.out),
+                    out=folder.out),
     )  # fmt: skip
     receipt = Guarantee.from_json((folder.out / "guarantee.json").read_text())
     assert receipt.epsilon <= 8
-    assert receipt.parameters["mechanism"] == (aggregation or "local")
+    assert receipt.parameters["mechanism"] == "local"
     assert receipt.parameters["steps"] == 5
     parts = [json.loads((folder.out / f"{name}.part.json").read_text()) for name in ("clinic", "bank")]
     weights = [weight for part in parts for weight in (*part["coefficients"].values(), part["intercept"])]
@@ -557,7 +556,6 @@ def test_few_coefficients_without_noise_beat_those_of_the_label_holder_alone(fol
             radius=8,
             epsilon="inf",
             delta=None,
-            aggregation="global",
             random_state=0,
         )
     ).stdout
@@ -574,9 +572,7 @@ def test_lasso_of_aligned_tables_without_a_schema_for_its_radius(folder: Folder)
     )
     private = passes(*folder.several("--labels-public", model="lasso", radius=60, epsilon=4)).stdout
     exact = passes(
-        *folder.several(
-            "--quiet", model="lasso", radius=60, epsilon="inf", delta=None, aggregation="global", random_state=0
-        )
+        *folder.several("--quiet", model="lasso", radius=60, epsilon="inf", delta=None, random_state=0)
     ).stdout
     assert "mean squared error" in private
     assert figures(exact, "R^2")[1] > figures(exact, "R^2")[0]
@@ -585,9 +581,7 @@ def test_lasso_of_aligned_tables_without_a_schema_for_its_radius(folder: Folder)
 def test_another_bound_on_entries_for_few_coefficients(folder: Folder) -> None:
     common = {"party": None, "sizes": "2,2", "model": "sparse-logistic"}
     passes(*folder.one("--labels-public", **common, radius=4, data_bound=0.5, n_steps=3))
-    exact = passes(
-        *folder.one("--quiet", **common, radius=8, epsilon="inf", delta=None, aggregation="global", random_state=0)
-    ).stdout
+    exact = passes(*folder.one("--quiet", **common, radius=8, epsilon="inf", delta=None, random_state=0)).stdout
     assert figures(exact, "accuracy")[1] > figures(exact, "accuracy")[0]
 
 

@@ -190,8 +190,6 @@ def everywhere(data, old, new):
 @pytest.mark.parametrize("name", every_second([*CENTRAL, *OTHER]))
 def test_no_words_of_a_forger_stand_unquoted_in_the_sentences_of_a_receipt(name):
     """The forger lets this library write the sentences that follow."""
-    if "global" in name:
-        pytest.skip("slow to make; its sentences are those of the local form")
     receipt = next(receipts(name))
     data = json.loads(receipt.to_json())
     texts = {place[-1] if is_name else _at(data["parameters"], place) for place, is_name in leaves(data["parameters"])}

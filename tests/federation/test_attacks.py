@@ -14,7 +14,7 @@ pytest.importorskip("nvflare", reason="parties in different organisations need t
 from sottovoce.vertical.flare.jobs import job_files
 from sottovoce.vertical.flare.runs import RunSpec, new_run_name
 from support.federation import Columns, running_federation, until
-from support.small_federation import RUN, SHORT, make_ledgers, sites
+from support.small_federation import PRIVATE, make_ledgers, sites
 
 pytestmark = [
     pytest.mark.federation,
@@ -258,7 +258,7 @@ def test_a_party_does_not_answer_another_party():
     with running_federation(sites(), prepare=make_ledgers, start=False) as federation:
         federation.start("lab", "north")
         federation.start("bank", program=["-m", "support.changed_site", "calls_others"])
-        said = federation.train(*RUN, fails=True).stderr
+        said = federation.train(*PRIVATE, fails=True).stderr
         assert "'north' turned away 1 of the requests" in " ".join(said.split()), said
         heard = json.loads((federation.kit("bank") / "heard.json").read_text())
         assert not heard["north"].startswith("answered"), heard
@@ -279,7 +279,7 @@ def test_the_lead_of_another_federation_is_nobody_here(federation):
 
 def test_sites_go_on_after_all_of_that(federation):
     """An honest run, with the parties that were attacked."""
-    federation.train(*SHORT)
+    federation.train(*PRIVATE)
     for name in federation.names[1:]:
         assert federation.register(name)[-1]["outcome"] == "answered"
 
@@ -291,7 +291,7 @@ def test_nothing_of_a_table_is_in_logs_and_registers():
     X[:, 0] = float(SECRET)
     made["north"] = Columns(X=X, settings=made["north"].settings)
     with running_federation(made, prepare=make_ledgers) as federation:
-        federation.train(*SHORT)
+        federation.train(*PRIVATE)
         federation.stop()
         found = [
             path for name in federation.names for path in federation.kit(name).rglob("*")

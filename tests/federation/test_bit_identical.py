@@ -29,10 +29,10 @@ RUNS = {
         ("--model", "logistic", *PRIVATE, "--mechanism", "local-models"),
         {"epsilon": 1.0, "delta": 1e-6, "mechanism": "local-models"},
     ),
-    "global Frank-Wolfe": (
+    "Frank-Wolfe": (
         VerticalSparseLogisticRegression,
-        ("--model", "sparse-logistic", *PRIVATE, "--aggregation", "global", "--radius", 5, "--n-steps", 12),
-        {"epsilon": 1.0, "delta": 1e-6, "aggregation": "global", "radius": 5.0, "n_steps": 12},
+        ("--model", "sparse-logistic", *PRIVATE, "--radius", 5, "--n-steps", 12),
+        {"epsilon": 1.0, "delta": 1e-6, "radius": 5.0, "n_steps": 12},
     ),
 }  # fmt: skip
 

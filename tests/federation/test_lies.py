@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("nvflare", reason="parties in different organisations need the extra [vertical]")
 
 from support.federation import running_federation
-from support.small_federation import RUN, make_ledgers, sites
+from support.small_federation import RUN, open_sites
 
 pytestmark = pytest.mark.federation
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.federation
 @pytest.fixture(scope="module")
 def federation():
     """`bank` runs changed code and lies from the fifth answer on, as its file says."""
-    with running_federation(sites(), prepare=make_ledgers, start=False) as federation:
+    with running_federation(open_sites(), start=False) as federation:
         federation.start("lab", "north")
         federation.start("bank", program=["-m", "support.changed_site", "lies"])
         yield federation

@@ -32,7 +32,7 @@ def test_a_thousand_rounds_more_need_no_more_memory():
         sites[name] = Columns(X=sites[name].X, settings='[allow]\nanswers = ["exact", "columns", "foreign-weights"]')
     with running_federation(sites) as federation:
         run = federation.begin(
-            "--model", "sparse-logistic", "--aggregation", "global", "--radius", 5, "--epsilon", "inf", "--tol",
+            "--model", "sparse-logistic", "--radius", 5, "--epsilon", "inf", "--tol",
             "1e-300", "--max-iter", ROUNDS,
         )  # fmt: skip
         run.wait_for_rounds(BEFORE, seconds=2 * SECONDS)

@@ -17,7 +17,7 @@ from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Frame, new_session
 from support.federation import SECONDS, running_federation, until
-from support.small_federation import ROUNDS, RUN, make_ledgers, sites
+from support.small_federation import PRIVATE, make_ledgers, sites
 
 pytestmark = pytest.mark.federation
 
@@ -36,7 +36,7 @@ def test_a_party_that_speaks_in_the_coordinators_name_is_nobody():
         frames = [Describe(), TrainOnLabels(labels, "logistic", 0.0, 0.0, 1.0, 1.0, "m")]
         raws = [Frame(session, step, request.encode()).encode().hex() for step, request in enumerate(frames, 1)]
         (federation.kit("bank") / "forged.json").write_text(json.dumps(raws))
-        run = federation.begin(*RUN)
+        run = federation.begin(*PRIVATE)
         status = run.process.wait(SECONDS)
         sent = json.loads((federation.kit("bank") / "sent.json").read_text())
         assert len(sent) >= len(frames), sent
@@ -53,19 +53,18 @@ def test_a_party_that_speaks_in_the_coordinators_name_is_nobody():
 
 def test_a_kit_that_is_copied_is_noticed_at_both_sites():
     """While both run, by the engine's signs of life; afterwards, by the ledger. The right one goes on."""
-    short = tuple(20 if word == ROUNDS else word for word in RUN)
     with running_federation(sites(), prepare=make_ledgers) as federation:
         copy = federation.folder / "copied" / "north"
         shutil.copytree(federation.kit("north"), copy, ignore=shutil.ignore_patterns("*.lock", "tmp"))
-        federation.train(*short)
+        federation.train(*PRIVATE)
         charged = len(federation.charges("north"))
         with copied(federation, copy) as second:
             until(lambda: "its kit is in use twice" in federation.output("north"), what="a word at the first process")
             until(lambda: not federation.processes("north"), what="the end of the first process")
-            said = federation.train(*short, fails=True).stderr
+            said = federation.train(*PRIVATE, fails=True).stderr
             assert "two processes of party 'north' were connected" in said, said
             os.utime(federation.coordinator / "state" / "twice" / "north", (0.0, 0.0))
-            said = federation.train(*short, fails=True).stderr
+            said = federation.train(*PRIVATE, fails=True).stderr
             assert "its ledger lacks an entry that the coordinator was told of" in " ".join(said.split()), said
             assert second.poll() is None
         with contextlib.closing(Register(copy / "state" / "register.db", read_only=True)) as register:
@@ -73,7 +72,7 @@ def test_a_kit_that_is_copied_is_noticed_at_both_sites():
         federation.stop("north")
         federation.start("north")
         federation.wait_for_silence()
-        federation.train(*short)
+        federation.train(*PRIVATE)
         assert len(federation.charges("north")) == 2 * charged > 0
 
 

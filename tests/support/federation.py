@@ -338,8 +338,7 @@ class Federation:
         """Return what a party's account was charged for."""
         from sottovoce.ledger import Ledger
 
-        history = Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}").history("people")
-        return [each for each in history if "announced" not in each.plan]
+        return Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}").history("people")
 
     def parts(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the parts of models that a site keeps, by model."""

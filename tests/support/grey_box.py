@@ -367,9 +367,6 @@ JOINT = (
     Joint("Frank-Wolfe, `local`", VerticalLasso, {**_STEPS, **_NUMBERS}),
     Joint("Frank-Wolfe, one party", VerticalSparseLogisticRegression, {**_STEPS, **_LABELS, "labels_public": True},
           ("clinic",)),
-    Joint("Frank-Wolfe, `global`", VerticalLasso, {**_STEPS, **_NUMBERS, "aggregation": "global"}),
-    Joint("Frank-Wolfe, `global`, logistic, labels public", VerticalSparseLogisticRegression,
-          {**_STEPS, **_LABELS, "labels_public": True, "aggregation": "global"}),
 )  # fmt: skip
 
 

@@ -81,10 +81,11 @@ LIES = {
 
 
 def lies() -> None:
-    """Make the party lie from the fifth request of a run on, as its file ``lie.txt`` says."""
+    """Make the party lie from the fifth request of a run on, or another one: as its file ``lie.txt`` says."""
     if not _in_run():
         return
-    lie = LIES[(Path(os.environ["TRIAL_KIT"]) / "lie.txt").read_text().strip()]
+    name, _, first = (Path(os.environ["TRIAL_KIT"]) / "lie.txt").read_text().partition(" ")
+    lie, begins = LIES[name], int(first or 5)
 
     from sottovoce.vertical.flare.hardening.envelope import PartyEnd
 
@@ -93,7 +94,7 @@ def lies() -> None:
     def answer(self: Any, raw: object, number: int, content: bytes, ledger: str) -> Any:
         nonlocal count
         count += 1
-        told = lie(content) if count >= 6 else content  # the first one begins the run
+        told = lie(content) if count > begins else content  # the first one begins the run
         return honest(self, raw, number, told, ledger) if isinstance(told, bytes) else told
 
     PartyEnd.answer = answer  # type: ignore[method-assign]

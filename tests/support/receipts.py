@@ -187,8 +187,7 @@ OTHER = {
     "vertical svm": functools.partial(joint, vertical.VerticalLinearSVC),
     "vertical ridge": functools.partial(joint, vertical.VerticalRidge),
     "vertical no noise": functools.partial(joint, vertical.VerticalRidge, epsilon=math.inf),
-    **{f"vertical lasso {name}": functools.partial(joint, vertical.VerticalLasso, aggregation=name)
-       for name in ("local", "global")},
+    "vertical lasso": functools.partial(joint, vertical.VerticalLasso),
     "vertical sparse": functools.partial(joint, vertical.VerticalSparseLogisticRegression, aggregation="local"),
     "secure": functools.partial(joint, vertical.VerticalRidge, mechanism="secure"),
     "secure lasso": functools.partial(joint, vertical.VerticalLasso, aggregation="secure"),

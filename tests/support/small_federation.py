@@ -1,4 +1,4 @@
-"""The small federation of the tests of failures: three sites with accounts, and what its run leaves in one process."""
+"""The small federation of the tests of failures: three sites, and what its runs leave in one process."""
 
 import dataclasses
 import json
@@ -14,11 +14,9 @@ from support.ports import free_ports
 ROUNDS = 80
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
 FIRST_PORT = free_ports(50)[0]  # of joint computations: ten for each site
-RUN = (
-    "--model", "sparse-logistic", "--epsilon", EPSILON, "--delta", DELTA, "--aggregation", "global", "--radius", RADIUS,
-    "--n-steps", ROUNDS, "--labels-public", "--timeout", 20, "--json",
-)  # fmt: skip
-SHORT = tuple(8 if word == ROUNDS else word for word in RUN)  # where nothing happens meanwhile
+_BALL = ("--model", "sparse-logistic", "--radius", RADIUS, "--timeout", 20, "--json")
+RUN = (*_BALL, "--epsilon", "inf", "--tol", "1e-300", "--max-iter", ROUNDS)  # in many rounds, for `open_sites`
+PRIVATE = (*_BALL, "--epsilon", EPSILON, "--delta", DELTA, "--n-steps", 8, "--labels-public")  # for `sites`
 _ACCOUNT = """
 [budget]
 ledger = "sqlite:///ledger.db"
@@ -30,8 +28,14 @@ random_state = {seed}
 """
 
 
+def open_sites() -> dict[str, Columns]:
+    """Return the coordinator and two parties without accounts, which train without noise."""
+    allowed = '[allow]\nanswers = ["exact", "columns", "foreign-weights"]\n'
+    return {name: Columns(X=each.X, y=each.y, settings=allowed) for name, each in sites().items()}
+
+
 def sites(n_people: int = 60) -> dict[str, Columns]:
-    """Return the coordinator and two parties, with noise that can be repeated."""
+    """Return the coordinator and two parties with accounts, with noise that can be repeated."""
     rng = np.random.default_rng(17)
     X = rng.random((n_people, 9))
     y = X.sum(axis=1) + rng.normal(scale=0.3, size=n_people) > 4.5
@@ -96,6 +100,17 @@ def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
     with threadpool_limits(1):
         estimator.fit(InProcessParties(parties))
     return {party.name: party.part(estimator.model_) for party in parties if not party.is_helper}
+
+
+def model_of(federation: Federation, run: tuple[object, ...]) -> dict[str, Any]:
+    """Return the parts that `RUN`, or `PRIVATE`, leaves in one process."""
+    from sottovoce.vertical import VerticalSparseLogisticRegression
+
+    private = {"epsilon": EPSILON, "delta": DELTA, "n_steps": 8, "labels_public": True}
+    exact = {"epsilon": float("inf"), "tol": 1e-300, "max_iter": ROUNDS}
+    holder = {"classes": ["no", "yes"], "label_holder": federation.names[0]}
+    given: Any = {"radius": RADIUS, **holder, **(private if run is PRIVATE else exact)}
+    return in_process(federation, VerticalSparseLogisticRegression(**given))
 
 
 def check_model(federation: Federation, run: Path, expected: dict[str, Any]) -> None:

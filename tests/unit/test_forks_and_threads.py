@@ -248,7 +248,7 @@ def test_one_estimator_is_fitted_by_one_thread_at_a_time(monkeypatch):
     model.fit(X, T)  # and is free afterwards
 
 
-@pytest.mark.parametrize("kind", ["local models", "global Frank-Wolfe"])
+@pytest.mark.parametrize("kind", ["local models", "Frank-Wolfe"])
 def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(kind):
     """Each in a session of its own: seeds of one are not those of another, and steps do not mix."""
     bounds = {"a": 1.0, "b": 1.0}
@@ -259,7 +259,7 @@ def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(kind):
         if kind == "local models":
             model = VerticalLogisticRegression(**shared)
         else:
-            model = VerticalSparseLogisticRegression(**shared, aggregation="global", radius=2.0, n_steps=3)
+            model = VerticalSparseLogisticRegression(**shared, radius=2.0, n_steps=3)
         return model.fit(parties, Y).decision_function(parties)
 
     alone = [fit(seed) for seed in range(4)]

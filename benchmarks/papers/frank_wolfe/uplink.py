@@ -3,7 +3,7 @@
     python -m benchmarks.papers.frank_wolfe.uplink [--quick] [--docs]
 
 Uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``frank_wolfe.py``, 400 columns,
-public labels): "local" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
+public labels): the private form of this library; the published algorithm at its T = (n epsilon)^(2/3)
 and m = ln(2 T / delta) / .3^2, which does not keep its epsilon; columns without noise until the duality gap is a
 hundredth of the loss of the model 0; and sketches of all columns, sent once, 50 numbers a person and party
 (Heinze-Deml et al. 2017). Runs are counted message by message. Where a run would be too long the same messages are
@@ -23,24 +23,23 @@ from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
 from sottovoce.papers.frank_wolfe.published import PublishedBallReply
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.scoring.messages import Scores
 from sottovoce.vertical.wire import Done
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-LARGEST_RUN = {"local": 100_000, "global": 100_000, "published": 10_000, "without noise": 100_000}
+LARGEST_RUN = {"local": 100_000, "published": 10_000, "without noise": 100_000}
 COLUMNS, ONE_SHOT, IOTA = 400, 50, 0.3
 PUBLIC = {"radius": 1.0, "label_bounds": (-1.0, 1.0), "labels_public": True, "fit_intercept": False, "random_state": 0}
 PRIVATE = {**PUBLIC, "epsilon": 1.0, "delta": 1e-5}
 MODELS: dict[str, dict[str, Any]] = {
-    "local": {**PRIVATE, "aggregation": "local"},
-    "global": {**PRIVATE, "aggregation": "global"},
+    "local": PRIVATE,
     "published": {**PRIVATE, "mechanism": PublishedBallPlan, "mechanism_options": {"jl_parameter": IOTA}},
-    "without noise": {**PUBLIC, "epsilon": math.inf, "aggregation": "global", "tol": 0.05},
+    "without noise": {**PUBLIC, "epsilon": math.inf, "tol": 0.05},
 }
 TITLES = {
-    "local": '"local"', "global": '"global"', "published": "as published (does not keep its epsilon)",
+    "local": '"local"', "published": "as published (does not keep its epsilon)",
     "without noise": "raw columns, no noise", "one-shot": "all columns sketched once",
 }  # fmt: skip
 
@@ -82,12 +81,8 @@ def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, share
         size = plan.column.size * plan.column.dtype.itemsize
         reply = PublishedBallReply(columns // 4, bytes(size), 1.0, 1.0).n_bytes
         return facts + 3 * four * done + plan.n_steps * four * reply
-    if kind == "local":
-        chosen = Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0)
-        return facts + four * (done + chosen.n_bytes)
-    column = SharedColumn(bytes(plan.column.size * plan.column.dtype.itemsize), 1.0).n_bytes
-    steps = plan.n_steps * four * score + plan.n_steps * done
-    return facts + 3 * four * done + steps + plan.n_shared * column
+    chosen = Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0)
+    return facts + four * (done + chosen.n_bytes)
 
 
 def _plan(kind: str, people: InProcessParties, n: int) -> Any:

@@ -15,7 +15,6 @@ from sottovoce.vertical.protocols.alignment import messages as alignment
 from sottovoce.vertical.protocols.exact import messages as exact
 from sottovoce.vertical.protocols.exact.worker import LbfgsWorker
 from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
-from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
 from sottovoce.vertical.protocols.general import messages as general
 from sottovoce.vertical.protocols.local_models import messages as local_models
 from sottovoce.vertical.protocols.scoring import messages as scoring
@@ -49,15 +48,17 @@ PROTOCOLS: Final = (
         (local_models.TrainOnLabels,),
     ),
     Protocol(
-        Answer("frank-wolfe", "name columns by private selection, and share some with noise", private=True),
-        (
-            frank_wolfe.TrainOnBall, frank_wolfe.BallStart, frank_wolfe.BallSelect, frank_wolfe.BallStep,
-            frank_wolfe.ShareColumn, frank_wolfe.KeepWeights,
-        ),
-        workers=(BallSteps,),
+        Answer("frank-wolfe", "name columns by private selection", private=True), (frank_wolfe.TrainOnBall,)
     ),
     Protocol(_EXACT, (frank_wolfe.BallVertex,)),
-    Protocol(frank_wolfe.FOREIGN_WEIGHTS, (frank_wolfe.KeepWeights,)),
+    Protocol(
+        Answer(
+            "foreign-weights",
+            "keep weights that it did not train, so that they can be scored: one exact sum over the columns of each "
+            "row, of the asker's choice",
+        ),
+        (frank_wolfe.KeepWeights,),
+    ),
     Protocol(
         Answer(
             "secure",

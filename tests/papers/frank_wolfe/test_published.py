@@ -303,8 +303,7 @@ def test_a_wrong_answer_ends_the_training(lie, why):
         ({"mechanism_options": {"sampled_columns": 7}}, "sampled_columns must be .* got 7.* smallest party has 6"),
         ({"mechanism_options": {"sketch_rows": 3}}, "sketch_rows must be"),
         ({"mechanism_options": {"sketch_seed": -1}}, "sketch_seed must be"),
-        ({"aggregation": "global"}, "are for mechanism='frank-wolfe'"),
-        ({"sharing_options": {"sharing_share": 0.5}}, "are for mechanism='frank-wolfe'"),
+        ({"aggregation": "secure"}, "are for mechanism='frank-wolfe'"),
         ({"radius_shares": {"bank": 1, "shop": 2}}, "are for mechanism='frank-wolfe'"),
     ],
 )

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from sottovoce.central.parallel import Team
 from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 from sottovoce.papers.frank_wolfe.noise import Sketch, column_release
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
@@ -12,8 +13,8 @@ from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
-from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
+from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
+from sottovoce.vertical.protocols.frank_wolfe.worker import choose_alone
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
@@ -90,31 +91,18 @@ def model_of_a_party(kind, label, share, epsilon, runs, factor, patch):
 ROWS = (np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]]))  # row 0 replaced by its opposite
 
 
-def ball(width, score_noise):
-    """Return a start with a ball so small that residuals stay at their clip."""
-    return BallStart("squared", [1.0, 0.0], 1e-9, 1.0, 1, width, 0, score_noise, 1.0, 0)
-
-
 def directions(factor, patch):
-    """How often the only column is taken in the direction of the replaced person's entry."""
+    """How often the only column is taken in the direction of the replaced person's entry.
+
+    The ball is so small that residuals stay at their clip.
+    """
     scale_choices(patch, factor)
     steps, draws, right = 12, 12_000, 0
-    start = ball(bounded_range(1.0, DELTA, steps), 1.0)
+    width = bounded_range(1.0, DELTA, steps)
+    request = TrainOnBall("squared", [1.0, 0.0], 1e-9, 1.0, draws, width, 0, 1.0, "m")
     for place, (table, wanted) in enumerate(zip(ROWS, (0, 1), strict=True)):
-        worker, noise = BallSteps(table, 1.0, start), stream(place)
-        right += sum(worker.select(np.zeros(2), noise)[0] == wanted for _ in range(draws))
+        right += choose_alone(table, 1.0, request, stream(place), Team(1, None))[0].count(wanted)
     return Answers(right, draws, steps)
-
-
-def scores_of_choices(factor, patch):
-    """The score of the only column, with the sign of the choice taken out."""
-    scale_gaussians(patch, factor)
-    start, found = ball(0.1, 1.0 / gaussian_mu(1.0, DELTA)), []
-    for place, table in enumerate(ROWS):
-        worker, noise = BallSteps(table, 1.0, start), stream(place)
-        replies = [worker.select(np.zeros(2), noise) for _ in range(2500)]
-        found.append([score * (1 - 2 * (place % 2)) for place, score in replies])
-    return Scores(*found)
 
 
 def shared_columns(sketch, factor, patch):
@@ -239,7 +227,6 @@ AUDITS = (
     ),
     Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **SLOW),
     Audit("vertical Frank-Wolfe: choices", directions, least=0.4),
-    Audit("vertical Frank-Wolfe: scores", scores_of_choices, least=0.4),
     Audit("vertical Frank-Wolfe: columns", partial(shared_columns, None), least=0.4),
     Audit("vertical Frank-Wolfe: columns, sketched", partial(shared_columns, Sketch(6, 8, 3)), least=0.4),
     *(Audit(f"noisy ADMM, {case}", partial(noisy_admm, case), least=0.4) for case in NOISY),

@@ -351,11 +351,10 @@ def test_vertical_fits_are_charged_once_for_all_parties(ledger):
     assert clone(model).ledger.spent("aligned") == ledger.spent("aligned")
 
 
-@pytest.mark.parametrize("aggregation", ["local", "global"])
-def test_sparse_vertical_fits_are_charged_once_for_all_parties(ledger, aggregation):
+def test_sparse_vertical_fits_are_charged_once_for_all_parties(ledger):
     ledger.create("aligned", epsilon=3.0, delta=1e-5, adjacency="replace-one")
     held = split_columns(X, {"a": [0, 1], "b": [2]}, data_bound={"a": 0.5, "b": 0.5})
-    model = VerticalLasso(label_bounds=(-1, 1), radius=2.0, aggregation=aggregation, n_steps=3, **SPEND)
+    model = VerticalLasso(label_bounds=(-1, 1), radius=2.0, n_steps=3, **SPEND)
     model.set_params(ledger=ledger, dataset="aligned").fit(held, T)
     (record,) = ledger.history("aligned")
     assert (record.state, record.event) == ("committed", model.plan_.event)

@@ -97,13 +97,7 @@ def kinds():
             lambda mechanism=mechanism: vertical(VerticalLogisticRegression(**BUDGET, **CLASSES, mechanism=mechanism)),
         )
     yield "one party", lambda: vertical(VerticalLogisticRegression(**BUDGET, **CLASSES), party="party2")
-    for aggregation in ("local", "global"):
-        yield (
-            f"vertical {aggregation}",
-            lambda aggregation=aggregation: vertical(
-                VerticalSparseLogisticRegression(**BUDGET, **CLASSES, radius=2.0, aggregation=aggregation)
-            ),
-        )
+    yield "vertical sparse", lambda: vertical(VerticalSparseLogisticRegression(**BUDGET, **CLASSES, radius=2.0))
     yield "local", local
     yield "shuffled", lambda: local(shuffled_delta=1e-6)
 

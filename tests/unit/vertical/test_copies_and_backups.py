@@ -15,7 +15,6 @@ from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Answer, Protocol, Request
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallSelect, BallStart
 from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Scores
@@ -70,7 +69,6 @@ def charged(ledger):
 STEPS = {
     "step": [Prepare(1.0, 0), RoundsStart(0.01), RoundsStep(np.full(N, 0.1), 1)],
     "labels": [TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.01, "m")],
-    "start": [BallStart("squared", SIGNS, 1.0, 1.0, 3, 0.05, 0, 90.0, 50.0, 2)],
 }
 
 
@@ -161,14 +159,10 @@ def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_a
 
 
 @pytest.mark.parametrize("at", range(6))
-@pytest.mark.parametrize("kind", ["step", "start"])
-def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_charge_for(tmp_path, ledger, kind, at):
+def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_charge_for(tmp_path, ledger, at):
     """The journal is of today, and the ledger of before step ``at``."""
-    more = {
-        "step": [RoundsStep(np.full(N, 0.2), 1), RoundsStep(np.full(N, 0.3), 1), RoundsStep(np.full(N, 0.0), 0)],
-        "start": [BallSelect(np.zeros(N)), BallSelect(np.ones(N)), BallSelect(SIGNS)],
-    }
-    requests = frames(*STEPS[kind], *more[kind])
+    more = [RoundsStep(np.full(N, 0.2), 1), RoundsStep(np.full(N, 0.3), 1), RoundsStep(np.full(N, 0.0), 0)]
+    requests = frames(*STEPS["step"], *more)
     place, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
     for step, raw in enumerate(requests[:-1]):
         if step == min(at, len(requests) - 2):
@@ -179,14 +173,9 @@ def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_cha
     shutil.copy(copy, place)
     known = Ledger(ledger.url)
     party = clinic(tmp_path / "clinic", known)
-    left = [
-        reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(raw)), (RoundsScores, BallChoice))
-    ]
-    if kind == "step":  # each of them is charged by itself, but the last one, which tells nothing
-        assert sum(len(reply.scores) > 0 for reply in left) <= len(charged(known))
-    else:
-        notes = [each for each in known.history("people") if "announced" in each.plan]
-        assert len(left) <= len(notes) * len(charged(known))
+    left = [reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(raw)), RoundsScores)]
+    # each of them is charged by itself, but the last one, which tells nothing
+    assert sum(len(reply.scores) > 0 for reply in left) <= len(charged(known))
     party._journal.close()
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import shlex
 import shutil
 import sqlite3
 import stat
@@ -12,29 +11,17 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.ledger import Ledger
-from sottovoce.privacy.accounting import epsilon_of
-from sottovoce.privacy.events import GaussianEvent, NothingReleased
+from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party
 from sottovoce.vertical.mechanisms import PRIVATE
-from sottovoce.vertical.party.budget import LedgerBudget, Place
+from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.sessions import MOST_OPEN, MachineError
 from sottovoce.vertical.protocol import event_text
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    ShareColumn,
-    SharedColumn,
-    TrainOnBall,
-)
-from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
+from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Refused
@@ -405,55 +392,6 @@ def test_an_answer_whose_charge_is_open_waits_also_after_a_step_that_was_taken_b
     assert [each.state for each in ledger.history("people")] == ["committed"]
 
 
-def test_copies_of_a_folder_answer_once_what_was_charged_at_the_start(tmp_path, ledger, monkeypatch):
-    """Three copies, asked in any order, restarted and killed: together they answer no more than was announced."""
-    draw, most = np.random.default_rng(11), 3
-    start = BallStart("squared", np.sign(TABLE[:, 0]), 1.0, 1.0, most, 0.5, 0, 9.0, 5.0, most - 1)
-
-    def shop(folder):
-        budget = LedgerBudget(ledger.url, "people", name="clinic")
-        return Party(TABLE, name="clinic", data_bound=1.0, budget=budget, journal=Journal(folder / "clinic"))
-
-    one = shop(tmp_path)
-    one.handle(frames([start])[0])
-    one._journal.close()
-    copies = [tmp_path, tmp_path / "copy", tmp_path / "other"]
-    for folder in copies[1:]:
-        shutil.copytree(tmp_path / "clinic", folder / "clinic")
-    parties = [shop(folder) for folder in copies]
-    steps, places, left = [1] * 3, [set() for _ in copies], {BallChoice: set(), SharedColumn: set()}
-    points = [(Journal, "keep"), (LedgerBudget, "settle"), (BallSteps, "select")]
-    for _ in range(150):
-        who = draw.integers(3)
-        known = sorted(places[who])
-        place = int(draw.choice(known)) if known else 0
-        asked = [BallSelect(draw.normal(size=N)), BallStep(place), ShareColumn(place // 2)][draw.integers(3)]
-        raw = Frame(NAME, steps[who] + 1, asked.encode()).encode()
-        owner, name = points[draw.integers(3)]
-        kill = [None, before, after][draw.integers(3)]
-        try:
-            with monkeypatch.context() as patch:
-                if kill is not None:
-                    patch.setattr(owner, name, kill(getattr(owner, name)))
-                answer = parties[who].handle(raw)
-        except Killed:
-            parties[who]._journal.close()
-            parties[who] = shop(copies[who])
-            answer = parties[who].handle(raw)
-        reply = decode(answer)
-        if isinstance(reply, Refused) and "in use twice" in reply.reason:
-            continue  # it has no other answer
-        steps[who] += 1
-        if isinstance(reply, BallChoice):
-            places[who].add(reply.place)
-        left.get(type(reply), set()).add(answer)
-    assert 1 <= len(left[BallChoice]) <= most
-    assert 1 <= len(left[SharedColumn]) <= most - 1
-    (charge,) = [each for each in ledger.history("people") if each.event != NothingReleased()]
-    assert charge.state == "committed"
-    assert ledger.spent("people")[0] == pytest.approx(epsilon_of(charge.event, 1e-6))
-
-
 # --- what cannot be taken up again ------------------------------------------------------------------------------------
 
 
@@ -612,18 +550,3 @@ def test_a_cap_holds_for_requests_at_once(ledger, monkeypatch):
     assert refusals[0] == ""
     assert "its owner allows coordinator 'insurer' epsilon=0.5" in refusals[1]
     assert len(ledger.history("people")) == 1
-
-
-def test_a_copy_that_died_holds_the_other_back_until_the_line_is_typed_that_the_log_names(ledger, caplog):
-    """What was charged at the start is answered in parts; the copy's charge of the same start stands open."""
-    budget, place = LedgerBudget(ledger, "people", name="clinic"), Place("aa", 1, "bb")
-    assert budget.charge(GaussianEvent(30.0), place=place) == ""
-    budget.settle("bb", "begun")
-    assert LedgerBudget(ledger, "people", name="clinic").charge(GaussianEvent(30.0), place=place) == ""  # and dies
-    for _ in range(2):
-        with pytest.raises(MachineError, match="own log says what to type"):
-            budget.settle("bb", "answer", "part")
-    typed = shlex.split(caplog.records[-1].getMessage().partition("sottovoce ")[2])
-    assert CliRunner().invoke(app, typed).exit_code == 0
-    budget.settle("bb", "answer", "part")
-    assert [each.state for each in ledger.history("people")] == ["committed", "cancelled", "committed"]

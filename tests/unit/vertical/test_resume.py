@@ -27,8 +27,7 @@ RUNS = {
         lambda **more: VerticalLasso(**EXACT, label_bounds=(-1, 1), radius=2.0, max_iter=3, **more), CELLS,
     ),
     "local models": (lambda **more: VerticalLogisticRegression(**PRIVATE, **more), ROWS),
-    "Frank-Wolfe, local": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
-    "Frank-Wolfe, global": (lambda **more: VerticalLasso(**SPARSE, aggregation="global", **more), CELLS),
+    "Frank-Wolfe": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
 }  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def test_an_intercept_and_bounds_of_their_own():
 
 def test_without_noise_it_is_the_joint_problem():
     model = lasso(epsilon=math.inf, delta=None).fit(parties())
-    same = lasso(epsilon=math.inf, delta=None, aggregation="global").fit(parties(helper=False))
+    same = lasso(epsilon=math.inf, delta=None, aggregation="local").fit(parties(helper=False))
     assert np.array_equal(model.coef_, same.coef_)
 
 
@@ -97,8 +97,7 @@ def test_engines_and_options_that_do_not_go_with_it():
             ({"engine": "semi2k"}, "engine must be one of"),
             ({"aggregation": "local", "engine": "spu"}, "engine='spu' is for aggregation='secure'"),
             ({"radius_shares": {"bank": 1, "clinic": 1}}, "aggregation='secure' has one"),
-            ({"sharing_options": {"sharing_share": 0.5}}, "sharing_options are for"),
-            ({"mechanism": PublishedBallPlan, "labels_public": True}, "aggregation, radius_shares and sharing_options"),
+            ({"mechanism": PublishedBallPlan, "labels_public": True}, "aggregation and radius_shares are for"),
             ({"n_steps": 0}, "n_steps"),
             ({"residual_bound": -1.0}, "residual_bound"),
         ]:

@@ -25,7 +25,7 @@ CLASSES = np.where(X[:, 0] + X[:, 3] + RNG.normal(size=300) > 0.0, 1, 0)
     [
         (VerticalLogisticRegression(epsilon=math.inf, max_iter=2), CLASSES),
         (VerticalLinearSVC(epsilon=math.inf, max_iter=2), CLASSES),
-        (VerticalLasso(epsilon=math.inf, radius=2.0, aggregation="global", max_iter=2, tol=1e-9), NUMBERS),
+        (VerticalLasso(epsilon=math.inf, radius=2.0, max_iter=2, tol=1e-9), NUMBERS),
     ],
     ids=["logistic", "hinge", "frank-wolfe"],
 )

@@ -405,7 +405,7 @@ def test_parameters_that_a_training_has_no_use_for_are_refused_all_the_same(make
 
 
 @pytest.mark.parametrize("why", [{"answers": {"score"}}, {"budget": (0.01, 1e-5)}, {"answers": {"secure"}}])
-@pytest.mark.parametrize("aggregation", [None, "local", "global"])
+@pytest.mark.parametrize("aggregation", [None, "local"])
 def test_a_party_that_will_not_take_part_says_so_before_labels_leave_or_are_charged(tmp_path, aggregation, why):
     ledger = Ledger(f"sqlite:///{tmp_path}/holder.db")
     ledger.create("people", epsilon=1.5, delta=1e-4, adjacency="replace-one")

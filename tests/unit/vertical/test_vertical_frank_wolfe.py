@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import (
-    BoundedRangeEvent,
-    GaussianEvent,
-    NonPrivateEvent,
-    RepeatedEvent,
-    compose,
-    releases_of,
-)
+from sottovoce.privacy.events import NonPrivateEvent, compose, releases_of
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties, handled
@@ -28,23 +21,11 @@ from sottovoce.vertical.protocols.frank_wolfe.columns import (
     signed_column,
     unpack_places,
 )
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    BallVertex,
-    Chosen,
-    KeepWeights,
-    ShareColumn,
-    SharedColumn,
-    TrainOnBall,
-)
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, Chosen, KeepWeights, TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
-from sottovoce.vertical.wire import FRAME_BYTES, Done, Refused, code_of
+from sottovoce.vertical.wire import FRAME_BYTES, Message, Refused, code_of
 from support.crossing import recorded
-from support.pairs import by_pairs
 from support.party import asked
 from support.party import request as ask
 
@@ -58,8 +39,6 @@ Y = np.clip(MARGINS + 0.7 + 0.1 * RNG.normal(size=N), -2.0, 4.0)
 SIGNS = np.where(MARGINS + 0.3 * RNG.normal(size=N) > 0, "yes", "no")
 ALL = np.hstack([np.clip(TABLES[name], -2, 2) for name in NAMES])
 PUBLIC = {"epsilon": 5.0, "delta": 1e-4, "radius": 1.4, "random_state": 0}
-FORMS = ["local", "global"]
-AGGREGATIONS = pytest.mark.parametrize("aggregation", FORMS)
 
 
 def parties(**changes):
@@ -134,8 +113,8 @@ def least(radius):
     return 0.5 * np.mean((X @ w - (Y - 1.0)) ** 2)
 
 
-def test_global_without_noise_reaches_the_optimum():
-    model = lasso(epsilon=math.inf, aggregation="global", tol=5e-3, max_iter=1500).fit(parties(), Y)
+def test_without_noise_it_reaches_the_optimum():
+    model = lasso(epsilon=math.inf, tol=5e-3, max_iter=1500).fit(parties(), Y)
     found, best = 0.5 * np.mean((ALL @ model.coef_ + model.intercept_ - Y) ** 2), least(1.4)
     start = 0.5 * np.mean((Y - 1.0) ** 2)
     assert model.history_.converged
@@ -145,15 +124,14 @@ def test_global_without_noise_reaches_the_optimum():
     assert math.isinf(model.guarantee_.epsilon)
 
 
-@AGGREGATIONS
 @pytest.mark.parametrize("make", [lasso, logistic])
-def test_without_noise(make, aggregation):
+def test_without_noise(make):
     y = Y if make is lasso else SIGNS
-    model = make(epsilon=math.inf, aggregation=aggregation, tol=0.02, max_iter=500).fit(parties(), y)
+    model = make(epsilon=math.inf, tol=0.02, max_iter=500).fit(parties(), y)
     assert model.history_.converged
     assert model.score(parties(), y) > (0.3 if make is lasso else 0.75)
     drop = np.diff(model.history_.objective)
-    assert aggregation == "local" or (drop < 1e-9 * N).all()  # exact line search never rises
+    assert (drop < 1e-9 * N).all()  # exact line search never rises
     assert model.history_.uplink_bytes == sorted(model.history_.uplink_bytes)
     assert all(party.spent == NonPrivateEvent() for party in fitted(model))
 
@@ -167,10 +145,11 @@ def fitted(model):
 # --- private fits -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("make", "public", "aggregation"), by_pairs([lasso, logistic], [True, False], FORMS))
-def test_private_fit(make, public, aggregation):
+@pytest.mark.parametrize("make", [lasso, logistic])
+@pytest.mark.parametrize("public", [True, False])
+def test_private_fit(make, public):
     y, ready = (Y if make is lasso else SIGNS), parties()
-    model = make(aggregation=aggregation, labels_public=public, n_steps=4)
+    model = make(labels_public=public, n_steps=4)
     plan = model.plan(ready)
     assert model.fit(ready, y) is model
     assert model.plan_.details() == plan.details()
@@ -184,9 +163,7 @@ def test_private_fit(make, public, aggregation):
     )
     assert model.n_nonzero_ == np.count_nonzero(model.coef_) <= 12
     sizes = {name: np.abs(model.parts_[name].coef).sum() + abs(model.parts_[name].intercept) / 2.0 for name in NAMES}
-    assert sum(sizes.values()) <= 1.4 * (1 + 1e-9)
-    if aggregation != "global":
-        assert max(sizes.values()) <= 1.4 / 3 * (1 + 1e-9)
+    assert max(sizes.values()) <= 1.4 / 3 * (1 + 1e-9)
     # what each party was charged is what its receipt says
     for name, party in ready.parties.items():
         own = model.party_guarantees_[name]
@@ -203,29 +180,25 @@ def test_a_large_budget_finds_the_columns():
     X = rng.choice([-1.0, 1.0], (n, 40))
     y = np.clip(0.5 * X[:, 3] - 0.5 * X[:, 33], -1, 1)
     halves = [Party(part, name=name, data_bound=1.0) for name, part in zip("ab", (X[:, :20], X[:, 20:]), strict=True)]
-    for changes in (
-        {"aggregation": "local"}, {"aggregation": "global"},
-        {"aggregation": "local", "labels_public": False}, {"aggregation": "global", "labels_public": False},
-    ):  # fmt: skip
-        options = {"labels_public": True, "label_bounds": (-1, 1), "radius": 1.0, "epsilon": 20.0, **changes}
+    for public in (True, False):
+        options = {"labels_public": public, "label_bounds": (-1, 1), "radius": 1.0, "epsilon": 20.0}
         model = VerticalLasso(delta=1e-5, random_state=1, **options).fit(halves, y)
-        assert model.coef_[3] > 0.3, changes
-        assert model.coef_[33] < -0.3, changes
-        assert np.mean((X @ model.coef_ + model.intercept_ - y) ** 2) < 0.1 * np.mean(y**2), changes
+        assert model.coef_[3] > 0.3, public
+        assert model.coef_[33] < -0.3, public
+        assert np.mean((X @ model.coef_ + model.intercept_ - y) ** 2) < 0.1 * np.mean(y**2), public
 
 
 def test_sparse_columns_are_the_same_columns():
     sparse = InProcessParties([Party(sp.csr_array(TABLES[name]), name=name, data_bound=2.0) for name in NAMES])
-    one, two = (lasso(aggregation="global", n_steps=4).fit(ready, Y).coef_ for ready in (parties(), sparse))
-    np.testing.assert_array_equal(one, two)
+    one, two = (lasso(epsilon=math.inf, tol=0.02).fit(ready, Y).coef_ for ready in (parties(), sparse))
+    np.testing.assert_allclose(one, two, atol=1e-12)
     assert np.isfinite(lasso().fit(sparse, Y).coef_).all()
 
 
 def test_entries_beyond_the_bound_are_clipped():
     clipped = InProcessParties([Party(np.clip(TABLES[name], -0.5, 0.5), name=name, data_bound=0.5) for name in NAMES])
-    for aggregation in ("local", "global"):
-        one = lasso(aggregation=aggregation, n_steps=3).fit(parties(data_bound=0.5), Y)
-        np.testing.assert_array_equal(one.coef_, lasso(aggregation=aggregation, n_steps=3).fit(clipped, Y).coef_)
+    one = lasso(n_steps=3).fit(parties(data_bound=0.5), Y)
+    np.testing.assert_array_equal(one.coef_, lasso(n_steps=3).fit(clipped, Y).coef_)
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -237,33 +210,6 @@ def test_local_needs_at_most_400_bytes_of_uplink(public):
     assert model.uplink_bytes_ <= 400
     assert model.n_rounds_ == 1
     assert lasso(epsilon=8.0, delta=1e-5).plan([Party(np.ones((10_000, 1)), name="a", data_bound=1.0)]).n_steps <= 16
-
-
-def test_messages_carry_what_the_plan_says():
-    """Noise multipliers, ranges and clips on the wire; columns cross once, and nothing else of a table does."""
-    ready = parties()
-    model = lasso(aggregation="global", n_steps=4, epsilon=20.0)
-    with recorded(ready) as record:
-        model.fit(ready, Y)
-    plan = model.plan_
-    starts = [crossing.message for crossing in record if isinstance(crossing.message, BallStart)]
-    assert {start.clip for start in starts} == {plan.slope_bound("bank")}
-    counts = {type(crossing.message).__name__: 0 for crossing in record}
-    for crossing in record:
-        counts[type(crossing.message).__name__] += 1
-    assert counts["BallChoice"] == 12
-    shared = [
-        (crossing.party, crossing.message.column) for crossing in record if isinstance(crossing.message, ShareColumn)
-    ]
-    assert len(shared) == len(set(shared)) == counts["SharedColumn"] <= plan.n_shared == 3
-    spent = compose(
-        RepeatedEvent(BoundedRangeEvent(starts[0].selection), 12),
-        RepeatedEvent(GaussianEvent(starts[0].score_noise), 12),
-        RepeatedEvent(GaussianEvent(starts[0].column_noise), 3),
-    )
-    assert accountant_for(spent).epsilon(spent, 1e-4) == pytest.approx(
-        accountant_for(plan.event).epsilon(plan.event, 1e-4)
-    )
 
 
 def test_secret_labels_cross_by_randomised_response_only():
@@ -290,32 +236,29 @@ def streams(seed):
     return Streams(seed)
 
 
-@AGGREGATIONS
 @pytest.mark.parametrize("who", ["bank", "shop"])
-def test_a_party_that_does_not_answer_ends_the_fit(aggregation, who, monkeypatch):
+def test_a_party_that_does_not_answer_ends_the_fit(who, monkeypatch):
     """And so does the label holder's own."""
-    ready, kind = parties(), TrainOnBall if aggregation == "local" else BallSelect
 
     def lost(party, raw):
-        if party.name == who and code_of(raw[FRAME_BYTES:]) == kind.code:
+        if party.name == who and code_of(raw[FRAME_BYTES:]) == TrainOnBall.code:
             raise PartyError(f"party {party.name!r} could not be reached.")
         return handled(party, raw)
 
     monkeypatch.setattr("sottovoce.vertical.coordinator.parties.handled", lost)
     with pytest.raises(PartyError, match=f"'{who}' could not be reached"):
-        lasso(aggregation=aggregation, n_steps=3).fit(ready, Y)
+        lasso(n_steps=3).fit(parties(), Y)
 
 
 # --- budgets, refusals ------------------------------------------------------------------------------------------------
 
 
-@AGGREGATIONS
-def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregation):
+def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent():
     ready = parties()
     ready.parties["shop"].budget = Party(np.ones((1, 1)), name="x", budget=(0.01, 1e-6)).budget
     with recorded(ready) as record, pytest.raises(PartyError, match=r"shop.*its budget is epsilon=0\.01"):
-        lasso(aggregation=aggregation, labels_public=False).fit(ready, Y)
-    assert not any(isinstance(crossing.message, (TrainOnBall, BallStart)) for crossing in record)
+        lasso(labels_public=False).fit(ready, Y)
+    assert not any(isinstance(crossing.message, TrainOnBall) for crossing in record)
     with pytest.raises(PartyError, match="budget"):
         lasso(epsilon=math.inf).fit(ready, Y)
 
@@ -323,33 +266,18 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregat
 def start(**changes):
     values = {
         "loss": "squared", "labels": np.zeros(N), "vertex": 1.0, "clip": 1.0, "n_steps": 2, "selection": 0.5,
-        "intercept": 0, "score_noise": 3.0, "column_noise": 1.0, "n_columns": 1,
+        "intercept": 0, "unit": 1.0, "model": "m",
     }  # fmt: skip
-    return BallStart(**{**values, **changes})
+    return TrainOnBall(**{**values, **changes})
 
 
-def test_a_party_gives_no_more_than_it_was_charged_for():
+def test_messages_of_the_form_that_went_are_unknown():
+    """Decision 73: a coordinator of an earlier version is told so, and nothing is spent."""
     party = Party(TABLES["bank"], name="bank", data_bound=2.0)
-    select = BallSelect(np.zeros(N))
-    assert isinstance(ask(party, select), Refused)
-    assert isinstance(ask(party, start()), Done)
-    assert party.spent == compose(
-        RepeatedEvent(BoundedRangeEvent(0.5), 2),
-        RepeatedEvent(GaussianEvent(3.0), 2),
-        RepeatedEvent(GaussianEvent(1.0), 1),
-    )
-    assert "never chosen" in ask(party, ShareColumn(0)).reason
-    assert "never chosen" in ask(party, BallStep(3)).reason
-    choices = [ask(party, select) for _ in range(2)]
-    assert all(isinstance(choice, BallChoice) for choice in choices)
-    assert "all choices" in ask(party, select).reason
-    assert "numbers for" in ask(party, BallSelect(np.zeros(3))).reason
-    column = choices[0].place // 2
-    assert isinstance(ask(party, ShareColumn(column)), SharedColumn)
-    assert "have been shared" in ask(party, ShareColumn(column)).reason
-    for _ in range(2):
-        assert isinstance(ask(party, BallStep(choices[0].place)), Done)
-    assert "all steps" in ask(party, BallStep(choices[0].place)).reason
+    for gone in (104, 63, 65, 66):
+        code = type("Gone", (Message,), {}, code=gone)
+        assert f"no message has kind {gone}" in ask(party, code()).reason
+    assert party.spent == compose()
 
 
 @pytest.mark.parametrize(
@@ -361,8 +289,8 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
         ({"clip": -1.0}, "clip must be positive"),
         ({"n_steps": 0}, "n_steps must be positive"),
         ({"selection": 0.0}, "selection must be positive"),
-        ({"column_noise": 0.0}, "column_noise must be positive"),
-        ({"score_noise": -1.0}, "score_noise must be positive"),
+        ({"n_steps": 10**12}, "n_steps is at most 1,000,000"),
+        ({"intercept": 2}, "intercept is 0 or 1"),
     ],
 )
 def test_starts_that_are_refused(changes, reason):
@@ -397,14 +325,13 @@ def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
         lasso().fit(parties(), Y)
 
 
-@AGGREGATIONS
-def test_the_mechanism_gets_the_planned_range(aggregation, monkeypatch):
+def test_the_mechanism_gets_the_planned_range(monkeypatch):
     """The event that is accounted and the range that is drawn with come from one number."""
     widths, original = [], ExponentialMechanism.select
     monkeypatch.setattr(
         ExponentialMechanism, "select", lambda self, *rest: (widths.append(self.epsilon), original(self, *rest))[1]
     )
-    model = lasso(aggregation=aggregation, n_steps=3).fit(parties(), Y)
+    model = lasso(n_steps=3).fit(parties(), Y)
     planned = [each for each in releases_of(model.plan_.event) if each[0].kind == "bounded-range"]
     assert [(event.epsilon, times) for event, times in planned] == [(widths[0], 9)]
     assert widths == [widths[0]] * 9
@@ -416,7 +343,8 @@ BAD = [
     ({"radius": math.inf}, ParameterError, "radius"),
     ({"epsilon": 0.0}, ParameterError, "epsilon"),
     ({"delta": None}, ParameterError, "delta"),
-    ({"aggregation": "product"}, ParameterError, "aggregation"),
+    ({"aggregation": "product"}, ParameterError, "aggregation must be one of 'local', 'secure'"),
+    ({"aggregation": "global"}, ParameterError, "is no more .*: 'secure' has one ball too, and so has either without"),
     ({"label_bounds": None}, ParameterError, "label_bounds"),
     ({"label_share": 1.0}, ParameterError, "label_share"),
     ({"n_steps": 0}, ParameterError, "n_steps"),
@@ -426,10 +354,11 @@ BAD = [
     ({"labels_public": "yes"}, ParameterError, "labels_public"),
     ({"fit_intercept": None}, ParameterError, "fit_intercept"),
     ({"label_holder": "school"}, ParameterError, "label_holder"),
-    ({"sharing_options": {"sharing_share": 0.5}}, ParameterError, "sharing_options are for"),
-    ({"aggregation": "global", "sharing_options": {"rows": 3}}, ParameterError, "no entry 'rows'"),
-    ({"aggregation": "global", "sharing_options": 3}, ParameterError, "sharing_options"),
-    ({"aggregation": "global", "sharing_options": {"sharing_share": 1.0}}, ParameterError, "sharing_share"),
+    (
+        {"epsilon": math.inf, "radius_shares": {"bank": 1, "clinic": 1, "shop": 2}},
+        ParameterError,
+        "without noise has one",
+    ),
     ({"epsilon": math.inf, "tol": 0.0}, ParameterError, "tol"),
     ({"epsilon": math.inf, "max_iter": 0}, ParameterError, "max_iter"),
 ]
@@ -463,27 +392,19 @@ def test_other_bad_input():
         model.compare(parties(), Y)
 
 
-def test_a_party_does_not_work_for_ever():
-    party = Party(np.eye(3), name="a", data_bound=1.0)
-    reply = ask(party, TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model"))
-    assert isinstance(reply, Refused)
-    assert "n_steps is at most 1,000,000" in reply.reason
-
-
 class _Changed(Party):
     """Its owner takes the mechanism back between the question and the training."""
 
     def handle(self, raw):
-        if isinstance(asked(raw), (TrainOnBall, BallStart)):
+        if isinstance(asked(raw), TrainOnBall):
             self.answers = frozenset({"secure"})
         return super().handle(raw)
 
 
-@AGGREGATIONS
 @pytest.mark.parametrize("public", [False, True])
-def test_an_error_after_labels_have_left_says_so(aggregation, public):
+def test_an_error_after_labels_have_left_says_so(public):
     others = [_Changed(TABLES[name], name=name, data_bound=2.0) for name in NAMES[1:]]
-    model = lasso(aggregation=aggregation, labels_public=public, random_state=None)
+    model = lasso(labels_public=public, random_state=None)
     with pytest.raises(PartyError, match="refused") as caught:
         model.fit([Party(TABLES["bank"], name="bank", data_bound=2.0), *others], Y)
     assert ("The labels had been released by then: epsilon = 2.5 of" in str(caught.value)) is not public

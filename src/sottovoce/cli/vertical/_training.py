@@ -16,7 +16,7 @@ EPSILON: Any = MODELS.option("epsilon", default=REQUIRED)
 @MODELS.options(
     hidden=(
         "epsilon", "ledger", "dataset", "label_holder", "classes", "label_bounds", "mechanism_options",
-        "solver_options", "smoothing", "radius_shares", "label_share", "sharing_options", "residual_bound",
+        "solver_options", "smoothing", "radius_shares", "label_share", "residual_bound",
     ),
     alpha={"metavar": "NUMBER"},
     tol={"text": "Without noise: when to stop."},

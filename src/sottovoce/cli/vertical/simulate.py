@@ -238,7 +238,7 @@ def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Pa
     if not isinstance(estimator, (VerticalLasso, VerticalSparseLogisticRegression)):
         return estimator.compare(held_out)
     holder = [party for party in train if party.name == estimator.label_holder]
-    own = {"epsilon": math.inf, "delta": None, "aggregation": "global", "engine": "auto", "n_steps": None}
+    own = {"epsilon": math.inf, "delta": None, "engine": "auto", "n_steps": None}
     local = clone(estimator).set_params(**own)
     return estimator.compare(held_out, local=local.fit(holder))
 

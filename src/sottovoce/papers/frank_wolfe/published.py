@@ -44,9 +44,9 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, refuse, within
-from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of
 from sottovoce.vertical.protocols.frank_wolfe.messages import NOISES, check_ball
+from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
 
@@ -310,7 +310,7 @@ class PublishedBallPlan(PrivateBallPlan):
                 weights[name][column] += size * sign * self.vertex(name)
                 predicted += size * sign * self.vertex(name) * shared
         parts = {name: self.in_units(name, self.label_unit * weights[name]) for name in names}
-        parties.exchange({name: kept_weights(model, *parts[name]) for name in names}, Done)
+        self.keep(parties, model, parts)
         return VerticalSolution(scorer=self.scorer, event=self.event, n_rounds=self.n_steps, weights=parts)
 
     def _start(self, name: str, labels: Vector) -> PublishedBallStart:

@@ -15,8 +15,8 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import CHOICES, engine_for, known_options, plan_class
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
-from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.private import JointBallPlan, LocalBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.exact import ExactBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.private import LocalBallPlan
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
 
 MECHANISMS: Final = ("frank-wolfe",)
@@ -28,13 +28,12 @@ class _BallEstimator(VerticalEstimator):
     """Base of both: public facts to plan, solution to coefficients."""
 
     aggregation: str = parameter(
-        '{"local", "global", "secure"}',
+        '{"local", "secure"}',
         default="local",
         text="""``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but some
-        bytes of column numbers. ``"global"``: one ball; one party steps in every round, and columns that are stepped
-        along are shared with noise. ``"local"`` is best for small budgets, ``"global"`` for large ones, many rows, and
-        without noise. ``"secure"``: one ball, and the column of a step is chosen inside secure computation: as good as
-        one table, the labels stay secret, and every party needs an engine.""",
+        bytes of column numbers. ``"secure"``: one ball, and the column of a step is chosen inside secure computation:
+        as good as one table, the labels stay secret, and every party needs an engine. Without noise, ``epsilon=inf``,
+        both are one ball in the clear.""",
     )
     engine: str = parameter(
         '{"auto", "spu", "in-process"}',
@@ -59,11 +58,6 @@ class _BallEstimator(VerticalEstimator):
         "int or None",
         default=None,
         text="Steps of each party (rounds); None follows a measured rule from public facts.",
-    )
-    sharing_options: Mapping[str, Any] | None = parameter(
-        "dict or None",
-        default=None,
-        text="""For ``"global"``: ``sharing_share`` (of the squared budget, for columns; 0.85).""",
     )
     mechanism: str | type[VerticalPlan] = parameter(
         '"frank-wolfe" or subclass of VerticalPlan',
@@ -95,13 +89,23 @@ class _BallEstimator(VerticalEstimator):
         return None
 
     def _check_parameters(self) -> None:
-        choice("aggregation", self.aggregation, (*AGGREGATIONS, SecureBallPlan.name))
+        if self.aggregation == "global":
+            raise ParameterError(
+                "aggregation='global' is no more (decision 73, docs/decisions/0011-sparse-models-over-parties.md): "
+                "'secure' has one ball too, and so has either without noise. What was fitted by it is verified by the "
+                "version that fitted it."
+            )
+        choice("aggregation", self.aggregation, ("local", SecureBallPlan.name))
         choice("engine", self.engine, CHOICES)
-        if self.engine != "auto" and self.aggregation != SecureBallPlan.name:
+        is_secure = self.aggregation == SecureBallPlan.name
+        if self.engine != "auto" and not is_secure:
             raise ParameterError(
                 f"engine={self.engine!r} is for aggregation='secure'; the aggregation is {self.aggregation!r}. Leave "
                 "it out."
             )
+        if self.radius_shares is not None and (is_secure or math.isinf(self.epsilon or 0.0)):
+            one = "aggregation='secure'" if is_secure else "a training without noise"
+            raise ParameterError(f"radius_shares are for several balls; {one} has one. Leave them out.")
         if plan_class(self.mechanism) is None:
             choice("mechanism", self.mechanism, MECHANISMS)
         number("tol", self.tol, above=0.0)
@@ -109,7 +113,6 @@ class _BallEstimator(VerticalEstimator):
         super()._check_parameters()
         self._radius()
         self._published()
-        self._sharing()
 
     def _radius(self) -> float:
         return magnitude(
@@ -119,36 +122,20 @@ class _BallEstimator(VerticalEstimator):
         )  # fmt: skip
 
     def _own_facts(self, n_samples: int) -> dict[str, Any]:
-        return {"radius": self._radius(), "radius_shares": self.radius_shares}
+        return {"radius": self._radius()}
 
     def _make_plan(self, **facts: Any) -> VerticalPlan:
-        is_secure = self.aggregation == SecureBallPlan.name
         if math.isinf(facts["epsilon"]):
-            # without noise there is nothing to hide: the joint problem is that of "global"
-            aggregation = "global" if is_secure else self.aggregation
-            return ExactBallPlan(**facts, aggregation=aggregation, max_iter=self.max_iter, tol=self.tol)
+            return ExactBallPlan(**facts, max_iter=self.max_iter, tol=self.tol)
         facts |= {"n_steps_given": in_full(self.n_steps), "residual_bound": self._residual_bound()}
-        if is_secure:
+        if self.aggregation == SecureBallPlan.name:
             return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
-        facts["label_share"] = in_full(self.label_share)
-        form = plan_class(self.mechanism)
-        if form is not None:
-            return form(**facts, **self._published())
-        if self.aggregation == "local":
-            return LocalBallPlan(**facts)
-        return JointBallPlan(**facts, **self._sharing())
+        form = plan_class(self.mechanism) or LocalBallPlan
+        own = {"label_share": in_full(self.label_share), "radius_shares": self.radius_shares}
+        return form(**facts, **own, **self._published())
 
     def _asks_engines(self, epsilon: float) -> bool:
         return math.isfinite(epsilon) and self.aggregation == SecureBallPlan.name
-
-    def _sharing(self) -> dict[str, Any]:
-        """Return the options of shared columns, or refuse them where none are shared."""
-        options = known_options("sharing_options", self.sharing_options, JointBallPlan.options)
-        if options and (self.aggregation in ("local", SecureBallPlan.name) or math.isinf(self.epsilon or 0.0)):
-            raise ParameterError(
-                "sharing_options are for private columns that are shared: aggregation='global', with a finite epsilon."
-            )
-        return options
 
     def _published(self) -> dict[str, Any]:
         """Return the options of the form for study that was asked for, or refuse what does not go with it."""
@@ -159,10 +146,8 @@ class _BallEstimator(VerticalEstimator):
             return {}
         if math.isinf(self.epsilon or 0.0):
             raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
-        if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
-            raise ParameterError(
-                "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe'. Leave them out."
-            )
+        if self.aggregation != "local" or self.radius_shares is not None:
+            raise ParameterError("aggregation and radius_shares are for mechanism='frank-wolfe'. Leave them out.")
         return known_options("mechanism_options", self.mechanism_options, form.options)
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:

@@ -27,7 +27,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 EXACT = {"epsilon": float("inf")}
-BALL = {"epsilon": 4.0, "delta": 1e-3, "aggregation": "global", "radius": 2.0}  # private, in several rounds
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -67,10 +66,10 @@ def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", every_second([9, 13, 19, 24]))
 def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(cut: int, tmp_path: Path) -> None:
-    """With noise: what the parties gave is not asked again, but for the one answer that was under way."""
-    n_steps = 6
+    """What the parties gave is not asked again, but for the one answer that was under way."""
+    n_rounds = 6
     sites = Sites(tmp_path)
-    spec = sites.begin(model="sparse-logistic", parameters={**BALL, "n_steps": n_steps})
+    spec = sites.begin(parameters={**EXACT, "max_iter": n_rounds, "tol": 1e-50})
     told = sites.run(spec, cut=cut)
     assert told["phase"] == "failed"
     assert "could not be reached" in told["error"]
@@ -83,7 +82,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(cut: int, tmp_p
     asked = Counter([*answered, *sites.asked])
     parties = len(NAMES) - 1
     assert asked["Describe"] == 3 * parties  # for each alignment, and once for the training
-    assert n_steps * parties <= asked["BallSelect"] <= n_steps * parties + 1
+    assert n_rounds * parties <= asked["LbfgsGradient"] <= n_rounds * parties + 1
 
 
 def test_the_label_holders_ledger_is_charged_once_for_all_parties(tmp_path: Path) -> None:
@@ -94,8 +93,7 @@ def test_the_label_holders_ledger_is_charged_once_for_all_parties(tmp_path: Path
     settings = sites.home.site_file
     budget = '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
     settings.write_text(settings.read_text().replace('"exact", ', "") + budget)
-    parameters = {**BALL, "n_steps": 3}
-    spec = sites.begin(model="sparse-logistic", parameters=parameters)
+    spec = sites.begin(model="sparse-logistic", parameters={"epsilon": 4.0, "delta": 1e-3, "radius": 2.0})
     assert sites.run(spec, cut=7)["phase"] == "failed"
     spec.begin_again(sites.home.runs / spec.run)
     told = sites.run(spec)

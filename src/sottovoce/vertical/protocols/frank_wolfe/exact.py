@@ -1,9 +1,8 @@
 r"""Frank-Wolfe on the l1 ball without noise, over columns at several parties. No protection of anybody.
 
-With ``aggregation="global"`` it is distributed Frank-Wolfe [1]_: each party names its steepest signed column, the
-steepest of all is stepped to, and every column crosses once, when it is first used. With ``"local"`` each party is
-trained by itself, in a ball of its own. Steps are as long as a search on the line says, and the run ends when the
-duality gap is at most ``tol`` times the mean loss of the model without columns.
+It is distributed Frank-Wolfe [1]_: each party names its steepest signed column, the steepest of all is stepped to, and
+every column crosses once, when it is first used. Steps are as long as a search on the line says, and the run ends when
+the duality gap is at most ``tol`` times the mean loss of the model without columns.
 
 References
 ----------
@@ -12,7 +11,6 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,18 +18,15 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import choice, magnitude, number, whole_number
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.losses import SmoothLoss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import History, VerticalSolution, checked
-from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
+from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
 from sottovoce.vertical.protocols.scoring.messages import Scores, ShowColumn
-from sottovoce.vertical.wire import Done
-
-AGGREGATIONS = ("local", "global")
 
 
 @dataclass
@@ -56,17 +51,15 @@ class ExactBallPlan(BallPlan):
     """Training without noise."""
 
     name: ClassVar[str] = "none"
+    mechanism: ClassVar[str] = "Frank-Wolfe on the l1 ball with exact slopes and columns, without noise"
 
-    aggregation: str = "local"  # {"local", "global"}
-    max_iter: int = 1000  # rounds at most; of each party, where they are trained by themselves
+    max_iter: int = 1000  # rounds at most
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
         magnitude("radius", self.radius)
-        choice("aggregation", self.aggregation, AGGREGATIONS)
         whole_number("max_iter", self.max_iter, at_least=1)
         number("tol", self.tol, above=0.0)
-        self.shares  # noqa: B018  refuses wrong shares before anything crosses
 
     @property
     def event(self) -> Event:
@@ -76,18 +69,11 @@ class ExactBallPlan(BallPlan):
         bound = self.data_bound(name)
         return self.intercept_at(name) * (bound if math.isfinite(bound) else 1.0)
 
-    def ball(self, name: str) -> float:
-        return self.radius * (1.0 if self.aggregation == "global" else self.shares[name])
-
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        names = self.facts.names
-        targets = y - self.middle
-        history = History(converged=True)
-        models: dict[str, _Model] = {}
-        for together in [(name,) for name in names] if self.aggregation == "local" else [names]:
-            models |= self._train(parties, targets, together, history)
-        weights = {name: self._split(name, models[name]) for name in names}
-        parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
+        history = History()
+        models = self._train(parties, y - self.middle, history)
+        weights = {name: self._split(name, own) for name, own in models.items()}
+        self.keep(parties, model, weights)
         return VerticalSolution(
             scorer=self.scorer,
             event=self.event,
@@ -100,30 +86,30 @@ class ExactBallPlan(BallPlan):
             },
         )
 
-    def _train(self, parties: Parties, y: Vector, names: Sequence[str], history: History) -> dict[str, _Model]:
-        models = {name: _Model(predicted=np.zeros(len(y))) for name in names}
+    def _train(self, parties: Parties, y: Vector, history: History) -> dict[str, _Model]:
+        models = {name: _Model(predicted=np.zeros(len(y))) for name in self.facts.names}
         limit = self.tol * float(np.mean(self.loss.value(y, np.zeros(len(y))))) * len(y)
         for _ in range(self.max_iter):
             predicted = np.sum([model.predicted for model in models.values()], axis=0)
             slopes = np.asarray(self.loss.derivative(y, predicted))
-            requests = {name: BallVertex(slopes, self.constant(name)) for name in names}
+            requests = {name: BallVertex(slopes, self.constant(name)) for name in models}
             choices = parties.exchange(requests, BallChoice)
             steepest = max(choices, key=lambda name: choices[name].score)
             column, sign = self.checked_place(steepest, choices[steepest].place)
-            vertex, stepping = sign * self.ball(steepest), models[steepest]
+            vertex, stepping = sign * self.radius, models[steepest]
             if column not in stepping.columns:
                 stepping.columns[column] = self._column(parties, steepest, column)
             direction = vertex * stepping.columns[column] - predicted
             gap = -float(slopes @ direction)
             history.add(parties, float(np.sum(self.loss.value(y, predicted))), gap / len(y))
             if gap <= limit:
-                return models
+                history.converged = True
+                break
             if gap > 0.0:
                 size = _best_step(self.loss, y, predicted, direction, gap)
                 for model in models.values():
                     model.shrink(size)
                 stepping.move(size, column, vertex)
-        history.converged = False
         return models
 
     def _column(self, parties: Parties, name: str, column: int) -> Vector:
@@ -141,11 +127,6 @@ class ExactBallPlan(BallPlan):
         return weights[:features], float(weights[features]) * self.constant(name)
 
     @property
-    def mechanism(self) -> str:
-        ball = "the l1 ball" if self.aggregation == "global" else "a product of l1 balls"
-        return f"Frank-Wolfe on {ball} ({self.aggregation}) with exact slopes and columns, without noise"
-
-    @property
     def releases(self) -> tuple[str, ...]:
         return (
             "to every party: the derivative of the loss for each record in every round, from which labels and "
@@ -154,13 +135,8 @@ class ExactBallPlan(BallPlan):
         )
 
     def details(self) -> dict[str, object]:
-        return {
-            "aggregation": self.aggregation,
-            "radius": self.radius,
-            "fit_intercept": self.fit_intercept,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-        }
+        names = ("radius", "fit_intercept", "max_iter", "tol")
+        return {name: getattr(self, name) for name in names}
 
 
 def _best_step(loss: SmoothLoss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:

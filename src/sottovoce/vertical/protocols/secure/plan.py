@@ -23,7 +23,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
 from sottovoce._validation import number
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import PartyError
 from sottovoce.losses import SmoothedHinge
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
@@ -338,8 +338,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
 
     def __post_init__(self) -> None:
         number("patience", self.patience, above=0.0)
-        if self.radius_shares is not None:
-            raise ParameterError("radius_shares are for several balls; aggregation='secure' has one. Leave them out.")
         check_entry_bounds(self)
         _ = self.joint  # refuses what cannot be planned before anything is spent
 
