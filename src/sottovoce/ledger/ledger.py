@@ -28,7 +28,7 @@ from sottovoce.ledger.verification import Verification, read_row, verify_book
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.adjacency import ROW_UNIT, UNITS, Adjacency, is_of_persons
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
+from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -41,10 +41,6 @@ _WHICH: Final = (
     "one row."
 )
 _TRIES: Final = 20  # of an append that another writer came before; with the writer's lock there is no second one
-
-
-class _TakenError(Exception):
-    """Somebody else was first."""
 
 
 @dataclass(frozen=True)
@@ -430,7 +426,7 @@ class Ledger:
         found = self._now().account(dataset).of_run(run)
         return None if found is None or not found.counts else (self._end_of(found), found)
 
-    def close_for(self, dataset: str, run: str, result: str, *, part: str = "") -> tuple[Charge, ChargeRecord] | None:
+    def close_for(self, dataset: str, run: str, result: str) -> tuple[Charge, ChargeRecord] | None:
         """Commit a charge of a run for one result, before that leaves: of copies of the run each has its own charge.
 
         Parameters
@@ -440,9 +436,6 @@ class Ledger:
             ``plan["run"]`` of the reservation.
         result : str
             The result's digest.
-        part : str, default ""
-            Name of one release, where several were charged together. Then it is recorded once by an entry that costs
-            nothing, whatever the number of charges of this run.
 
         Returns
         -------
@@ -455,13 +448,6 @@ class Ledger:
         LedgerError
             If it cannot be recorded.
         """
-        if part:
-            found = self.find(dataset, run)
-            if found is None or found[1].state != "committed":
-                return None
-            run = f"{run} {part}"
-            if self._now().account(dataset).of_run(run) is None:
-                self._record_part(found[1], run, part, result)
         while True:
             record = self._now().account(dataset).of_run(run, result)
             if record is None or record.state != "reserved":
@@ -471,22 +457,6 @@ class Ledger:
             except (AccountingError, LedgerError):
                 if self._now().charge(record.charge).state == "reserved":  # nobody else was first: it cannot be written
                     raise
-
-    def _record_part(self, whole: ChargeRecord, run: str, part: str, result: str) -> None:
-        """Record for which result a release of a charge is, unless somebody has meanwhile."""
-        known = self.datasets()[whole.dataset]
-        plan = {**whole.plan, "run": run, "announced": part}
-        body = _reservation(known.name, NothingReleased(), 0.0, known.adjacency, False, plan)
-        if is_of_persons(known.unit):
-            body["unit"] = known.unit
-        ended = {"dataset": known.name, "charge": body["charge"], "event": body["event"], "note": result}
-
-        def check(book: Book) -> None:
-            if book.account(known.name).of_run(run) is not None:
-                raise _TakenError
-
-        with suppress(_TakenError):
-            self._append([("reserve", body), ("commit", ended)], check)
 
     def _end_of(self, record: ChargeRecord) -> Charge:
         return Charge(record.charge, record.dataset, str(self._book.ledger), record.last, record.hash)

@@ -252,20 +252,10 @@ class Answer:
     public: bool = False
 
 
-@dataclass(frozen=True)
-class Announced:
-    """A release that a training was charged for when it began, by a name that no other one of the training has.
-
-    One answer leaves by that name, of whatever copy of the session.
-    """
-
-    name: str
-
-
-Answered = Generator[Answer | Announced | Event | None, Desk, Reply]
-"""How a request is answered. It yields each `Answer` that it needs the owner's leave for beside its protocol's, then
-what answering releases, None where nothing is charged, and is sent the desk. Up to there it sees public facts and
-released values alone: a `RefusalError`, and any error about parameters, is told to the coordinator."""
+Answered = Generator[Event | None, Desk, Reply]
+"""How a request is answered. It yields what answering releases, None where nothing is charged, and is sent the desk. Up
+to there it sees public facts and released values alone: what it refuses, and any error about parameters, is told to the
+coordinator."""
 
 
 class Request(Message):

@@ -142,18 +142,14 @@ def test_two_objects_see_each_other(ledger, url):
     assert other.history("people")[0].who.count("@") == 1
 
 
-@pytest.mark.parametrize("part", ["", "choice 1"])
-def test_of_results_that_are_closed_at_once_as_many_stand_as_there_are_charges(url, ledger, part):
-    """By several objects; and of results of one release that was charged with others one stands."""
+def test_of_results_that_are_closed_at_once_as_many_stand_as_there_are_charges(url, ledger):
+    """By several objects."""
     for _ in range(2):
         ledger.reserve("people", EVENT, plan={"run": "a run"}, **FIT)
-    if part:
-        for whole in ("one", "other"):
-            ledger.close_for("people", "a run", whole)
     spent, stand = ledger.spent("people"), {}
 
     def close(result):
-        _, record = Ledger(url).close_for("people", "a run", result, part=part)
+        _, record = Ledger(url).close_for("people", "a run", result)
         stand[result] = record.note == result and record.state == "committed"
 
     threads = [threading.Thread(target=close, args=(f"digest {k}",)) for k in range(6)]
@@ -162,11 +158,11 @@ def test_of_results_that_are_closed_at_once_as_many_stand_as_there_are_charges(u
     for thread in threads:
         thread.join(60)
     assert len(stand) == 6
-    assert sum(stand.values()) == (1 if part else 2)
+    assert sum(stand.values()) == 2
     for result, stands in stand.items():
-        assert (ledger.close_for("people", "a run", result, part=part)[1].note == result) == stands
+        assert (ledger.close_for("people", "a run", result)[1].note == result) == stands
     assert ledger.spent("people") == spent
-    assert ledger.close_for("people", "another run", "digest", part=part) is None
+    assert ledger.close_for("people", "another run", "digest") is None
     assert ledger.verify().ok
 
 

@@ -28,7 +28,6 @@ _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's ba
 _ANSWERED: Final = "another process of this party has answered this step: its folder is in use twice"  # may cross
 _GIVEN_BACK: Final = "the charge of this step was cancelled, so its answer stays here: begin again"  # may cross
 _UNKNOWN: Final = "its ledger has no charge for this step, so its answer stays here: begin again"  # may cross
-_OPEN: Final = "a copy of this party began too and did not end; the party's own log says what to type"  # may cross
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
 
 
@@ -68,10 +67,9 @@ class Account(ABC):
         """
 
     @abstractmethod
-    def settle(self, release: str, answer: str, part: str = "") -> None:
+    def settle(self, release: str, answer: str) -> None:
         """Close the charge of a release for its answer, of this digest, before that leaves for the first time.
 
-        With ``part`` the answer is one of several that were charged together, by a name that no other one has.
         Raises `MachineError` if that cannot be written down, there is no such charge, or it was closed for another
         answer: this one must not leave.
         """
@@ -128,8 +126,8 @@ class PartyBudget(Account):
                 self._open |= set() if place is None else {place.release}
         return shortage
 
-    def settle(self, release: str, answer: str, part: str = "") -> None:
-        if not self.is_limited or part:  # what was charged together is answered in the session that began with it
+    def settle(self, release: str, answer: str) -> None:
+        if not self.is_limited:
             return
         with self._lock:  # two selections of the rows may be asked for the same at once
             if release in self._open:
@@ -282,15 +280,11 @@ class LedgerBudget(Account):
                 self.head = self._book.commit(charge, event).hash
         return ""
 
-    def settle(self, release: str, answer: str, part: str = "") -> None:
+    def settle(self, release: str, answer: str) -> None:
         with self._usable():
-            found = self._book.close_for(self.dataset, release, answer, part=part)
-            begun = self._book.find(self.dataset, release) if found is None else None
-        if begun is not None:  # open, while another one was closed for what this party began with
-            how = self._book.how_to_cancel(begun[1].charge)
-            _LOG.error("party %r: if the copy that began has ended and nobody saw anything of it: %s", self._name, how)
+            found = self._book.close_for(self.dataset, release, answer)
         if found is None:
-            raise MachineError(_UNKNOWN if begun is None else _OPEN)
+            raise MachineError(_UNKNOWN)
         charge, record = found
         if record.note != answer:
             raise MachineError(_GIVEN_BACK if record.state == "cancelled" else _ANSWERED)

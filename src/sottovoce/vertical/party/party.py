@@ -36,7 +36,6 @@ from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
-    Announced,
     Answer,
     Answered,
     Desk,
@@ -380,7 +379,7 @@ class Party:
         if session.is_owed:
             digest = hashlib.sha256(session.reached.answer + session.behind).hexdigest()
             if session.charged:
-                self.budget.settle(session.charged, digest, session.part)
+                self.budget.settle(session.charged, digest)
             if session.later is not None:
                 model, coef, intercept = session.later
                 self._keep(model, Part(coef, intercept, self.feature_names))
@@ -444,15 +443,10 @@ class Party:
         try:  # inside, nothing but public facts and the request is looked at
             refuse(self._not_allowed(type(request), self._knows.answers_to[type(request)]))
             event = next(answering)
-            while isinstance(event, Answer):
-                refuse(self._not_allowed(type(request), (event,)))
-                event = next(answering)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
         seed = self._session_seeds.get(session.name, self._random_state)
-        if isinstance(event, Announced):
-            session.owe(session.begun, event.name)
-        elif event is not None:
+        if event is not None:
             # whatever is another charge has another name: an open one is good for what it was made for
             place = session.place((event, seed is not None, self.name, self.budget.coordinator))
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
@@ -468,7 +462,6 @@ class Party:
         finally:
             if before is not desk.training.worker:
                 Training(worker=before).close()
-                session.begun = session.charged
         session.training, session.later = desk.training, desk.later
         if desk.aligned is not None:
             self._become(*desk.aligned)

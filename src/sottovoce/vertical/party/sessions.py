@@ -18,7 +18,6 @@ from sottovoce.vertical.protocol import Training, arrays_in
 from sottovoce.vertical.wire import Frame
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
-_CHARGES: Final = ("charged", "part", "begun")
 
 
 class SessionError(Exception):
@@ -46,12 +45,10 @@ class Session:
 
     ``reached``: the step that was answered last; without its state.
     ``charged``: what the last step is charged as, empty where it costs nothing.
-    ``part``: its name among releases that were charged together, empty for one that was charged by itself.
     ``is_owed``: whether the account may not know its answer yet, which it does before that leaves.
     ``behind``: what stands behind the last answer, as it is on record: a model, of which the answer does not tell, is a
     release too. Random where it is not on record, and nobody else has it.
     ``later``: a part of a model that is kept when the last answer may leave: its name, coefficients and intercept.
-    ``begun``: what the present training was charged as when it began.
     """
 
     def __init__(self, name: bytes, reached: Reached | None = None, training: Training | None = None) -> None:
@@ -64,11 +61,11 @@ class Session:
         self.behind = b"" if reached is None else reached.state or b""
         held = {} if reached is None or reached.state is None else arrays_in(reached.state)
         self._position = {name: each for name, each in held.items() if name.startswith("noise ")}
-        self.charged, self.part, self.begun = (str(held[name]) if held else "" for name in _CHARGES)
+        self.charged = str(held["charged"]) if held else ""
         self.later: tuple[str, Any, float] | None = None
         if "later" in held:
             self.later = str(held["later"]), held["later coef"], float(held["later intercept"])
-        self._before = self.reached, self.charged, self.part, self.behind
+        self._before = self.reached, self.charged, self.behind
 
     @property
     def step(self) -> int:
@@ -79,8 +76,8 @@ class Session:
         release = hashlib.sha256(b"release" + self.reached.history + repr(about).encode()).hexdigest()[:32]
         return Place(self.name.hex(), self.step, release)
 
-    def owe(self, charged: str, part: str = "") -> None:
-        self.charged, self.part, self.is_owed = charged, part, True
+    def owe(self, charged: str) -> None:
+        self.charged, self.is_owed = charged, True
 
     def repeated(self, frame: Frame) -> bytes | None:
         """Return the answer that was given to this very request, or None for the request that is next.
@@ -100,14 +97,14 @@ class Session:
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
         history = hashlib.sha256(self.reached.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
-        self._before = self.reached, self.charged, self.part, self.behind
+        self._before = self.reached, self.charged, self.behind
         self.reached = Reached(frame.step, history, frame.digest, answer, None)
-        self.charged, self.part, self.is_owed = "", "", False
+        self.charged, self.is_owed = "", False
         self.behind, self.later = secrets.token_bytes(16), None
 
     def give_back(self) -> None:
         """Take the last step back, of which nothing was computed."""
-        self.reached, self.charged, self.part, self.behind = self._before
+        self.reached, self.charged, self.behind = self._before
         self.is_owed = True  # whether the account knows that answer nobody remembers
 
     def settle(self, answer: bytes) -> None:
@@ -117,7 +114,7 @@ class Session:
         """Return what a new process goes on from."""
         if self._seeded is not None and self._seeded[1].opened:
             self._position = _position_of(self._seeded[1])
-        beside = {**self._position, **{name: getattr(self, name) for name in _CHARGES}}
+        beside = {**self._position, "charged": self.charged}
         if self.later is not None:
             beside |= dict(zip(("later", "later coef", "later intercept"), self.later, strict=True))
         return replace(self.reached, state=self.training.packed(beside))
