@@ -88,7 +88,7 @@ def test_receipts_of_sparse_models_from_before_decision_73(tmp_path):
     arguments = data["parameters"]["arguments"]
     arguments["sharing_options"] = None
     assert verified(tmp_path, together(data)).passed
-    arguments["sharing_options"] = {"sharing_share": 0.5}
+    arguments["sharing_options"] = {"dict": {"sharing_share": 0.5}}
     assert not verified(tmp_path, together(data)).passed
     arguments["aggregation"] = "global"
     (run,) = [check for check in verified(tmp_path, together(data)).checks if check.name == "run"]
