@@ -1,11 +1,11 @@
-"""How a party names columns in few bytes, and how it shares one: its entries plus Gaussian noise on a grid.
-
-For entries within [-1, 1] a replaced person moves one entry by at most 2. The entries are cut toward zero to whole
-ticks. What is sent is the noisy number of ticks, in 2 or 4 bytes each: which of them follows from public facts.
+"""How a party names columns in few bytes, and how one is shared by forms for study: with Gaussian noise on a grid.
 
 Signed columns travel as whole numbers, and many of them as few bytes. A place is twice the column, plus 1 for a step
 down. Places below a public base are the digits of one number in that base; it takes as many bytes as the largest such
 number needs, so that the length of a message is a public fact.
+
+No mechanism of the product shares a column. For entries within [-1, 1] a replaced person moves one by at most 2.
+Entries are cut toward zero to whole ticks, and the noisy ticks take 2 or 4 bytes each, which follows from public facts.
 """
 
 from collections.abc import Sequence
