@@ -1,27 +1,21 @@
-"""A thousand deaths: workers and drivers are killed at random moments, and every fit gives the same model.
+"""A thousand deaths: workers are killed at random moments, and every fit gives the same model.
 
     python -m benchmarks.cluster.kills [--kills 1000] [--docs] [--quick]
 
 Partitions are held by processes of this machine, without an engine in between; what numbers, repeats and rebuilds is
 the code that runs on Dask. In each call a worker may be killed (SIGKILL) at a random moment, hang and answer late
 (SIGSTOP, then SIGCONT), or lose its answer on the way; operations are delivered twice, and once more after the next
-one. The driver is killed as well, at a random moment, and started again with the same log until the fit has ended.
+one.
 
 Beside each pass every partition counts the passes that moved its rows, and adds that count up over its rows: a row
 that was left out or counted twice in any sum of any pass would show, and the model would be another one.
 """
 
 import hashlib
-import json
-import os
-import signal
-import tempfile
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +25,6 @@ from benchmarks.driver import benchmark
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum
 from sottovoce.central.data.part import Part
-from sottovoce.cluster.log import Log, open_log
 from sottovoce.exceptions import PrivacyWarning
 from support.killed_workers import Faults, KilledPool, Rates
 from support.pooled_table import PooledTable
@@ -41,10 +34,9 @@ PASSES = 40
 ENDS = (400, 800, 1300, 1900, 2400)
 WORKERS = 3
 RATES = Rates(killed=0.08, deaf=0.02, hung=0.03, twice=0.1, late=0.1)
-DRIVER_LIVES = 2.0  # seconds, on average, where drivers are killed
-HEAD = ("fits|,", "operations|,", "workers killed|,", "drivers killed|,", "hung|,", "answers lost|,",
+HEAD = ("fits|,", "operations|,", "workers killed|,", "hung|,", "answers lost|,",
         "delivered twice or late|,", "double counts|,", "models")  # fmt: skip
-HOW = ("killed", "driver killed", "hung", "deaf")
+HOW = ("killed", "hung", "deaf")
 
 
 def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,8 +77,8 @@ class Counted(Holder):
         Passes in which a row was left out, or counted more than once.
     """
 
-    def __init__(self, holder: Holder, log: Log) -> None:
-        self.holder, self.log = holder, log
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
         self.n_samples, self.n_features, self.dtype = holder.n_samples, holder.n_features, holder.dtype
         self.n_passes = self.double = self.n_asked = 0
 
@@ -99,19 +91,14 @@ class Counted(Holder):
         return self.holder.ask(operation)
 
     def release(self, operation: Operation[Any], *given: Any, **options: Any) -> Any:
-        """Release, and count the pass; one that is in the log asks no row, and there is nothing to count."""
-        before = self._n_kept
+        """Release, and count the pass."""
         self.n_asked += 1
         values = self.holder.release(operation, *given, **options)
-        if operation.effect is Effect.STEP and (before is None or before < self._n_kept):
+        if operation.effect is Effect.STEP:
             self.n_passes += 1
             expected = np.array([self.n_samples, self.n_samples * self.n_passes])
             self.double += not np.array_equal(self.holder.ask(CountPasses()), expected)
         return values
-
-    @property
-    def _n_kept(self) -> Any:
-        return self.log.n_kept if isinstance(self.log, Log) else None
 
 
 def model_of(table: Any, y: Any, seed: int) -> str:
@@ -135,73 +122,32 @@ def in_one_process(seed: int) -> str:
     return model_of(*table(seed), seed)
 
 
-def on_workers(seed: int, faults: Faults, log: Path | None = None) -> tuple[str, Counted]:
+def on_workers(seed: int, faults: Faults) -> tuple[str, Counted]:
     """Train on workers that meet faults."""
     pool, counted = KilledPool(WORKERS, faults), list[Counted]()
 
     def seen(holder: Holder) -> Holder:
-        counted.append(Counted(holder, kept))
+        counted.append(Counted(holder))
         return counted[0]
 
-    kept = open_log(log)
     try:
-        return model_of(PooledTable(pool, *table(seed), ENDS, kept, seen), None, seed), counted[0]
+        return model_of(PooledTable(pool, *table(seed), ENDS, seen), None, seed), counted[0]
     finally:
         pool.close()
-        if kept is not None:
-            kept.close()
-
-
-def with_drivers(seed: int, rates: Rates, folder: Path, tally: Path, rng: np.random.Generator) -> dict[str, Any]:
-    """Train, and kill drivers at random moments until one has ended; return what that one says."""
-    told = folder / "told.json"
-    for life in range(1000):
-        driver = os.fork()
-        if driver == 0:
-            try:
-                digest, counted = on_workers(seed, Faults(rates, 1000 * seed + life, tally), folder / "log")
-                said = {"model": digest, "asked": counted.n_asked, "double": counted.double}
-                told.with_suffix(".new").write_text(json.dumps(said))
-                told.with_suffix(".new").replace(told)
-            finally:
-                os._exit(0)
-        until = time.monotonic() + rng.exponential(DRIVER_LIVES * (1.0 + 0.2 * life))
-        while os.waitpid(driver, os.WNOHANG) == (0, 0):
-            if time.monotonic() > until:
-                with tally.open("a") as file:
-                    file.write("driver killed\n")
-                os.kill(driver, signal.SIGKILL)
-                os.waitpid(driver, 0)
-                break
-            time.sleep(0.01)
-        if told.exists():
-            said = json.loads(told.read_text())
-            assert isinstance(said, dict)
-            return said
-    raise RuntimeError("no driver has lived long enough")
 
 
 def until_killed(n_kills: int, rates: Rates = RATES, told: Callable[[str], None] = print) -> dict[str, Any]:
-    """Fit again and again, every other time with drivers that are killed, until so many processes were killed."""
-    rng, total, models = np.random.default_rng(7), Counter[str](), list[bool]()
-    asked = double = 0
-    for seed in range(4):
-        in_one_process(seed)  # kernels are compiled before the first fork
-    with tempfile.TemporaryDirectory() as folder:
-        tally = Path(folder, "faults.txt")
-        while total["killed"] + total["driver killed"] < n_kills:
-            seed = len(models)
-            if seed % 2:
-                own = Path(folder, f"fit-{seed}")
-                own.mkdir()
-                said = with_drivers(seed, rates, own, tally, rng)
-            else:
-                digest, counted = on_workers(seed, Faults(rates, 1000 * seed, tally))
-                said = {"model": digest, "asked": counted.n_asked, "double": counted.double}
-            asked, double = asked + said["asked"], double + said["double"]
-            models.append(said["model"] == in_one_process(seed))
-            total = Counter(tally.read_text().splitlines())
-            told(f"fit {seed}: {dict(total)}, double counts {double}, model {'same' if models[-1] else 'ANOTHER'}")
+    """Fit again and again, until so many processes were killed."""
+    total, models, asked, double = Counter[str](), list[bool](), 0, 0
+    truth = [in_one_process(seed) for seed in range(4)]  # kernels are compiled before the first fork
+    while total["killed"] < n_kills:
+        seed = len(models)
+        faults = Faults(rates, 1000 * seed)
+        model, counted = on_workers(seed, faults)
+        asked, double = asked + counted.n_asked, double + counted.double
+        models.append(model == (truth[seed] if seed < len(truth) else in_one_process(seed)))
+        total += faults.counts
+        told(f"fit {seed}: {dict(total)}, double counts {double}, model {'same' if models[-1] else 'ANOTHER'}")
     return {"fits": len(models), "same": sum(models), "operations": asked, "double counts": double, **total}
 
 

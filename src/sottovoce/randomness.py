@@ -121,11 +121,6 @@ class Streams:
         return AESCounter(np.random.SeedSequence([self._seed, purpose.value]))
 
 
-def is_repeatable(stream: np.random.Generator) -> bool:
-    """Tell whether what is drawn from a stream of `Streams` can be drawn again by whoever knows a seed."""
-    return not isinstance(stream.bit_generator, _PrivateBits)
-
-
 def _warn_of_second_use(seed: int) -> None:
     if seed in _SEEDS_OF_NOISE:
         warn_of_privacy(

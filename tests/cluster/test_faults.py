@@ -3,7 +3,6 @@
 A fit of half a hundred passes is disturbed from within: the driver tells after each operation how far it is.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -23,7 +22,6 @@ import pyarrow as pa  # noqa: E402
 
 import sottovoce as sv  # noqa: E402
 from sottovoce.cluster import DaskTable  # noqa: E402
-from sottovoce.cluster.log import Log  # noqa: E402
 from sottovoce.exceptions import ClusterError, DataError  # noqa: E402
 from support.dask_processes import dask_processes  # noqa: E402
 from support.dask_workers import dask_workers  # noqa: E402
@@ -38,14 +36,12 @@ pytestmark = [
 ROWS, ENDS = 4000, (0, 700, 1500, 2000, 3100, 4000)
 HERE = {"PYTHONPATH": os.pathsep.join(sys.path)}
 OTHER_PROCESS = """
-import json, os, signal, sys
+import os, signal, sys
 from distributed import Client
-from test_faults import at, model_of, rows_of
-address, log, told, dies_at = sys.argv[1:]
-with Client(address) as client, rows_of(client, log=log) as table:
-    table.told = at(int(dies_at), lambda: os.kill(os.getpid(), signal.SIGKILL))
-    with open(told, "w") as file:
-        json.dump(model_of(table), file)
+from test_faults import at, fitted, rows_of
+with Client(sys.argv[1]) as client, rows_of(client) as table:
+    table.told = at(int(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    fitted(table)
 """
 
 
@@ -174,34 +170,16 @@ def test_a_scheduler_that_is_killed(tmp_path: Path) -> None:
                 fitted(table)
 
 
-def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], tmp_path: Path) -> None:
-    """A new one goes on with its log, twice; the third one ends the fit."""
-    log, told = tmp_path / "log", tmp_path / "told.json"
-    script = tmp_path / "driver.py"
-    script.write_text(OTHER_PROCESS, encoding="utf-8")
+@pytest.mark.parametrize("number", [0, 12, 40])
+def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], number: int, tmp_path: Path) -> None:
+    """Its workers take the next fit, which begins anew; what it was charged: `tests/unit/cluster`."""
+    (tmp_path / "driver.py").write_text(OTHER_PROCESS, encoding="utf-8")
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-
-    def driver(dies_at: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, script, address, log, told, dies_at]
-        return subprocess.run([*map(str, command)], env=where, capture_output=True, text=True, check=False, timeout=300)
-
-    before = 0
-    for number in (12, 40):
-        done = driver(number)
-        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
-        assert before < n_records(log) < 50
-        before = n_records(log)
-    done = driver(0)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(told.read_text(encoding="utf-8")) == truth
-    with rows_of(client, log=log) as table:  # it has ended: the same model again
+    command = [sys.executable, str(tmp_path / "driver.py"), address, str(number)]
+    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    with rows_of(client) as table:
         assert model_of(table) == truth
-
-
-def n_records(log: Path) -> int:
-    kept = Log(log)
-    kept.close()
-    return kept.n_kept
 
 
 def test_a_file_that_changed_between_two_readings(client: Any, tmp_path: Path) -> None:
@@ -223,18 +201,3 @@ def test_a_file_that_changed_between_two_readings(client: Any, tmp_path: Path) -
         table.told = at(20, change)
         with pytest.raises(DataError, match=r"table\.parquet: the file is not the one that was opened"):
             fitted(table)
-
-
-def test_a_log_outlives_the_cluster(truth: list[str], tmp_path: Path) -> None:
-    """The scheduler dies, the fit ends with an error; a fit on another cluster goes on with the log."""
-    log = tmp_path / "log"
-    (tmp_path / "first").mkdir()
-    with dask_processes(tmp_path / "first", 1, environment=HERE) as to, distributed.Client(to, timeout=10) as client:
-        scheduler = client.run_on_scheduler(os.getpid)
-        with rows_of(client, time_limit=30.0, log=log) as table:
-            table.told = at(30, lambda: os.kill(scheduler, signal.SIGKILL))
-            with pytest.raises(ClusterError, match="is gone or cannot be reached"):
-                fitted(table)
-    assert 0 < n_records(log) < 50
-    with dask_workers(2) as client, rows_of(client, log=log) as table:
-        assert model_of(table) == truth

@@ -91,12 +91,6 @@ def test_a_cell_that_breaks_the_schema_is_told_after_the_charge(cluster, folder)
     assert ledger.spent("people")[0] > 0.5
 
 
-def test_a_log_is_kept_and_goes_with_one_fit(cluster, folder):
-    passes("--out", "one.json", "--cluster", cluster, "--log", "log")
-    assert all(file.stat().st_mode & 0o077 == 0 for file in (folder / "log").iterdir())
-    assert "in the log" in refused("--cluster", cluster, "--log", "log", "--alpha", "0.5", "--force")
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -130,7 +124,6 @@ def test_tables_that_workers_do_not_read(folder, table, said):
     [
         (("--partitions", 3), "--partitions is for a cluster: give --cluster ADDRESS too."),
         (("--in-clear",), "--in-clear is for a cluster: give --cluster ADDRESS too."),
-        (("--log", "log"), "--log is for a cluster: give --cluster ADDRESS too."),
     ],
 )
 def test_options_of_a_cluster_without_one(folder, arguments, said):
@@ -161,7 +154,6 @@ def test_a_schema_with_a_unit(cluster, folder):
     for name, where in (("here", ()), ("there", ("--cluster", cluster))):
         passes("--out", f"{name}.json", *where, "--solver", "newton")
     assert weights(folder / "here.json") == weights(folder / "there.json")
-    assert refused("--cluster", cluster, "--log", "log").startswith("--log is not for a table with the unit 'id'")
 
 
 def test_a_worker_that_was_lost_is_told_once(capsys):

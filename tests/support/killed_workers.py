@@ -10,11 +10,10 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,12 +35,11 @@ class Rates(NamedTuple):
 
 
 class Faults:
-    """Which faults are done, and how many were: on disk too, for a driver may be killed as well."""
+    """Which faults are done, and how many were."""
 
-    def __init__(self, rates: Rates, seed: int, tally: Path | None = None) -> None:
+    def __init__(self, rates: Rates, seed: int) -> None:
         self.rates = rates
         self._rng = np.random.default_rng(seed)
-        self._tally = tally
         self.counts: Counter[str] = Counter()
 
     def drawn(self) -> set[str]:
@@ -53,9 +51,6 @@ class Faults:
 
     def note(self, what: str) -> None:
         self.counts[what] += 1
-        if self._tally is not None:
-            with self._tally.open("a") as file:  # one short line: whole, also where a kill follows
-                file.write(f"{what}\n")
 
 
 class _Process(NamedTuple):
@@ -69,17 +64,12 @@ class KilledPool(Pool):
     Parameters
     ----------
     n_workers : int
-    faults : Faults or None
-    before : callable or None
-        Called with the methods of each call before it is made.
+    faults : Faults
     """
 
-    def __init__(
-        self, n_workers: int, faults: Faults | None = None, before: Callable[[list[str]], None] | None = None
-    ) -> None:
-        self.faults = Faults(Rates(), 0) if faults is None else faults
+    def __init__(self, n_workers: int, faults: Faults) -> None:
+        self.faults = faults
         self._names = [f"worker-{i}" for i in range(n_workers)]
-        self._before = before
         self._keepers: dict[str, _Process] = {}
         self._leavers: list[_Process] = []  # held to be lost, and still at work
         self._last: dict[str, Call] = {}
@@ -112,8 +102,6 @@ class KilledPool(Pool):
 
     def call(self, calls: Mapping[str, Call]) -> dict[str, Answer | Lost]:
         """Call several keepers at once, and do to them what is drawn."""
-        if self._before is not None:
-            self._before([call.method for call in calls.values()])
         begun, deadlines, numbers, answers = time.monotonic(), dict[str, float](), dict[str, int](), {}
         drawn = {keeper: self.faults.drawn() for keeper in calls}
         for keeper, call in calls.items():

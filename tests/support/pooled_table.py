@@ -1,6 +1,6 @@
-"""A table whose partitions are held by any pool, without Dask: numbering, replay and logs in whole fits."""
+"""A table whose partitions are held by any pool, without Dask: numbering and replay in whole fits."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
 from tests.support.faulty_sources import InlineSource
@@ -24,7 +23,6 @@ class PooledTable(RemoteTable):
     pool : Pool
     X, y : ndarray
     ends : sequence of int
-    log : Log or None
     seen : callable
         Makes what a fit is given of the holder.
     """
@@ -38,12 +36,11 @@ class PooledTable(RemoteTable):
         X: np.ndarray,
         y: np.ndarray,
         ends: Sequence[int],
-        log: Log | None = None,
         seen: Callable[[Holder], Holder] = lambda holder: holder,
     ) -> None:
         self._X = X
-        self.log, self._seen = log, seen
-        sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise((0, *ends, len(X)))]
+        self._seen = seen
+        sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise((0, *ends, X.shape[0]))]
         self.partitions = Partitions(pool, sources, max_rebuilds=100)
 
     @property
@@ -57,9 +54,9 @@ class PooledTable(RemoteTable):
         return self._X.dtype
 
     @contextmanager
-    def opened(self, fit: Mapping[str, object]) -> Iterator[Holder]:
+    def opened(self) -> Iterator[Holder]:
         """Open it for one fit."""
-        holder = ClusterHolder(self.partitions, self.log, facts=fit)
+        holder = ClusterHolder(self.partitions)
         yield self._seen(holder)
         holder.close()
 

@@ -50,11 +50,6 @@ class Cluster:
         "--partitions", "Parts into which the table is cut; the model is the same for any. Default: some a worker.",
         _PANEL,
     )  # fmt: skip
-    log: Path | None = option(
-        "--log",
-        "A folder where the driver keeps what it has released, so that the same command goes on after it was killed.",
-        _PANEL,
-    )
 
     @property
     def given(self) -> bool:
@@ -94,18 +89,13 @@ class Cluster:
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
 
-        if self.log is not None and reader.schema.unit is not None:
-            raise ParameterError(
-                f"--log is not for a table with the unit {reader.schema.unit!r}: whose rows they are is kept nowhere, "
-                "and no fit could go on without. Leave out --log."
-            )
         address = table if isinstance(table, str) else str(table.resolve())
         with ExitStack() as held:
             client = held.enter_context(connected(
                 str(self.cluster), tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key,
                 in_clear=self.in_clear,
             ))  # fmt: skip
-            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=self.log)
+            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions)
             if not quiet:
                 rows.told = _tell_losses()
             yield held.enter_context(rows)

@@ -2,8 +2,7 @@
 
 `DaskTable` is X of `fit`. Below it, from the rows to the driver: ``sources`` (where the rows of a partition come from),
 ``keeper`` (what holds partitions in a worker), ``pool`` and ``dask_pool`` (where keepers live), ``partitions`` (which
-keeper has which, rebuilt where one is lost), ``holder`` (the rows of one fit: each counts once), ``log`` (what was
-released).
+keeper has which, rebuilt where one is lost), ``holder`` (the rows of one fit: each counts once).
 """
 
 from typing import TYPE_CHECKING

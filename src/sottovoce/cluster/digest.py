@@ -1,10 +1,6 @@
-"""Digests: of the rows of a partition, which must be the same when they are read again, and of what is asked of it."""
+"""Digests of the rows of a partition, which must be the same when they are read again."""
 
 import hashlib
-import struct
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -35,56 +31,3 @@ class RowsDigest:
     @property
     def value(self) -> str:
         return self._hash.hexdigest()
-
-
-def question_digest(value: object) -> str:
-    """Return a SHA-256 of a value made of numbers, words, arrays, tuples and dataclasses; of what it says, not how.
-
-    Raises TypeError if there is something else in it.
-    """
-    total = hashlib.sha256()
-    for piece in _pieces(value):
-        total.update(struct.pack("<Q", len(piece)))
-        total.update(piece)
-    return total.hexdigest()
-
-
-def _pieces(value: Any) -> Iterator[bytes]:
-    if value is None or isinstance(value, (bool, np.bool_)):
-        yield f"{value}".encode()
-    elif isinstance(value, Enum):
-        yield f"enum {_name(type(value))}.{value.name}".encode()
-    elif isinstance(value, (int, np.integer)):
-        yield f"int {int(value)}".encode()
-    elif isinstance(value, (float, np.floating)):
-        yield b"float" + struct.pack("<d", float(value))
-    elif isinstance(value, str):
-        yield b"str" + value.encode()
-    elif isinstance(value, bytes):
-        yield b"bytes" + value
-    elif isinstance(value, np.dtype):
-        yield b"dtype" + value.str.encode()
-    elif isinstance(value, type):
-        yield b"type" + _name(value).encode()
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        yield f"array {value.dtype.str} {value.shape}".encode()
-        yield np.ascontiguousarray(value).tobytes()
-    elif isinstance(value, (tuple, list)):
-        yield f"{_name(type(value))} of {len(value)}".encode()
-        for each in value:
-            yield from _pieces(each)
-    elif isinstance(value, dict):
-        yield f"dict of {len(value)}".encode()
-        for key in sorted(value, key=repr):
-            yield from _pieces(key)
-            yield from _pieces(value[key])
-    elif is_dataclass(value):
-        yield f"{_name(type(value))} {[field.name for field in fields(value)]}".encode()
-        for field in fields(value):
-            yield from _pieces(getattr(value, field.name))
-    else:
-        raise TypeError(f"there is no digest of {value!r}: {_name(type(value))} is none of the plain values.")
-
-
-def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"

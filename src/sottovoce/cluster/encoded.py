@@ -89,9 +89,6 @@ class EncodedTable(DaskTable):
         table.rows = rows
         return table
 
-    def _about(self) -> dict[str, object]:
-        return {**super()._about(), "schema": self.rows.encoder.schema.to_toml()}
-
     @property
     def groups(self) -> Callable[[], Any] | None:
         """What the driver reads itself, when a fit has paid for it: whose row each is; None where the unit is a row."""

@@ -2,17 +2,12 @@
 
 import copy
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
-from sottovoce._version import __version__
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Effect, Operation
-from sottovoce.cluster.digest import question_digest
 from sottovoce.cluster.keeper import Answer, raise_first, runs
-from sottovoce.cluster.log import Log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
 
@@ -26,9 +21,7 @@ class ClusterHolder(Holder):
     partition that is lost with its worker is read again by another one, repeats what changed something (`history`)
     without telling what it adds up, and then does what it owes. So a sum has each row in it once.
 
-    ``log``: gets each released value before it is used; None: a fit whose driver ends begins anew.
     ``told``: called with the holder after each operation.
-    ``facts``: public: by these the log knows which fit it is of, beside sizes and files.
     ``session``: made up for this fit: what a worker still says of an older one is dropped.
     ``number``: of the next operation.
     ``history``: what a rebuilt partition repeats: public numbers and released values, nothing secret.
@@ -36,13 +29,7 @@ class ClusterHolder(Holder):
 
     on_cluster = True
 
-    def __init__(
-        self,
-        partitions: Partitions,
-        log: Log | None = None,
-        told: Callable[["ClusterHolder"], None] | None = None,
-        facts: Mapping[str, object] | None = None,
-    ) -> None:
+    def __init__(self, partitions: Partitions, told: Callable[["ClusterHolder"], None] | None = None) -> None:
         partitions.settle()
         self.partitions = partitions
         self.n_samples = sum(source.n_rows for source in partitions.sources)
@@ -50,12 +37,8 @@ class ClusterHolder(Holder):
         self.constant = 0.0
         self.session = secrets.token_hex(8)
         self.number = 0
-        self.n_released = 0
         self.history: list[Operation[Any]] = []
         self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
-        self._log = log
-        if log is not None:
-            log.begin({**self._about(), **(facts or {})})
         self._told = told
 
     def status(self) -> str:
@@ -73,32 +56,6 @@ class ClusterHolder(Holder):
             self._told(self)
         sums = {first: value for answer in answers for first, value in answer.value.items()}
         return operation.merged([sums[first] for first in sorted(sums)])
-
-    def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
-        """Release with noise; what was released under this number in a former run is given again, and rows rest."""
-        if self._log is None:
-            return super().release(operation, mechanism, noise)
-        number = self.n_released
-        self.n_released += 1
-        stored = self._log.stored(number, operation, mechanism, noise)
-        if stored is not None:
-            mechanism.release(np.zeros(stored.shape, np.int64), noise)  # a seeded run goes on where it was
-            self._skip(operation)
-            return stored
-        values = super().release(operation, mechanism, noise)
-        self._log.released(number, operation, mechanism, noise, values)
-        return values
-
-    def _about(self) -> dict[str, object]:
-        """Return public facts by which a log knows its fit: nothing that is made of the rows."""
-        stamps = {repr(stamp) for source in self.partitions.sources for stamp in source.stamps}  # however they are cut
-        return {
-            "number of rows": self.n_samples,
-            "number of columns": self.n_features,
-            "type of entries": self.dtype.str,
-            "stamps of files": question_digest(sorted(stamps)),
-            "version of sottovoce": __version__,
-        }
 
     def close(self) -> None:
         held = [place for place in self.partitions.places if self.partitions.home(place) is not None]
@@ -166,11 +123,6 @@ class ClusterHolder(Holder):
         return operation.about(
             self.partitions.first_rows[first], self.partitions.first_rows[last] + self.partitions.sources[last].n_rows
         )
-
-    def _skip(self, operation: Operation[Any]) -> None:
-        """Take an operation for done whose answer is known: partitions will catch up when they are asked again."""
-        self._ready = {}
-        self._done(operation)
 
     def _done(self, operation: Operation[Any]) -> None:
         self.number += 1

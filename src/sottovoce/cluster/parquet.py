@@ -41,10 +41,6 @@ class ParquetSource(Source):
         first, *others = self.table.files
         return f"{self.n_rows} rows from row {self.first_row} on, of {first}{f' to {others[-1]}' if others else ''}"
 
-    @property
-    def stamps(self) -> tuple[tuple[str, int], ...]:
-        return self.table.written
-
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows; a file that is not what it was when the table was opened is refused."""
         table, labels = self.table, self.opened(scratch).labels

@@ -67,14 +67,6 @@ class Source(ABC):
         assert self.key
         return self.__dict__
 
-    @property
-    def stamps(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files that rows are read from, and when each was written: by these a log knows its table.
-
-        Neither sizes nor tags of files: they are made of the rows.
-        """
-        return ()
-
     @abstractmethod
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows, in the worker, once; a second call gives the same rows, or raises.

@@ -16,7 +16,6 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
 from sottovoce.cluster.sources import Source
@@ -54,9 +53,6 @@ class DaskTable(RemoteTable):
         Seconds to wait for a worker when there is none.
     max_rebuilds : int, default=5
         How often in a row a partition may be lost before the fit is given up.
-    log : str, Path, Log or None, default=None
-        A folder of one fit alone, where released values are on disk before they are used. When the driver dies, a new
-        table with this log and the same fit go on from there. None keeps nothing.
     read : bool, default=True
         False leaves reading to the first fit, where a subclass knows the sizes without it.
 
@@ -80,7 +76,6 @@ class DaskTable(RemoteTable):
         time_limit: float = 300.0,
         wait_for_workers: float = 60.0,
         max_rebuilds: int = 5,
-        log: Log | str | Path | None = None,
         read: bool = True,
     ) -> None:
         if not sources:
@@ -95,7 +90,6 @@ class DaskTable(RemoteTable):
             max_rebuilds=whole_number("max_rebuilds", max_rebuilds, at_least=0),
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
         )
-        self.log = open_log(log)
         try:
             self._check_sources()
             if read:
@@ -142,7 +136,7 @@ class DaskTable(RemoteTable):
         storage_options : mapping or None, default=None
             For the file system: endpoint, region and the like.
         **options
-            Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``, ``log``.
+            Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``.
         """
         from sottovoce.cluster.parquet import partitions_of
         from sottovoce.tables.parquet import ParquetTable
@@ -194,19 +188,15 @@ class DaskTable(RemoteTable):
     def has_labels(self) -> bool:
         return self.partitions.sources[0].has_labels
 
-    @property
-    def keeps_log(self) -> bool:  # type: ignore[override]
-        return self.log is not None
-
     @contextmanager
-    def opened(self, fit: Mapping[str, object]) -> Iterator[Holder]:
+    def opened(self) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""
         self._refuse_closed()
         if not self._busy.acquire(blocking=False):
             raise ParameterError("the DaskTable is in use by another fit: wait for it, or make a second table.")
         try:
             self.partitions.settle()
-            holder = ClusterHolder(self.partitions, self.log, self.told, {**self._about(), **fit})
+            holder = ClusterHolder(self.partitions, self.told)
             try:
                 yield holder
             finally:
@@ -235,9 +225,6 @@ class DaskTable(RemoteTable):
         said = parts.looked(count)
         return [said[place] for place in parts.places]
 
-    def _about(self) -> dict[str, object]:
-        return {"features": list(self._features), "target": self._target}
-
     def _kept(self) -> str:
         kept = {source.storage for source in self.partitions.sources}
         words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
@@ -248,11 +235,9 @@ class DaskTable(RemoteTable):
             raise ParameterError("the DaskTable is closed: make a new one.")
 
     def close(self) -> None:
-        """Have workers let go of the rows, and another driver have the log."""
+        """Have workers let go of the rows."""
         self._closed = True
         self.partitions.close()
-        if self.log is not None:
-            self.log.close()
 
     def __enter__(self) -> Self:
         return self

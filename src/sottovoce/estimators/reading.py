@@ -29,7 +29,6 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.kernels.passes import norms
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team, one_blas_thread, team
-from sottovoce.estimators.ties import question_of
 from sottovoce.exceptions import DataError, ParameterError
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
@@ -106,20 +105,13 @@ def own_groups(X: Any) -> Callable[[], Any] | None:
 
 
 def refuse_beside(X: Any, **values: Any) -> None:
-    """Refuse, from public facts, values of each row that do not fit, or that the log of a cluster would not know."""
+    """Refuse, from public facts, values of each row that do not fit."""
     for name, given in values.items():
-        if given is None:
-            continue
-        if not callable(given):  # a table that can tell itself
+        if given is not None and not callable(given):  # a table that can tell itself
             if len(shape := getattr(given, "shape", ())) > 1:
                 raise ParameterError(f"{name} must hold one value for each row of X; got the shape {tuple(shape)}.")
             refuse_no_column(given, name)
             check_consistent_length(X, given)
-        if isinstance(X, RemoteTable) and X.keeps_log:
-            raise ParameterError(
-                f"{name} must be None for a DaskTable with a log: a fit that is taken up again would have to be given "
-                "the same, and nothing of private values is kept to compare. Leave out log=."
-            )
 
 
 def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -285,7 +277,7 @@ def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> 
     if isinstance(X, RemoteTable):
         if labelled:
             check_columns(estimator, X, reset=True)
-        with X.opened(question_of(estimator)) as holder, _products(X):
+        with X.opened() as holder, _products(X):
             yield holder
         return
     if labelled and isinstance(X, StreamedTable) and y is None:

@@ -1,6 +1,6 @@
 """Fitted models and tables whose rows are elsewhere: predictions and scores are made there."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
 from sottovoce.central.data.streamed import is_sparse, rows_after
 from sottovoce.estimators.reading import check_columns
-from sottovoce.estimators.ties import LEFT_OUT, question_of
+from sottovoce.estimators.ties import LEFT_OUT
 from sottovoce.exceptions import DataError, ParameterError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,7 +125,7 @@ class OpenedRows(RemoteTable):
     def __init__(self, table: RemoteTable, holder: Holder) -> None:
         self._table, self._holder = table, holder
         self.shape, self.dtype, self.feature_names = table.shape, table.dtype, table.feature_names
-        self.has_labels, self.keeps_log = table.has_labels, table.keeps_log
+        self.has_labels = table.has_labels
 
     def after(self, step: Callable[[Any], Any]) -> "OpenedRows":
         """Have the rows go through a step; a row of ones says how many columns there are then."""
@@ -135,7 +135,7 @@ class OpenedRows(RemoteTable):
         self._holder.ask(StepRows(step, self.shape[1]))
         return self
 
-    def opened(self, fit: Mapping[str, object]) -> AbstractContextManager[Holder]:
+    def opened(self) -> AbstractContextManager[Holder]:
         return nullcontext(self._holder)
 
     def predicted(self, model: Any, method: str) -> Any:
@@ -146,12 +146,12 @@ class OpenedRows(RemoteTable):
 
 
 @contextmanager
-def opened_once(estimator: Any, X: Any) -> Iterator[Any]:
+def opened_once(X: Any) -> Iterator[Any]:
     """Have a table on a cluster open for all that is fitted to it here; others stay as they are."""
     if not isinstance(X, RemoteTable):
         yield X
         return
-    with X.opened(question_of(estimator)) as holder:
+    with X.opened() as holder:
         yield OpenedRows(X, holder)
 
 

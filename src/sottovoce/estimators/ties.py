@@ -13,7 +13,6 @@ from sottovoce.exceptions import ModelFormatError
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
 BOUNDS: Final = ("column_bounds_", "row_bound_", "row_unit_")  # that rows keep when they are multiplied
 UNPENALISED: Final = ("least_squares_", "maximum_likelihood_", "standard_errors_")  # what intervals are made of
-_ASKS_NOTHING: Final = ("verbose",)  # and what is left out: where noise comes from, and which budget pays
 # receipts without weights and persons stay what they were
 _LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight", "max_rows_per_group")
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
@@ -27,13 +26,6 @@ def arguments_of(estimator: Any) -> dict[str, Any]:
         for name, value in estimator.get_params(deep=False).items()
         if name not in LEFT_OUT and not (value is None and name in _LEFT_OUT_IF_NONE)
     }
-
-
-def question_of(estimator: Any) -> dict[str, Any]:
-    """Return the class, and the arguments that decide what a fit asks and what the answers mean, as plain data."""
-    kind = type(estimator)
-    asked = {name: value for name, value in arguments_of(estimator).items() if name not in _ASKS_NOTHING}
-    return {"estimator": f"{kind.__module__}.{kind.__qualname__}", **asked}
 
 
 def fitted_values(estimator: Any) -> dict[str, Any]:

@@ -32,11 +32,6 @@ class RowGroups:
     def n_rows(self) -> int:
         return sum(rows for _, rows in self.groups)
 
-    @property
-    def written(self) -> int:
-        """When the file was written, in nanoseconds since 1970; 0 where its store does not say."""
-        return next((part for part in self.stamp[1:2] if isinstance(part, int)), 0)
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
@@ -67,11 +62,6 @@ class CutTable(StreamedTable):
     def files(self) -> tuple[str, ...]:
         """Paths and addresses of the files, in order, as messages show them."""
         return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
-
-    @property
-    def written(self) -> tuple[tuple[str, int], ...]:
-        """Names of the files, and when each was written, in nanoseconds since 1970; 0 where the store does not say."""
-        return tuple(dict.fromkeys((piece.file.shown, piece.written) for piece in self._pieces))
 
     def split(self, parts: int) -> list[Self]:
         """Cut the table into consecutive ones of about as many rows each, between row groups of its files.

@@ -56,7 +56,7 @@ class Scattered(RemoteTable):
     counted = predicted
 
     @contextmanager
-    def opened(self, fit=None):
+    def opened(self):
         holder = cut(self.raw, None, self.ends, self.threads, memory=self.memory)
         for part in holder.parts:
             part.labels = self.labels[part.first_row : part.first_row + part.n_samples]

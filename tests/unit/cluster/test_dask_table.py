@@ -37,14 +37,14 @@ def test_operations_on_a_table_of_workers(client):
         assert (table.shape, table.feature_names, table.has_labels, len(table)) == ((60, 3), ("a", "b", "c"), False, 60)
         assert "partitions rebuilt" in table._repr_html_()
         for _ in range(2):
-            with table.opened({}) as holder:
+            with table.opened() as holder:
                 assert (holder.ask(Begin(1.0)), holder.ask(CountRows())) == (60, 60)
                 assert holder.ask(Move(3.0)).tolist() == (5 * _X.sum(axis=0)).tolist()
                 with pytest.raises(DataError, match=r"^row 45 is not wanted$"):
                     holder.ask(Refuse((45,)))
         assert sum(map(len, client.run(actors).values())) == 2
     assert repr(table).endswith("on 0 workers, in memory, closed)")
-    with pytest.raises(ParameterError, match="closed: make a new one"), table.opened({}):
+    with pytest.raises(ParameterError, match="closed: make a new one"), table.opened():
         pass
 
 
@@ -55,9 +55,9 @@ def actors(dask_worker):
 def test_one_fit_at_a_time(client):
     with (
         DaskTable(client, sources(2)) as table,
-        table.opened({}) as holder,
+        table.opened() as holder,
         pytest.raises(ParameterError, match="in use by another fit"),
-        table.opened({}),
+        table.opened(),
     ):
         pass
     assert holder.number == 0
@@ -87,7 +87,7 @@ def test_clients_that_cannot_be_used(client):
 
 def test_who_alone_does_not_answer_is_given_up(client):
     """A worker lives and hangs: the other one takes its partitions, and what it says later counts for nothing."""
-    with DaskTable(client, sources(), time_limit=0.4) as table, table.opened({}) as holder:
+    with DaskTable(client, sources(), time_limit=0.4) as table, table.opened() as holder:
         holder.ask(Begin(1.0))
         holder.ask(Move(3.0))
         assert holder.ask(Pause("given up", 2.5)) == 60
@@ -97,7 +97,7 @@ def test_who_alone_does_not_answer_is_given_up(client):
 
 def test_who_is_slow_with_all_others_is_waited_for(client):
     """Nobody has answered yet, so there is nobody to be slower than; signs of life do."""
-    with DaskTable(client, sources(1), time_limit=0.4) as table, table.opened({}) as holder:
+    with DaskTable(client, sources(1), time_limit=0.4) as table, table.opened() as holder:
         assert holder.ask(Pause("waited for", 1.5)) == 60
         assert table.partitions.n_rebuilt == 0
 

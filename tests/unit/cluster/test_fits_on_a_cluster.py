@@ -1,168 +1,154 @@
-"""Estimators on a table of workers: the same model, bit by bit, as on one array, whatever the partitions are."""
+"""Estimators on a table of workers: the same model, bit by bit, as on one array; and a driver that dies.
+
+`tests/unit/estimators/test_holders.py` has every solver, on partitions of one row and of none, with workers that die.
+"""
 
 import math
-from collections.abc import Iterator
-from itertools import count, pairwise
+import os
+import signal
+import warnings
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from distributed import Client
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import sottovoce as sv
-from sottovoce.cluster import DaskTable
-from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
-from support.dask_workers import dask_workers
-from support.faulty_sources import InlineSource
+from sottovoce.cluster.pool import Call
+from sottovoce.exceptions import BudgetError, DataError, ParameterError, PrivacyWarning
+from support.forked import needs_fork
 from support.parts_pool import PartsPool
+from support.pooled_table import PooledTable
 
 N, D = 700, 6
 _RNG = np.random.default_rng(5)
 X = _RNG.uniform(-1.0, 1.0, (N, D)).astype(np.float32)
 YES = np.where(X @ np.linspace(-1.0, 1.0, D) + 0.2 > 0.0, "yes", "no")
-KIND = np.argmax(X[:, :3], axis=1)
 VALUE = np.clip(X @ np.linspace(-1.0, 1.0, D) + 0.3, -2.0, 2.0)
 
-GIVEN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0, "random_state": 3, "solver": "scd"}
-FITS: dict[str, tuple[Any, np.ndarray]] = {
-    "logistic regression": (sv.DPLogisticRegression(classes=["no", "yes"], **GIVEN), YES),
-    "logistic regression, Newton's": (
-        sv.DPLogisticRegression(classes=["no", "yes"], **GIVEN | {"solver": "newton"}),
-        YES,
-    ),
-    "weights by class": (
-        sv.DPLogisticRegression(classes=["no", "yes"], class_weight={"no": 1.0, "yes": 2.0}, **GIVEN),
-        YES,
-    ),
-    "several classes": (sv.DPLogisticRegression(classes=[0, 1, 2], **GIVEN | {"solver": "multinomial-scd"}), KIND),
-    "several classes, one by one": (sv.DPLinearSVC(classes=[0, 1, 2], **GIVEN), KIND),
-    "svc": (sv.DPLinearSVC(classes=["no", "yes"], **GIVEN), YES),
-    "ridge": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN), VALUE),
-    "ridge, refinement": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "refinement"}), VALUE),
-    "ridge, sufficient statistics": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "adassp"}), VALUE),
-    "no intercept": (sv.DPLinearSVC(classes=["no", "yes"], fit_intercept=False, **GIVEN), YES),
-    "released bound on rows": (sv.DPLogisticRegression(classes=["no", "yes"], **{**GIVEN, "data_norm": "auto"}), YES),
-}
+NAMED: dict[str, Any] = {"classes": ["no", "yes"]}
+GIVEN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0, "random_state": 3}
+FEW: dict[str, Any] = {**GIVEN, "solver": "scd", "solver_options": {"n_passes": 6}}
+SVC = sv.DPLinearSVC(fit_intercept=False, **NAMED, **FEW)
+NEWTON = sv.DPLogisticRegression(solver="newton", **NAMED, **GIVEN)
+RIDGE = sv.DPRidge(label_bounds=(-2.0, 2.0), solver="refinement", **GIVEN)
+WEIGHTED = sv.DPLogisticRegression(class_weight={"no": 1.0, "yes": 2.0}, **NAMED, **FEW)
+ONE_BY_ONE = sv.DPLinearSVC(classes=[0, 1, 2], **FEW)
+SPARSE = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0).astype(np.float64))
+WIDE = np.tile(X, 42)[:, :250] * np.random.default_rng(0).uniform(0.1, 0.2, (N, 250))
 
 
-class TableOfParts(DaskTable):
-    """A DaskTable whose workers are those of a pool for tests."""
-
-    def _pool(self, client: Any, time_limit: float) -> PartsPool:
-        assert isinstance(client, PartsPool)
-        return client
+def table(X: Any, y: Any, *ends: int, pool: PartsPool | None = None) -> PooledTable:
+    return PooledTable(PartsPool(2) if pool is None else pool, X, y, ends)
 
 
-def sources(y: np.ndarray, ends: list[int], X: Any = X) -> list[InlineSource]:
-    """Cut a table at some rows."""
-    edges = [0, *ends, len(y)]
-    return [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(edges)]
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """Two workers of one thread each."""
-    with dask_workers(2) as client:
-        yield client
-
-
-def same(one: Any, other: Any) -> None:
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-    np.testing.assert_array_equal(one.intercept_, other.intercept_)
-    assert one.guarantee_.event == other.guarantee_.event
-
-
-LONG = {"logistic regression", "several classes, one by one", "weights by class"}  # others do the same passes
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else []) for name in FITS])
-def test_the_same_model_on_any_partitions_with_workers_that_die(name):
-    """One of them holds a single row; a worker dies at every seventh call, before it or after it."""
-    model, y = FITS[name]
+@pytest.mark.parametrize(
+    ("model", "rows", "y"),
+    [
+        pytest.param(SVC, X, YES, id="no intercept"),
+        pytest.param(WEIGHTED, X, YES, id="weights by class"),
+        pytest.param(ONE_BY_ONE, X, np.argmax(X[:, :3], axis=1), id="several classes, one by one"),
+        pytest.param(clone(RIDGE).set_params(solver="scd"), X, VALUE, id="ridge in passes"),
+        pytest.param(SVC, SPARSE, YES, id="sparse rows"),
+        # a product of two threads would be added up otherwise than one of a single thread
+        pytest.param(NEWTON, WIDE, YES, id="Newton steps on many columns"),
+        pytest.param(RIDGE, WIDE, VALUE, id="refinement on many columns"),
+    ],
+)
+def test_the_same_model_and_receipt_with_workers_that_die(model: Any, rows: Any, y: Any) -> None:
     calls = count()
-    fates = dict.fromkeys(range(7, 10_000, 14), "before") | dict.fromkeys(range(14, 10_000, 14), "after")
-    expected = clone(model).fit(X, y)
-    for pool, ends in (
-        (PartsPool(1), []),
-        (PartsPool(3, lambda keeper, call: fates.get(next(calls), "done")), [101, 350, 351]),
-    ):
-        with TableOfParts(pool, sources(y, ends)) as table:
-            same(clone(model).fit(table), expected)
-    assert table.partitions.n_rebuilt > 3
+    fates = dict.fromkeys(range(6, 10_000, 14), "before") | dict.fromkeys(range(13, 10_000, 14), "after")
+    dying = PartsPool(3, lambda keeper, call: fates.get(next(calls), "done"))
+    with threadpool_limits(2, "blas"):
+        here, there = clone(model).fit(rows, y), clone(model).fit(held := table(rows, y, 101, 350, 351, pool=dying))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+    np.testing.assert_array_equal(here.intercept_, there.intercept_)
+    assert held.partitions.n_rebuilt > 0
+    one, other = here.guarantee_, there.guarantee_
+    assert (one.event, one.epsilon, one.proof, one.releases) == (
+        other.event,
+        other.epsilon,
+        other.proof,
+        other.releases,
+    )
+    assert [line for line in other.assumptions if line not in one.assumptions] == [
+        "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each "
+        "row counts once in each sum, whichever workers died (docs/privacy/cluster.md)"
+    ]
 
 
-def test_the_same_model_on_workers_of_dask(client):
-    model, y = FITS["svc"]
-    with DaskTable(client, sources(y, [101, 350, 351])) as table:
-        first = clone(model).fit(table)
-        assert table.partitions.n_workers == 2
-        same(first, clone(model).fit(table))
-    same(first, clone(model).fit(X, y))
+@needs_fork
+@pytest.mark.filterwarnings("ignore::sottovoce.exceptions.PrivacyWarning")
+def test_a_driver_that_is_killed_anywhere_leaves_its_charge(tmp_path: Any) -> None:
+    """Before a row is read, between two passes, at the end: a new fit pays again, or is refused and asks no row."""
+    url = f"sqlite:///{tmp_path}/book.db"
+
+    def fit(dataset: str, pool: PartsPool) -> float:
+        ledger = sv.Ledger(url)
+        clone(WEIGHTED).set_params(random_state=None, ledger=ledger, dataset=dataset).fit(table(X, YES, 300, pool=pool))
+        return ledger.spent(dataset)[0]
+
+    def killed(dataset: str, at: int) -> None:
+        calls = count()
+
+        def fate(keeper: str, call: Call) -> str:
+            if next(calls) == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return "done"
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside a test runner's threads
+            child = os.fork()
+        if child == 0:
+            try:
+                fit(dataset, PartsPool(2, fate))
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    ledger = sv.Ledger(url)
+    ledger.create("whole", epsilon=1.0, delta=1e-4)
+    spent, n_calls = fit("whole", honest := PartsPool(2)), len(honest.calls)
+    for at in (0, 2, 5, n_calls // 2, n_calls - 4, n_calls - 1):
+        ledger.create(f"died at {at}", epsilon=1.0, delta=1e-4)
+        killed(f"died at {at}", at)
+        assert ledger.spent(f"died at {at}")[0] == spent > 0.8
+        with pytest.raises(BudgetError):
+            fit(f"died at {at}", idle := PartsPool(2))
+        assert not idle.calls
+    ledger.create("twice", epsilon=3.0, delta=1e-4)
+    killed("twice", n_calls // 2)
+    assert fit("twice", PartsPool(2)) > 1.3 * spent  # another fit: nothing is taken up again
 
 
-@pytest.mark.parametrize("name", ["logistic regression, Newton's", "ridge, refinement"])
-def test_the_same_model_where_products_have_several_threads(name):
-    """Of so many columns a product of two threads is added up otherwise than one of a single thread."""
-    model, y = FITS[name]
-    rows = np.tile(X, 42)[:, :250] * np.random.default_rng(0).uniform(0.1, 0.2, (N, 250))
-    with threadpool_limits(2, "blas"), TableOfParts(PartsPool(1), sources(y, [], rows)) as table:
-        same(clone(model).fit(table), clone(model).fit(rows, y))
-
-
-@pytest.mark.parametrize("name", ["svc", "ridge, refinement"])
-def test_partitions_without_rows(name):
-    """As a filtered data frame has them."""
-    model, y = FITS[name]
-    with TableOfParts(PartsPool(2), sources(y, [0, 300, 300, N])) as table:
-        same(clone(model).fit(table), clone(model).fit(X, y))
-
-
-def test_sparse_rows(client):
-    rows = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0).astype(np.float64))
-    model, y = FITS["svc"]
-    with TableOfParts(PartsPool(2), sources(y, [300], rows)) as table:
-        same(clone(model).fit(table), clone(model).fit(rows, y))
-
-
-def test_classes_that_no_list_names():
+def test_classes_that_no_list_names() -> None:
     """They are counted over all partitions, with the warning of a fit in memory."""
-    model = sv.DPLinearSVC(**GIVEN)
-    with TableOfParts(PartsPool(2), sources(np.sort(YES), [300])) as table:
-        with pytest.warns(PrivacyWarning):
-            fitted = clone(model).fit(table)
-        assert fitted.classes_.tolist() == ["no", "yes"]
+    with pytest.warns(PrivacyWarning):
+        fitted = clone(SVC).set_params(classes=None).fit(table(X, np.sort(YES), 300))
+    assert fitted.classes_.tolist() == ["no", "yes"]
 
 
-def test_errors_about_data_name_rows_of_the_whole_table():
-    model, y = FITS["svc"]
+def test_errors_about_data_name_rows_of_the_whole_table() -> None:
     broken = X.copy()
     broken[[150, 400], 2] = np.nan
-    with (
-        TableOfParts(PartsPool(2), sources(y, [100, 200], broken), list("abcdef")) as table,
-        pytest.raises(DataError, match=r"NaN: row 150, column 'c' \(2 row\(s\) hold NaN"),
+    wrong = np.where(np.isin(np.arange(N), [250, 260]), "of", YES)
+    for rows, y, words in (
+        (broken, YES, r"NaN: row 150, column 2 \(2 row\(s\) hold NaN"),
+        (X, wrong, r"label 'of' \(row 250, 2 row\(s\) in all\)"),
     ):
-        clone(model).fit(table)
-    wrong = np.where(np.isin(np.arange(N), [250, 260]), "of", y)
-    with (
-        TableOfParts(PartsPool(2), sources(wrong, [100, 200])) as table,
-        pytest.raises(DataError, match=r"label 'of' \(row 250, 2 row\(s\) in all\)"),
-    ):
-        clone(model).fit(table)
+        with pytest.raises(DataError, match=words):
+            clone(SVC).fit(table(rows, y, 100, 200))
 
 
-def test_what_tables_on_a_cluster_do_not_take():
-    model, y = FITS["svc"]
-    with TableOfParts(PartsPool(2), sources(y, [300])) as table:
-        for refused, words in (
-            (lambda: clone(model).fit(table, y), "y must be None"),
-            (lambda: clone(model).set_params(solver="sgd").fit(table), "solver='sgd' needs all rows in one process"),
-            (lambda: clone(model).set_params(epsilon=math.inf).fit(table), "needs all rows in one process"),
-        ):
-            with pytest.raises(ParameterError, match=words):
-                refused()
-    unlabelled = [InlineSource(X, None)]
-    with TableOfParts(PartsPool(1), unlabelled) as table, pytest.raises(ParameterError, match="names no target"):
-        clone(model).fit(table)
+def test_what_tables_on_a_cluster_do_not_take() -> None:
+    with pytest.raises(ParameterError, match="y must be None"):
+        clone(SVC).fit(table(X, YES, 300), YES)
+    with pytest.raises(ParameterError, match="needs all rows in one process"):
+        clone(SVC).set_params(epsilon=math.inf).fit(table(X, YES, 300))
+    unlabelled = table(X, YES, 300)
+    unlabelled.has_labels = False
+    with pytest.raises(ParameterError, match="names no target"):
+        clone(SVC).fit(unlabelled)

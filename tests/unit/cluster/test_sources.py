@@ -224,14 +224,6 @@ def test_rows_are_found_in_the_process_that_holds_them(folder: Path) -> None:
     assert sources.held(source) is None
 
 
-@pytest.mark.parametrize("partitions", [1, 5, 1000])
-@pytest.mark.parametrize("kind", [NUMBERS, DENSE], ids=["numbers", "dense"])
-def test_a_log_knows_files_by_name_and_date_however_they_are_cut(folder: Path, kind: Any, partitions: int) -> None:
-    stamps = {stamp for source in opened(folder, kind, partitions) for stamp in source.stamps}
-    paths = (folder / "a.parquet", folder / "b.parquet")  # the third file has no row
-    assert stamps == {(str(path), path.stat().st_mtime_ns) for path in paths}
-
-
 def test_a_look_needs_no_copy_of_the_rows(folder: Path) -> None:
     (source,) = opened(folder, NUMBERS)
     looked = source.opened(None)

@@ -18,7 +18,6 @@ import sottovoce as sv
 from sottovoce.central.data import beside, scratch_table
 from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster import DaskTable
-from sottovoce.cluster.log import open_log
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.papers.dp_scd import SOLVERS, Minibatch
 from sottovoce.report import verify_receipt
@@ -238,9 +237,6 @@ def test_what_is_refused_and_why(folder, small, tmp_path, monkeypatch):
             dataset = "people" if beside else "rows"
             with pytest.raises(ParameterError, match=words):
                 clone(model).set_params(ledger=ledger, dataset=dataset).fit(cluster, **BY_ROW[beside])
-        cluster.log = open_log(tmp_path / "log")
-        with pytest.raises(ParameterError, match="sample_weight must be None for a DaskTable with a log"):
-            for_rows("scd", "weights").fit(cluster, **BY_ROW["weights"])
     table = held("file", folder, None)[0]
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
     for name, beside in (("sgd", ""), ("newton", "persons"), ("scaler", "persons")):

@@ -1,7 +1,7 @@
 """Tables that are no matrix in this process's memory: what is public of them, and rows that stay where they are."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -49,22 +49,14 @@ class RemoteTable(OutsideTable):
     There is no y beside it, and no other value for each row: a row's label is in the same place as the row.
     """
 
-    keeps_log: bool = False  # whether what is released is kept, for a fit that is taken up again
-
     @property
     def groups(self) -> "Callable[[], Any] | None":
         """What returns the person of each row, where the table can tell."""
         return None
 
     @abstractmethod
-    def opened(self, fit: Mapping[str, object]) -> "AbstractContextManager[Holder]":
-        """Open the table for one fit: its parts have raw labels (`Part.labels`), and nothing else is remembered yet.
-
-        Parameters
-        ----------
-        fit : mapping
-            What is asked of the rows: the estimator and its arguments, as plain data.
-        """
+    def opened(self) -> "AbstractContextManager[Holder]":
+        """Open the table for one fit: its parts have raw labels (`Part.labels`), and nothing else is remembered yet."""
 
     @abstractmethod
     def predicted(self, model: Any, method: str) -> Any:
