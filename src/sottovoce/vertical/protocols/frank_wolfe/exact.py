@@ -11,7 +11,8 @@ References
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -27,23 +28,6 @@ from sottovoce.vertical.coordinator.plan import History, VerticalSolution, check
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
 from sottovoce.vertical.protocols.scoring.messages import Scores, ShowColumn
-
-
-@dataclass
-class _Model:
-    """Weights by column, and what they predict, of one party."""
-
-    weights: dict[int, float] = field(default_factory=dict)
-    columns: dict[int, Vector] = field(default_factory=dict)
-    predicted: Vector = field(default_factory=lambda: np.zeros(0))
-
-    def shrink(self, step: float) -> None:
-        self.weights = {key: (1.0 - step) * weight for key, weight in self.weights.items()}
-        self.predicted = (1.0 - step) * self.predicted
-
-    def move(self, step: float, column: int, vertex: float) -> None:
-        self.weights[column] = self.weights.get(column, 0.0) + step * vertex
-        self.predicted += step * vertex * self.columns[column]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +54,32 @@ class ExactBallPlan(BallPlan):
         return self.intercept_at(name) * (bound if math.isfinite(bound) else 1.0)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        history = History()
-        models = self._train(parties, y - self.middle, history)
-        weights = {name: self._split(name, own) for name, own in models.items()}
+        y, n = y - self.middle, len(y)
+        columns: dict[tuple[str, int], Vector] = {}  # of each party
+        taken: dict[tuple[str, int], float] = {}
+        predicted, history = np.zeros(n), History()
+        limit = self.tol * float(np.mean(self.loss.value(y, predicted))) * n
+        for _ in range(self.max_iter):
+            slopes = np.asarray(self.loss.derivative(y, predicted))
+            requests = {name: BallVertex(slopes, self.constant(name)) for name in self.facts.names}
+            choices = parties.exchange(requests, BallChoice)
+            steepest = max(choices, key=lambda name: choices[name].score)
+            column, sign = self.checked_place(steepest, choices[steepest].place)
+            place, vertex = (steepest, column), sign * self.radius
+            if place not in columns:
+                columns[place] = self._column(parties, steepest, column)
+            direction = vertex * columns[place] - predicted
+            gap = -float(slopes @ direction)
+            history.add(parties, float(np.sum(self.loss.value(y, predicted))), gap / n)
+            if gap <= limit:
+                history.converged = True
+                break
+            if gap > 0.0:
+                step = _best_step(self.loss, y, predicted, direction, gap)
+                taken = {each: (1.0 - step) * weight for each, weight in taken.items()}
+                taken[place] = taken.get(place, 0.0) + step * vertex
+                predicted = (1.0 - step) * predicted + step * vertex * columns[place]
+        weights = {name: self._weights(name, taken) for name in self.facts.names}
         self.keep(parties, model, weights)
         return VerticalSolution(
             scorer=self.scorer,
@@ -80,37 +87,8 @@ class ExactBallPlan(BallPlan):
             weights=weights,
             n_rounds=history.n_rounds,
             history=history,
-            chosen={
-                "converged": history.converged,
-                "columns shared": sum(len(each.columns) for each in models.values()),
-            },
+            chosen={"converged": history.converged, "columns shared": len(columns)},
         )
-
-    def _train(self, parties: Parties, y: Vector, history: History) -> dict[str, _Model]:
-        models = {name: _Model(predicted=np.zeros(len(y))) for name in self.facts.names}
-        limit = self.tol * float(np.mean(self.loss.value(y, np.zeros(len(y))))) * len(y)
-        for _ in range(self.max_iter):
-            predicted = np.sum([model.predicted for model in models.values()], axis=0)
-            slopes = np.asarray(self.loss.derivative(y, predicted))
-            requests = {name: BallVertex(slopes, self.constant(name)) for name in models}
-            choices = parties.exchange(requests, BallChoice)
-            steepest = max(choices, key=lambda name: choices[name].score)
-            column, sign = self.checked_place(steepest, choices[steepest].place)
-            vertex, stepping = sign * self.radius, models[steepest]
-            if column not in stepping.columns:
-                stepping.columns[column] = self._column(parties, steepest, column)
-            direction = vertex * stepping.columns[column] - predicted
-            gap = -float(slopes @ direction)
-            history.add(parties, float(np.sum(self.loss.value(y, predicted))), gap / len(y))
-            if gap <= limit:
-                history.converged = True
-                break
-            if gap > 0.0:
-                size = _best_step(self.loss, y, predicted, direction, gap)
-                for model in models.values():
-                    model.shrink(size)
-                stepping.move(size, column, vertex)
-        return models
 
     def _column(self, parties: Parties, name: str, column: int) -> Vector:
         """Return the entries of a column, which cross unless it is that of an intercept."""
@@ -119,11 +97,9 @@ class ExactBallPlan(BallPlan):
             return np.full(n, self.constant(name))
         return checked(name, parties.ask(name, ShowColumn(column), Scores).scores, n)
 
-    def _split(self, name: str, model: _Model) -> tuple[Vector, float]:
+    def _weights(self, name: str, taken: Mapping[tuple[str, int], float]) -> tuple[Vector, float]:
         features = self.facts.descriptions[name].n_features
-        weights = np.zeros(features + 1)
-        for column, weight in model.weights.items():
-            weights[column] = weight
+        weights = np.array([taken.get((name, column), 0.0) for column in range(features + 1)])
         return weights[:features], float(weights[features]) * self.constant(name)
 
     @property
