@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.cluster.digest import RowsDigest
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.sources import LoadedRows, RowsDigest, Source
 
 
 class InlineSource(Source):

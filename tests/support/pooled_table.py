@@ -8,62 +8,47 @@ from typing import Any
 import numpy as np
 
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.outside import RemoteTable
-from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
+from sottovoce.cluster.predicting import say
+from sottovoce.cluster.table import DaskTable
 from tests.support.faulty_sources import InlineSource
 
 
-class PooledTable(RemoteTable):
+def inline(X: Any, y: np.ndarray | None, ends: Sequence[int]) -> list[InlineSource]:
+    """Return sources of rows, and their labels, that are cut at some rows."""
+    edges = pairwise((0, *ends, X.shape[0]))
+    return [InlineSource(X[a:b], None if y is None else y[a:b], first_row=a) for a, b in edges]
+
+
+class PooledTable(DaskTable):
     """Rows and labels in partitions that end at some rows, and at the last one.
 
-    Parameters
-    ----------
-    pool : Pool
-    X, y : ndarray
-    ends : sequence of int
-    seen : callable
-        Makes what a fit is given of the holder.
+    ``seen`` makes what a fit is given of the holder.
     """
-
-    feature_names: tuple[str, ...] = ()  # type: ignore[assignment]
-    has_labels = True  # type: ignore[assignment]
 
     def __init__(
         self,
         pool: Pool,
-        X: np.ndarray,
-        y: np.ndarray,
+        X: Any,
+        y: np.ndarray | None,
         ends: Sequence[int],
         seen: Callable[[Holder], Holder] = lambda holder: holder,
     ) -> None:
-        self._X = X
         self._seen = seen
-        sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise((0, *ends, X.shape[0]))]
-        self.partitions = Partitions(pool, sources, max_rebuilds=100)
+        super().__init__(pool, inline(X, y, ends), max_rebuilds=100, read=False)  # type: ignore[arg-type]
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self._X.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
-        return self._X.dtype
+    def _pool(self, client: Any, time_limit: float) -> Pool:
+        assert isinstance(client, Pool)
+        return client
 
     @contextmanager
     def opened(self) -> Iterator[Holder]:
         """Open it for one fit."""
-        holder = ClusterHolder(self.partitions)
-        yield self._seen(holder)
-        holder.close()
+        with super().opened() as holder:
+            yield self._seen(holder)
 
-    def predicted(self, model: Any, method: str) -> Any:
-        """Not here."""
-        raise NotImplementedError
-
-    def counted(self, model: Any, method: str) -> Any:
-        """Not here."""
-        raise NotImplementedError
+    def counted(self, model: Any, method: str) -> list[Any]:
+        """Say it as workers do, one after another."""
+        self.partitions.settle()
+        own = zip(self.partitions.sources, self.partitions.first_rows, strict=True)
+        return [say(model, method, source, (), first_row, len(self), True) for source, first_row in own]

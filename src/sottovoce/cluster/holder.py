@@ -66,7 +66,9 @@ class ClusterHolder(Holder):
         owed, taken = set(self.partitions.places), list[Answer]()
         while owed:
             self.partitions.settle(owed)
-            if not self._catch_up(owed):
+            behind = {place for place in owed if self._ready.get(place) != self.partitions.home(place)}
+            if behind:
+                self._catch_up(behind)
                 continue
             answers = self.partitions.call(
                 owed,
@@ -97,26 +99,20 @@ class ClusterHolder(Holder):
             and all(operation.allows(answer.value[first], n, self) for first, n in n_rows.items())
         )
 
-    def _catch_up(self, owed: set[int]) -> bool:
-        """Bring partitions that were rebuilt, or are new to the fit, where the others are; return whether all are."""
-        home = self.partitions.home
-        behind = {place for place in owed if self._ready.get(place) != home(place)}
-        if not behind:
-            return True
+    def _catch_up(self, behind: set[int]) -> None:
+        """Bring partitions that were rebuilt, or are new to the fit, where the others are."""
         first_rows, history = self.partitions.first_rows, tuple(self.history)
 
         def replay(places: tuple[int, ...]) -> Call:
             own = tuple(self._about_rows(one, places) for one in history)
             return Call("replay", (self.session, self.number, own, {place: first_rows[place] for place in places}))
 
-        homes = {place: home(place) for place in behind}
         for places, answer in self.partitions.call(behind, replay).items():
             if isinstance(answer, Lost):
                 continue
             if answer.error is not None:
                 raise answer.error
-            self._ready.update({place: homes[place] for place in places})
-        return all(home(place) is not None and self._ready.get(place) == home(place) for place in owed)
+            self._ready.update({place: self.partitions.home(place) for place in places})
 
     def _about_rows(self, operation: Operation[T], places: tuple[int, ...]) -> Operation[T]:
         first, last = places[0], places[-1]

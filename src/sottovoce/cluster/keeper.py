@@ -2,7 +2,7 @@
 
 import pickle
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,17 +121,6 @@ class Keeper:
             self._kept = {p: a for p, a in self._kept.items() if (a.session, a.number) == (session, number)}
             self._kept[places] = answer
             return answer
-
-    def look(self, function: Callable[[int, LoadedRows], Any], places: Places) -> Answer:
-        """Return what a function of place and rows says of each partition; nothing changes, in no session."""
-        with self._lock:
-            values: dict[int, Any] = {}
-            for place in places:
-                try:
-                    values[place] = function(place, self._held[place].loaded)
-                except Exception as error:
-                    return Answer("", 0, places, None, _portable(error), place)
-            return Answer("", 0, places, values)
 
     def end(self, session: str) -> Answer:
         with self._lock:

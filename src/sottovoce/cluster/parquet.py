@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.data.scratch_table import ScratchTable
-from sottovoce.cluster.digest import RowsDigest
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.sources import LoadedRows, RowsDigest, Source
 from sottovoce.exceptions import TableError
 from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.row_groups import CutTable

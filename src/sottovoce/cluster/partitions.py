@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from types import NoneType
-from typing import Any
 
 from sottovoce.cluster.keeper import Answer, raise_first
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.sources import Source
 from sottovoce.exceptions import ClusterError, DataError
 
 _PAUSE = 0.2  # seconds between two looks for a worker
@@ -89,22 +88,6 @@ class Partitions:
 
     def home(self, place: int) -> str | None:
         return self._homes.get(place)
-
-    def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
-        """Return what a function of place and rows says of each partition, where it is held; lost ones are rebuilt.
-
-        Raises what the function raised first, in the order of rows.
-        """
-        said: dict[int, Any] = {}
-        while owed := [place for place in self.places if place not in said]:
-            self.settle(owed)
-            answers = self.call(owed, lambda places: Call("look", (function, places)))
-            answered = [answer for answer in answers.values() if isinstance(answer, Answer)]
-            raise_first(answered)
-            for answer in answered:
-                said.update(answer.value)
-                self.answered(answer.places)
-        return said
 
     def worker_of(self, place: int) -> str | None:
         home = self._homes.get(place)

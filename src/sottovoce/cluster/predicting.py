@@ -5,7 +5,6 @@ A task runs where its partition is held. Where it is run elsewhere (the worker d
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -55,40 +54,40 @@ def predicted_array(parts: Partitions, names: tuple[str, ...], model: Any, metho
 
     Nothing is done before it is asked for (``compute``, ``to_zarr``, ...).
     """
-    dask, arrays = import_module("dask"), import_module("dask.array")
-
+    arrays = import_module("dask.array")
     # the answer about one row, of zeros, tells type and shape
     one = LoadedRows(np.zeros((1, model.n_features_in_), parts.sources[0].dtype), None, "", 1)
     sample = getattr(model, method)(PartTable(one, names, 0, 1))
-    whole, sent = sum(source.n_rows for source in parts.sources), dask.delayed(model, pure=False)
-    chunks = []
+    return arrays.concatenate([
+        arrays.from_delayed(answer, shape=(source.n_rows, *sample.shape[1:]), meta=sample[:0])
+        for source, answer in zip(parts.sources, _tasks(parts, names, model, method), strict=True)
+    ])  # fmt: skip
+
+
+def counted(parts: Partitions, names: tuple[str, ...], model: Any, method: str, client: Any) -> list[Any]:
+    """Return what a method of a fitted model says of the rows and labels of each partition, now.
+
+    Raises what it raised first, in the order of rows.
+    """
+    return [future.result() for future in client.compute(_tasks(parts, names, model, method, labelled=True))]
+
+
+def _tasks(parts: Partitions, names: tuple[str, ...], model: Any, method: str, *, labelled: bool = False) -> list[Any]:
+    dask, whole, tasks = import_module("dask"), sum(source.n_rows for source in parts.sources), []
+    sent = dask.delayed(model, pure=False)
     for place, (source, first_row) in enumerate(zip(parts.sources, parts.first_rows, strict=True)):
         worker = parts.worker_of(place)
         with dask.annotate(**({} if worker is None else {"workers": [worker], "allow_other_workers": True})):
-            answer = dask.delayed(_say, pure=False)(sent, method, source, names, first_row, whole)
-            shape = (source.n_rows, *sample.shape[1:])
-            chunks.append(arrays.from_delayed(answer, shape=shape, meta=sample[:0]))
-    return arrays.concatenate(chunks)
+            tasks.append(dask.delayed(say, pure=False)(sent, method, source, names, first_row, whole, labelled))
+    return tasks
 
 
-@dataclass(frozen=True)
-class Count:
-    """What a worker is to say of its partitions: what a method of a fitted model says of rows and their labels."""
-
-    model: Any  # fitted
-    method: str  # takes a table and its labels, and returns counts
-    names: tuple[str, ...]  # of the columns
-    first_rows: tuple[int, ...]  # of all partitions
-    whole_rows: int
-
-    def __call__(self, place: int, loaded: LoadedRows) -> Any:
-        table = PartTable(loaded, self.names, self.first_rows[place], self.whole_rows)
-        return getattr(self.model, self.method)(table, table.labels())
-
-
-def _say(model: Any, method: str, source: Source, names: tuple[str, ...], first_row: int, whole: int) -> Any:
+def say(
+    model: Any, method: str, source: Source, names: tuple[str, ...], first_row: int, whole: int, labelled: bool
+) -> Any:
     with _rows(source) as loaded:
-        return getattr(model, method)(PartTable(loaded, names, first_row, whole))
+        table = PartTable(loaded, names, first_row, whole)
+        return getattr(model, method)(table, *([table.labels()] if labelled else []))
 
 
 @contextmanager
@@ -96,6 +95,10 @@ def _rows(source: Source) -> Iterator[LoadedRows]:
     """Yield the rows of a source in this worker: those that are held, else read for this once."""
     from distributed import get_worker
 
+    found = held(source)
+    if found is not None:
+        yield found
+        return
     try:
         scratch = Path(get_worker().local_directory)
     except ValueError:
@@ -103,9 +106,5 @@ def _rows(source: Source) -> Iterator[LoadedRows]:
             "rows of a DaskTable are read by workers of its cluster alone: give this array to the client that the "
             "table was made with (client.compute(array).result()), or keep that client open and the default one."
         ) from None
-    found = held(source)
-    if found is not None:
-        yield found
-        return
     with closing(source.opened(scratch)) as own:
         yield own

@@ -81,7 +81,7 @@ class DaskTable(RemoteTable):
         if not sources:
             raise ParameterError("sources must name at least one partition; got none.")
         self.told: Callable[[ClusterHolder], None] | None = None  # called after each operation of a fit
-        self._features, self._target = in_order("features", features), target
+        self._client, self._features, self._target = client, in_order("features", features), target
         self._busy = Lock()
         self._closed = False
         self.partitions = Partitions(
@@ -216,14 +216,11 @@ class DaskTable(RemoteTable):
         return predicted_array(self.partitions, self._features, model, method)
 
     def counted(self, model: Any, method: str) -> Sequence[Any]:
-        """Return what a method of a fitted model says of each partition and its labels, now; lost ones are rebuilt."""
-        from sottovoce.cluster.predicting import Count
+        """Return what a method of a fitted model says of each partition and its labels, now."""
+        from sottovoce.cluster.predicting import counted
 
         self._refuse_closed()
-        parts = self.partitions
-        count = Count(model, method, self._features, tuple(parts.first_rows), self.shape[0])
-        said = parts.looked(count)
-        return [said[place] for place in parts.places]
+        return counted(self.partitions, self._features, model, method, self._client)
 
     def _kept(self) -> str:
         kept = {source.storage for source in self.partitions.sources}

@@ -148,7 +148,5 @@ def test_what_tables_on_a_cluster_do_not_take() -> None:
         clone(SVC).fit(table(X, YES, 300), YES)
     with pytest.raises(ParameterError, match="needs all rows in one process"):
         clone(SVC).set_params(epsilon=math.inf).fit(table(X, YES, 300))
-    unlabelled = table(X, YES, 300)
-    unlabelled.has_labels = False
     with pytest.raises(ParameterError, match="names no target"):
-        clone(SVC).fit(unlabelled)
+        clone(SVC).fit(table(X, None, 300))

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 
 from sottovoce.central.data.row_memory import InMemory
 from sottovoce.cluster import sources
-from sottovoce.cluster.digest import RowsDigest
 from sottovoce.cluster.encoded import EncodedRows
 from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, partitions_of, storage_for
+from sottovoce.cluster.sources import RowsDigest
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, ParquetTable, Schema, read_table
 

@@ -3,7 +3,6 @@
 import math
 import tracemalloc
 from contextlib import ExitStack
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,14 +16,13 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFea
 import sottovoce as sv
 from sottovoce.central.data import beside, scratch_table
 from sottovoce.central.data.scratch_table import ScratchTable
-from sottovoce.cluster import DaskTable
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.papers.dp_scd import SOLVERS, Minibatch
 from sottovoce.report import verify_receipt
 from sottovoce.tables import parquet
-from support.faulty_sources import InlineSource
 from support.pairs import by_pairs
 from support.parts_pool import PartsPool
+from support.pooled_table import PooledTable
 
 N, D = 900, 5
 rng = np.random.default_rng(3)
@@ -81,11 +79,6 @@ ON_CLUSTERS = (
 )  # fmt: skip
 
 
-class OnParts(DaskTable):
-    def _pool(self, client, time_limit):
-        return client
-
-
 def for_rows(name, beside):
     """Return the model for what is known of each row."""
     model, given = clone(MODELS[name]), BY_ROW[beside]
@@ -120,12 +113,10 @@ def held(kind, folder, open_until):
     if kind == "map":
         return np.load(folder / "x.npy", mmap_mode="r"), Y
     if kind == "cluster":
-        edges = [0, 1, 2, 350, 350, 351, 352, N]
         fates = dict.fromkeys(range(9, 10_000, 26), "before") | dict.fromkeys(range(22, 10_000, 26), "after")
         number = iter(range(10_000))
         pool = PartsPool(2, lambda keeper, call: fates.get(next(number), "done"))
-        sources = [InlineSource(X[a:b], Y[a:b], first_row=a) for a, b in pairwise(edges)]
-        return open_until.enter_context(OnParts(pool, sources, target="y")), None
+        return open_until.enter_context(PooledTable(pool, X, Y, (1, 2, 350, 350, 351, 352))), None
     memory = {"row_memory": "disk", "scratch": folder} if kind == "all on disk" else {}
     return sv.ParquetTable(folder / "t.parquet", target="y", dtype="float64", **memory), None
 
