@@ -193,7 +193,7 @@ class DaskPool(Pool):
         tasks = {asyncio.ensure_future(self._one(keeper, call)): keeper for keeper, call in calls.items()}
         seen = dict.fromkeys(calls, begun)  # the last sign of life of each
         answers: dict[str, Answer | Lost] = {}
-        slowest = 0.0  # of those that have answered
+        slowest: float | None = None  # of those that have answered
         waiting = set(tasks)
         try:
             while waiting:
@@ -203,8 +203,7 @@ class DaskPool(Pool):
                     slowest = time.monotonic() - begun
                 if waiting and not done:
                     late = {task: tasks[task] for task in waiting}
-                    alone = len(answers) == 0
-                    for task, why in (await self._given_up(late, seen, begun, None if alone else slowest)).items():
+                    for task, why in (await self._given_up(late, seen, begun, slowest)).items():
                         task.cancel()
                         waiting.discard(task)
                         answers[tasks[task]] = Lost(why)

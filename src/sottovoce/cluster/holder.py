@@ -92,7 +92,7 @@ class ClusterHolder(Holder):
         if answer.error is not None:
             return answer.error_at in places
         sources = self.partitions.sources
-        n_rows = {run[0]: sum(sources[place].n_rows for place in run) for run, _ in runs(places)}
+        n_rows = {run[0]: sum(sources[place].n_rows for place in run) for run in runs(places)}
         return (
             type(answer.value) is dict
             and answer.value.keys() == n_rows.keys()

@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -131,19 +132,19 @@ class Keeper:
             return Answer(session, 0, ())
 
     def _done(self, session: str, number: int, operation: Operation[Any], places: Places) -> Answer:
-        values, error, error_at = list[Any](), None, -1
+        values, error, error_at = dict[int, Any](), None, -1
         for place in places:
             held = self._held[place]
             assert held.part is not None
             held.done = number + 1
             try:
-                values.append(operation.on(held.part))
+                values[place] = operation.on(held.part)
             except Exception as failure:
                 if error is None:
                     error, error_at = _portable(failure), place
         if error is not None:
             return Answer(session, number, places, None, error, error_at)
-        merged = {run[0]: operation.merged([values[k] for k in own]) for run, own in runs(places)}
+        merged = {run[0]: operation.merged([values[place] for place in run]) for run in runs(places)}
         return Answer(session, number, places, merged)
 
     def _part(self, loaded: LoadedRows, first_row: int) -> Part:
@@ -171,18 +172,10 @@ def raise_first(answers: Iterable[Answer]) -> None:
         raise error
 
 
-def runs(places: Places) -> list[tuple[Places, list[int]]]:
-    """Return runs of consecutive places, each with where its places are among the given ones.
-
-    Answers are merged in the order of rows only.
-    """
-    found: list[tuple[list[int], list[int]]] = []
-    for k, place in enumerate(places):
-        if not found or place != found[-1][0][-1] + 1:
-            found.append(([], []))
-        found[-1][0].append(place)
-        found[-1][1].append(k)
-    return [(tuple(run), own) for run, own in found]
+def runs(places: Places) -> list[Places]:
+    """Return runs of consecutive places: answers are merged in the order of rows only."""
+    grouped = groupby(enumerate(places), lambda found: found[1] - found[0])
+    return [tuple(place for _, place in run) for _, run in grouped]
 
 
 def _portable(error: Exception) -> Exception:

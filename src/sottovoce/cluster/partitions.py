@@ -1,7 +1,9 @@
 """Which partitions a table has, and which keeper has them now: placed, and rebuilt elsewhere when a worker is lost."""
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from types import NoneType
 
@@ -25,17 +27,10 @@ class Partitions:
     """
 
     def __init__(
-        self,
-        pool: Pool,
-        sources: Sequence[Source],
-        *,
-        max_rebuilds: int = 5,
-        wait_for_workers: float = 60.0,
+        self, pool: Pool, sources: Sequence[Source], *, max_rebuilds: int = 5, wait_for_workers: float = 60.0
     ) -> None:
-        self.pool = pool
-        self.sources = list(sources)
-        self.max_rebuilds = max_rebuilds
-        self.wait_for_workers = wait_for_workers
+        self.pool, self.sources = pool, list(sources)
+        self.max_rebuilds, self.wait_for_workers = max_rebuilds, wait_for_workers
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
         self._digests: dict[int, str] = {}  # from the first reading on
@@ -64,11 +59,16 @@ class Partitions:
         wanted = self.places if places is None else tuple(places)
         while homeless := [place for place in wanted if place not in self._homes]:
             self._refuse_endless(homeless)
-            for place, (keeper, answer) in self._load(self._placed(homeless)).items():
+            placed = self._placed(homeless)
+            answers = self._called({
+                keeper: Call("load", ({place: self.sources[place] for place in own},)) for keeper, own in placed.items()
+            })  # fmt: skip
+            raise_first(answer for answer in answers.values() if isinstance(answer, Answer))
+            for keeper, answer in answers.items():
                 if isinstance(answer, Lost):
-                    self._losses[place] += 1
-                    self.lost(keeper, answer)
-                else:
+                    self.lost(keeper, answer, placed[keeper])
+                    continue
+                for place in placed[keeper]:
                     self._take(place, keeper, answer)
 
     def call(self, places: Collection[int], make: Callable[[Places], Call]) -> dict[Places, Answer | Lost]:
@@ -103,13 +103,12 @@ class Partitions:
             "at fault, or whoever runs it: take it out of the cluster, and fit again. What was charged stays charged."
         )
 
-    def lost(self, keeper: str, why: Lost) -> None:
-        if keeper not in self._keepers:
-            return
+    def lost(self, keeper: str, why: Lost, asked: Collection[int] = ()) -> None:
+        """Never hear a keeper again; partitions that it had, or was asked to read, are held by nobody."""
         self._why = f"{self._keepers.pop(keeper)}: {why}"
         self.pool.forget(keeper)
-        for place in [place for place, home in self._homes.items() if home == keeper]:
-            del self._homes[place]
+        for place in [*asked, *(place for place, home in self._homes.items() if home == keeper)]:
+            self._homes.pop(place, None)
             self._losses[place] += 1
 
     def close(self) -> None:
@@ -141,32 +140,26 @@ class Partitions:
         return workers
 
     def _placed(self, places: list[int]) -> dict[str, list[int]]:
-        load: dict[str, list[int]] = {}
         threads: dict[str, int] = {}
-        while True:
-            workers = self._workers()
+        while not threads:
             keepers = {worker: keeper for keeper, worker in self._keepers.items()}
-            for worker in workers:
-                try:
-                    keeper = keepers.get(worker.name) or self._start(worker.name)
-                except Lost:
-                    continue
-                threads[keeper] = max(1, worker.threads)
-                load[keeper] = []
-            if load:
-                break
-            time.sleep(_PAUSE)
+            for worker in self._workers():
+                with suppress(Lost):
+                    threads[keepers.get(worker.name) or self._start(worker.name)] = max(1, worker.threads)
+            if not threads:
+                time.sleep(_PAUSE)
         if len(places) == len(self.sources):
             return self._in_runs(threads)
-        rows = dict.fromkeys(load, 0.0)
+        rows = dict.fromkeys(threads, 0.0)
         for place, home in self._homes.items():
             if home in rows:
                 rows[home] += self.sources[place].n_rows / threads[home]
+        load: dict[str, list[int]] = {}
         for place in places:
             keeper = min(rows, key=rows.__getitem__)  # of equal ones the first
-            load[keeper].append(place)
+            load.setdefault(keeper, []).append(place)
             rows[keeper] += self.sources[place].n_rows / threads[keeper]
-        return {keeper: own for keeper, own in load.items() if own}
+        return load
 
     def _in_runs(self, threads: Mapping[str, int]) -> dict[str, list[int]]:
         """Give each keeper consecutive partitions: it then answers with one sum."""
@@ -176,7 +169,7 @@ class Partitions:
         share, keepers = sum(n_rows) / ends[-1], list(threads)
         load: dict[str, list[int]] = {}
         for place, middle in enumerate(middles):
-            k = next(k for k, end in enumerate(ends) if middle <= end * share or k == len(ends) - 1)
+            k = min(bisect_left(ends, middle / share), len(ends) - 1)
             load.setdefault(keepers[k], []).append(place)
         return load
 
@@ -184,13 +177,6 @@ class Partitions:
         keeper = self.pool.start(worker)
         self._keepers[keeper] = worker
         return keeper
-
-    def _load(self, placed: Mapping[str, list[int]]) -> dict[int, tuple[str, Answer | Lost]]:
-        answers = self._called(
-            {keeper: Call("load", ({place: self.sources[place] for place in own},)) for keeper, own in placed.items()}
-        )
-        raise_first(answer for answer in answers.values() if isinstance(answer, Answer))
-        return {place: (keeper, answers[keeper]) for keeper, own in placed.items() for place in own}
 
     def _called(self, calls: Mapping[str, Call]) -> dict[str, Answer | Lost]:
         answers = self.pool.call(calls)

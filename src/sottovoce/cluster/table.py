@@ -243,18 +243,14 @@ class DaskTable(RemoteTable):
         self.close()
 
     def _check_sources(self) -> None:
-        first, *others = self.partitions.sources
-        for place, one in enumerate(others, start=1):
-            if (one.shape[1], one.dtype, one.has_labels) != (first.shape[1], first.dtype, first.has_labels):
-                raise DataError(
-                    f"partition {place} has {one.shape[1]} columns of {one.dtype}, {_with(one.has_labels)} labels, "
-                    f"and partition 0 {first.shape[1]} of {first.dtype}, {_with(first.has_labels)}."
-                )
-        if self._features and len(self._features) != first.shape[1]:
-            raise ParameterError(f"features names {len(self._features)} columns; the rows have {first.shape[1]}.")
+        kinds = [
+            f"{one.shape[1]} columns of {one.dtype}, with{'' if one.has_labels else 'out'} labels"
+            for one in self.partitions.sources
+        ]
+        for place, kind in enumerate(kinds):
+            if kind != kinds[0]:
+                raise DataError(f"partition {place} has {kind}, and partition 0 has {kinds[0]}.")
+        if self._features and len(self._features) != self.shape[1]:
+            raise ParameterError(f"features names {len(self._features)} columns; the rows have {self.shape[1]}.")
         if not self.shape[0]:
             raise DataError("the table has columns, but no row of data.")
-
-
-def _with(has_labels: bool) -> str:
-    return "with" if has_labels else "without"

@@ -67,7 +67,7 @@ def test_what_is_no_table(client):
     with pytest.raises(ParameterError, match="at least one partition"):
         DaskTable(client, [])
     mixed = [InlineSource(_X, None), InlineSource(_X[:, :2], None, first_row=60)]
-    with pytest.raises(DataError, match=r"partition 1 has 2 columns of float64, without labels, and partition 0 3 of"):
+    with pytest.raises(DataError, match=r"partition 1 has 2 columns of float64, without labels, and partition 0 has 3"):
         DaskTable(client, mixed)
     with pytest.raises(ParameterError, match=r"features names 2 columns; the rows have 3"):
         DaskTable(client, sources(), list("ab"))
