@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -190,12 +190,8 @@ def _reason(error: BaseException) -> str:
 def _silent(name: str) -> Iterator[None]:
     """Keep a logger's lines from stderr: what they would say is in the error."""
     logger = logging.getLogger(name)
-    refuse: Callable[[logging.LogRecord], bool] = lambda record: False  # noqa: E731
-    handlers = list(logger.handlers)
-    for handler in handlers:
-        handler.addFilter(refuse)
+    handlers, logger.handlers = logger.handlers, [logging.NullHandler()]
     try:
         yield
     finally:
-        for handler in handlers:
-            handler.removeFilter(refuse)
+        logger.handlers = handlers

@@ -105,13 +105,10 @@ class DaskPool(Pool):
             known[1].release()
 
     def _sync(self, coroutine: Any) -> Any:
-        async def run() -> Any:
-            return await coroutine
-
         if self.client.status not in ("running", "connecting"):
             coroutine.close()
             raise self._no_scheduler()
-        return self.client.sync(run)
+        return self.client.sync(lambda: coroutine)
 
     def _no_scheduler(self, error: BaseException | None = None) -> ClusterError:
         address = getattr(self.client.scheduler, "address", "")

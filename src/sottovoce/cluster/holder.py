@@ -47,10 +47,16 @@ class ClusterHolder(Holder):
         return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
 
     def ask(self, operation: Operation[T]) -> T:
-        if operation.effect is Effect.FIRST:
-            self._forget_steps()  # also for partitions that are rebuilt in order to do it
+        if operation.effect is Effect.FIRST:  # also for partitions that are rebuilt in order to do it
+            self.history = [one for one in self.history if one.effect is Effect.LASTING]
         answers = self._answers(operation)
-        self._done(operation)
+        self.number += 1
+        if operation.entry is not None:
+            self.constant = operation.entry
+        if operation.columns_after is not None:
+            self.n_features = operation.columns_after
+        if operation.effect is not Effect.NONE:
+            self.history.append(copy.deepcopy(operation))  # a solver may go on writing to its vectors
         raise_first(answers)
         if self._told is not None:
             self._told(self)
@@ -119,18 +125,3 @@ class ClusterHolder(Holder):
         return operation.about(
             self.partitions.first_rows[first], self.partitions.first_rows[last] + self.partitions.sources[last].n_rows
         )
-
-    def _done(self, operation: Operation[Any]) -> None:
-        self.number += 1
-        if operation.entry is not None:
-            self.constant = operation.entry
-        if operation.columns_after is not None:
-            self.n_features = operation.columns_after
-        if operation.effect is Effect.NONE:
-            return
-        if operation.effect is Effect.FIRST:
-            self._forget_steps()
-        self.history.append(copy.deepcopy(operation))  # a solver may go on writing to its vectors
-
-    def _forget_steps(self) -> None:
-        self.history = [one for one in self.history if one.effect is Effect.LASTING]
