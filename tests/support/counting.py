@@ -1,8 +1,8 @@
 """Operations with a state a row, by which a row that is left out, or counted twice, is seen at once."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,17 +76,18 @@ class FirstRows(Operation[list[int]]):
 
 @dataclass(frozen=True)
 class Pause(Rows):
-    """Count rows; the first part waits, the first time that it is asked in this process."""
+    """Count rows; the first part waits to be let go, the first time that it is asked in this process."""
 
     token: str
-    seconds: float
     asked: ClassVar[set[str]] = set()
+    go: ClassVar[Event] = Event()
 
     def on(self, part: Part) -> int:
         """Return the number of rows, some time later."""
         if part.first_row == 0 and self.token not in self.asked:
             self.asked.add(self.token)
-            time.sleep(self.seconds)
+            assert self.go.wait(30.0)
+            self.go.clear()
         return part.n_samples
 
 

@@ -1,8 +1,6 @@
 """Connecting to a cluster: each thing that can be wrong is one line with the remedy, before a row goes anywhere."""
 
 import copy
-import subprocess
-import sys
 
 import pytest
 
@@ -130,13 +128,3 @@ def test_libraries_that_round_may_differ_with_a_warning(cluster):
     found["workers"][worker]["packages"]["numpy"] = "1.0"
     with pytest.warns(SottovoceWarning, match=r"^numpy differs between this driver and workers \(1\.0, "):
         connecting._check_versions(found, {worker})
-
-
-def test_without_dask():
-    code = (
-        "import sys; sys.modules['distributed'] = None\n"
-        "from sottovoce.cluster.connecting import connected\n"
-        "with connected('tcp://127.0.0.1:1'): pass"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "Dask, which is not installed: pip install 'sottovoce[cluster]'" in done.stderr

@@ -1,12 +1,14 @@
 """DaskTable on a real scheduler, with workers as threads of this process; tests/cluster has processes."""
 
 from collections.abc import Iterator
+from threading import Timer
 
 import numpy as np
 import pytest
 from distributed import Client
 
-from sottovoce.cluster import DaskTable
+from sottovoce.cluster import DaskTable, dask_pool
+from sottovoce.cluster.connecting import connected
 from sottovoce.cluster.dask_pool import DaskPool, check_client
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
@@ -85,28 +87,33 @@ def test_clients_that_cannot_be_used(client):
         DaskPool(closed)
 
 
-def test_who_alone_does_not_answer_is_given_up(client):
+def test_who_alone_does_not_answer_is_given_up(client, monkeypatch):
     """A worker lives and hangs: the other one takes its partitions, and what it says later counts for nothing."""
-    with DaskTable(client, sources(), time_limit=0.4) as table, table.opened() as holder:
+    monkeypatch.setattr(dask_pool, "_LOOK", 0.05)
+    with DaskTable(client, sources(), time_limit=0.2) as table, table.opened() as holder:
         holder.ask(Begin(1.0))
         holder.ask(Move(3.0))
-        assert holder.ask(Pause("given up", 2.5)) == 60
+        assert holder.ask(Pause("given up")) == 60
         assert table.partitions.n_rebuilt == 3
+        Pause.go.set()
         assert holder.ask(Move(4.0)).tolist() == (14 * _X.sum(axis=0)).tolist()
 
 
-def test_who_is_slow_with_all_others_is_waited_for(client):
+def test_who_is_slow_with_all_others_is_waited_for(client, monkeypatch):
     """Nobody has answered yet, so there is nobody to be slower than; signs of life do."""
-    with DaskTable(client, sources(1), time_limit=0.4) as table, table.opened() as holder:
-        assert holder.ask(Pause("waited for", 1.5)) == 60
+    monkeypatch.setattr(dask_pool, "_LOOK", 0.05)
+    with DaskTable(client, sources(1), time_limit=0.3) as table, table.opened() as holder:
+        Timer(0.6, Pause.go.set).start()
+        assert holder.ask(Pause("waited for")) == 60
         assert table.partitions.n_rebuilt == 0
 
 
 def test_a_missing_extra_is_told(client, monkeypatch):
-    monkeypatch.setattr("sottovoce.cluster.dask_pool.find_spec", lambda name: None)
+    monkeypatch.setattr(dask_pool, "find_spec", lambda name: None)
     for refused in (
         lambda: DaskTable(client, sources()),
         lambda: DaskTable.from_parquet(client, "x.parquet"),
+        lambda: connected("tcp://127.0.0.1:1").__enter__(),
     ):
         with pytest.raises(ParameterError, match=r"pip install 'sottovoce\[cluster\]'"):
             refused()

@@ -1,7 +1,7 @@
 """Each partition counts once in each sum, whatever happens to workers and to answers."""
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -69,33 +69,23 @@ def test_same_answers_whatever_is_lost(
             getattr(keeper, call.method)(*call.arguments)
         pool.late.clear()
     assert seen == truth
+    assert holder.ask(FirstRows()) == [0, *cuts]
 
 
-def test_a_partition_answers_a_number_once(truth: list[object]) -> None:
-    """The same call again gives the kept answer, and the states of rows are not moved by it."""
-    keeper = Keeper(1)
+def test_a_partition_does_each_number_once(truth: list[object]) -> None:
+    """The next one it does, the last one it gives again, as it was; of all others none, whoever asks for which rows."""
+    keeper, seen = Keeper(1), list[object]()
     keeper.load(dict(enumerate(sources([20]))))
     keeper.replay("s", 0, (), {0: 0, 1: 20})
-    seen = []
     for number, operation in enumerate(OPERATIONS):
+        others = product("st", range(len(OPERATIONS)), [(0, 1), (0,), (1,)])
+        for asked in {call for call in others if call[:2] != ("s", number)} - {("s", number - 1, (0, 1))}:
+            with pytest.raises(RuntimeError, match="is out of order"):
+                keeper.do(*asked[:2], operation, asked[2])
         first = keeper.do("s", number, operation, (0, 1))
-        assert keeper.do("s", number, operation, (0, 1)) is first
-        assert keeper.do("s", number, operation, (0, 1)) is first
+        assert keeper.do("s", number, operation, (0, 1)) is keeper.do("s", number, operation, (0, 1)) is first
         seen.append(np.asarray(first.value[0]).tolist())
     assert seen == truth
-
-
-def test_what_is_out_of_order_is_refused() -> None:
-    """An old number, one that skips, another session, other partitions under a number that was done."""
-    keeper = Keeper(1)
-    keeper.load(dict(enumerate(sources([20]))))
-    keeper.replay("s", 0, (), {0: 0, 1: 20})
-    keeper.do("s", 0, Begin(1.0), (0, 1))
-    keeper.do("s", 1, Move(1.0), (0, 1))
-    for session, number, places in (("s", 0, (0, 1)), ("s", 3, (0, 1)), ("t", 2, (0, 1)), ("s", 1, (0,))):
-        with pytest.raises(RuntimeError, match="is out of order"):
-            keeper.do(session, number, Move(1.0), places)
-    assert keeper.do("s", 2, CountRows(), (0, 1)).value == {0: 60}
 
 
 def test_partitions_of_a_lost_worker_are_rebuilt_elsewhere(truth: list[object]) -> None:
@@ -123,22 +113,14 @@ def test_answers_are_merged_in_the_order_of_rows() -> None:
     assert asked == [(0, 1), (2, 3), (4, 5), (2, 3), (4, 5), (0,), (1,), (0, 2, 3), (1, 4, 5)]
 
 
-def test_steps_before_a_new_beginning_are_not_repeated() -> None:
-    pool = PartsPool(2, restart=False)
-    holder = held(pool, [30])
-    for operation in (Begin(1.0), Move(1.0), Move(2.0), Begin(2.0), Move(3.0)):
-        holder.ask(operation)
-    assert holder.history == [Begin(2.0), Move(3.0)]
-
-
-def test_a_released_vector_that_is_written_to_later_is_repeated_as_it_was() -> None:
+def test_what_is_repeated_begins_with_the_last_beginning_and_stays_as_it_was() -> None:
     """A solver may use its vector again; the history has a copy of its own."""
     step = np.array([3.0])
-    holder = held(PartsPool(1), [30])
-    holder.ask(Begin(1.0))
-    holder.ask(Move(step))  # type: ignore[arg-type]
+    holder = held(PartsPool(2), [30])
+    for operation in (Begin(1.0), Move(1.0), Move(2.0), CountRows(), Begin(2.0), Move(step)):  # type: ignore[arg-type]
+        holder.ask(operation)
     step[0] = 9.0
-    assert holder.history[-1].step == 3.0  # type: ignore[attr-defined]
+    assert holder.history == [Begin(2.0), Move(3.0)]
 
 
 def test_a_partition_that_is_lost_again_and_again_ends_the_fit() -> None:
