@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from sottovoce.exceptions import ClusterError, DataError  # noqa: E402
 from support.dask_processes import dask_processes  # noqa: E402
 from support.dask_workers import dask_workers  # noqa: E402
 from support.faulty_sources import FatalSource, HungrySource, InlineSource  # noqa: E402
+from support.pooled_table import inline  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:this table was fitted privately before:sottovoce.exceptions.PrivacyWarning"),
 ]
 
-ROWS, ENDS = 4000, (0, 700, 1500, 2000, 3100, 4000)
+ROWS, ENDS = 4000, (700, 1500, 2000, 3100)
 HERE = {"PYTHONPATH": os.pathsep.join(sys.path)}
 OTHER_PROCESS = """
 import os, signal, sys
@@ -53,7 +53,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 def rows_of(client: Any, **options: Any) -> DaskTable:
     X, y = rows()
-    return DaskTable(client, [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(ENDS)], **options)
+    return DaskTable(client, inline(X, y, ENDS), **options)
 
 
 def fitted(table: Any, y: Any = None) -> Any:
@@ -111,30 +111,16 @@ def test_a_worker_that_is_killed(client: Any, truth: list[str], number: int) -> 
         assert table.partitions.n_rebuilt >= 2
 
 
-def test_a_worker_that_hangs_and_answers_late(client: Any, truth: list[str]) -> None:
-    """It is stopped, held to be lost, and goes on with what it was asked; a second fit takes it again."""
+@pytest.mark.parametrize("wakes_at", [22, None], ids=["in the middle", "afterwards"])
+def test_a_worker_that_hangs_and_answers_late(client: Any, truth: list[str], wakes_at: int | None) -> None:
+    """It is stopped, held to be lost, and goes on: nobody hears what it says of that, and a second fit takes it."""
     with rows_of(client, time_limit=5.0) as table:
-        victim = pids(client)[0]
-        table.told = at(20, lambda: os.kill(victim, signal.SIGSTOP))
-        try:
-            assert model_of(table) == truth
-        finally:
-            os.kill(victim, signal.SIGCONT)
-        assert table.partitions.n_rebuilt >= 2
-        table.told = None
-        assert model_of(table) == truth
-
-
-def test_a_worker_that_wakes_in_the_middle(client: Any, truth: list[str]) -> None:
-    """What it says of the operation that it was asked before it hung is heard by nobody."""
-    with rows_of(client, time_limit=5.0) as table:
-        victim = pids(client)[1]
+        victim = pids(client)[wakes_at is None]
+        signals = {20: signal.SIGSTOP, wakes_at: signal.SIGCONT}
 
         def told(holder: Any) -> None:
-            if holder.number == 20:
-                os.kill(victim, signal.SIGSTOP)
-            if holder.number == 22:
-                os.kill(victim, signal.SIGCONT)
+            if holder.number in signals:
+                os.kill(victim, signals[holder.number])
 
         table.told = told
         try:
@@ -142,6 +128,8 @@ def test_a_worker_that_wakes_in_the_middle(client: Any, truth: list[str]) -> Non
         finally:
             os.kill(victim, signal.SIGCONT)
         assert table.partitions.n_rebuilt >= 2
+        table.told = None
+        assert model_of(table) == truth
 
 
 def test_a_partition_that_kills_every_worker_that_reads_it(client: Any) -> None:
@@ -170,7 +158,7 @@ def test_a_scheduler_that_is_killed(tmp_path: Path) -> None:
                 fitted(table)
 
 
-@pytest.mark.parametrize("number", [0, 12, 40])
+@pytest.mark.parametrize("number", [1, 12, 40])
 def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], number: int, tmp_path: Path) -> None:
     """Its workers take the next fit, which begins anew; what it was charged: `tests/unit/cluster`."""
     (tmp_path / "driver.py").write_text(OTHER_PROCESS, encoding="utf-8")

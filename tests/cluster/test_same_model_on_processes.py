@@ -44,37 +44,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_workers", "targets"), [(1, ["yes"]), (2, list(MODELS)), (4, ["yes"])])
-def test_the_same_model(folder: Path, n_workers: int, targets: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("n_workers", "targets", "storage"), [(1, ["yes"], "memory"), (2, list(MODELS), "scratch"), (4, ["yes"], "file")]
+)
+def test_the_same_model(folder: Path, n_workers: int, targets: list[str], storage: str) -> None:
+    """Where there are several workers, one is killed in the middle; a second fit has all partitions, too."""
     with dask_workers(n_workers, processes=True) as client:
         for target in targets:
-            model = MODELS[target]
-            expected = clone(model).fit(X, LABELS[target])
+            pids, expected = client.run(os.getpid), clone(MODELS[target]).fit(X, LABELS[target])
             with DaskTable.from_parquet(
-                client, folder, features=NAMES, target=target, partitions=n_workers + 3
+                client, folder, features=NAMES, target=target, partitions=n_workers + 3, storage=storage
             ) as table:
-                fitted = clone(model).fit(table)
+
+                def told(holder: ClusterHolder, pids: dict[str, int] = pids) -> None:
+                    if holder.number == 12 and n_workers > 1:
+                        os.kill(pids[table.partitions.worker_of(1)], signal.SIGKILL)
+
+                table.told = told
                 assert table.partitions.n_workers == n_workers
-            np.testing.assert_array_equal(fitted.coef_, expected.coef_)
-            np.testing.assert_array_equal(fitted.intercept_, expected.intercept_)
-
-
-@pytest.mark.slow
-def test_a_worker_is_killed_in_the_middle(folder: Path) -> None:
-    """The other one reads its partitions again and repeats the steps; a second fit has all of them, too."""
-    model, expected = MODELS["yes"], clone(MODELS["yes"]).fit(X, LABELS["yes"])
-    with dask_workers(2, processes=True) as client:
-        pids = client.run(os.getpid)
-        with DaskTable.from_parquet(client, folder, features=NAMES, target="yes", storage="scratch") as table:
-
-            def told(holder: ClusterHolder) -> None:
-                if holder.number == 60:
-                    os.kill(pids[table.partitions.worker_of(1)], signal.SIGKILL)
-
-            table.told = told
-            for _ in range(2):
-                fitted = clone(model).fit(table)
-                np.testing.assert_array_equal(fitted.coef_, expected.coef_)
-                np.testing.assert_array_equal(fitted.intercept_, expected.intercept_)
-                table.told = None
-            assert 0 < table.partitions.n_rebuilt < len(table.partitions.sources)
+                for _ in range(2):
+                    fitted = clone(MODELS[target]).fit(table)
+                    np.testing.assert_array_equal(fitted.coef_, expected.coef_)
+                    np.testing.assert_array_equal(fitted.intercept_, expected.intercept_)
+                    table.told = None
+                assert (table.partitions.n_rebuilt > 0) == (n_workers > 1)
+            client.wait_for_workers(n_workers, timeout=60)

@@ -162,7 +162,7 @@ def test_tables_on_a_cluster(capsys, tmp_path, monkeypatch, name):
 def test_launchers_of_a_cluster_are_python():
     """They need clusters, so nothing but their grammar is tried."""
     found = blocks("cluster_start", "python")
-    assert len(found) >= 4
+    assert len(found) >= 3
     for block in found:
         compile(block, "cluster_start.md", "exec")
 

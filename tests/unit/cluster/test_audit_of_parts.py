@@ -5,7 +5,6 @@ The adversary sees released values. At the planned noise the audits find nothing
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from sottovoce.cluster.pool import Call
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
-from support.faulty_sources import InlineSource
 from support.noise import scale_gaussians
 from support.parts_pool import FATES, PartsPool
+from support.pooled_table import inline
 
 MU, DELTA = 1.0, 0.05
 EPSILON = gaussian_epsilon(MU, DELTA)
@@ -72,8 +71,7 @@ class Fates:
 def scores(kind: type[ClusterHolder], X: np.ndarray, fates: str, runs: int) -> np.ndarray:
     """Release the sum of a table again and again, in three partitions on two workers; the last row is the canary."""
     noise, pool = Streams(int(X[-1, 0])).generator(Purpose.NOISE), PartsPool(2, Fates(fates))
-    sources = [InlineSource(X[a:b], None, first_row=a) for a, b in pairwise((0, 4, 8, len(X)))]
-    holder = kind(Partitions(pool, sources, max_rebuilds=1000))
+    holder = kind(Partitions(pool, inline(X, None, (4, 8)), max_rebuilds=1000))
     found = []
     for _ in range(runs):
         found.append(holder.release(AddUp(), MECHANISM, noise))

@@ -14,6 +14,7 @@ from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
 from support.dask_workers import dask_workers
 from support.faulty_sources import InlineSource
+from support.pooled_table import inline
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 
@@ -25,11 +26,8 @@ def client() -> Iterator[Client]:
         yield client
 
 
-def sources(n: int = 6, **kwargs: object) -> list[InlineSource]:
-    return [
-        InlineSource(rows, None, first_row=first)
-        for rows, first in zip(np.array_split(_X, n), range(0, 60, 60 // n), strict=True)
-    ]
+def sources(n: int = 6) -> list[InlineSource]:
+    return inline(_X, None, range(60 // n, 60, 60 // n))
 
 
 def test_operations_on_a_table_of_workers(client):

@@ -1,7 +1,7 @@
 """Each partition counts once in each sum, whatever happens to workers and to answers."""
 
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,19 +18,14 @@ from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
 from sottovoce.exceptions import ClusterError, DataError
 from support.counting import Begin, CountRows, FirstRows, Move, Refuse
-from support.faulty_sources import InlineSource
 from support.parts_pool import FATES, PartsPool
+from support.pooled_table import inline
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 
 
-def sources(cuts: list[int], X: np.ndarray = _X) -> list[InlineSource]:
-    bounds = [0, *cuts, len(X)]
-    return [InlineSource(X[a:b], None, first_row=a) for a, b in pairwise(bounds)]
-
-
 def held(pool: PartsPool, cuts: list[int], **options: float) -> ClusterHolder:
-    return ClusterHolder(Partitions(pool, sources(cuts), **options))
+    return ClusterHolder(Partitions(pool, inline(_X, None, cuts), **options))
 
 
 OPERATIONS = [Begin(1.0), *map(Move, (3.0, 5.0, 8.0)), CountRows(), Move(2.0), Begin(4.0), CountRows(), Move(7.0)]
@@ -75,7 +70,7 @@ def test_same_answers_whatever_is_lost(
 def test_a_partition_does_each_number_once(truth: list[object]) -> None:
     """The next one it does, the last one it gives again, as it was; of all others none, whoever asks for which rows."""
     keeper, seen = Keeper(1), list[object]()
-    keeper.load(dict(enumerate(sources([20]))))
+    keeper.load(dict(enumerate(inline(_X, None, [20]))))
     keeper.replay("s", 0, (), {0: 0, 1: 20})
     for number, operation in enumerate(OPERATIONS):
         others = product("st", range(len(OPERATIONS)), [(0, 1), (0,), (1,)])
@@ -144,7 +139,7 @@ def test_no_worker_is_waited_for_and_then_told() -> None:
 
 def test_rows_that_changed_are_refused() -> None:
     """A source that gives other rows when a partition is rebuilt."""
-    given = sources([30])
+    given = inline(_X, None, [30])
     pool = PartsPool(2)
     holder = ClusterHolder(Partitions(pool, given))
     holder.ask(CountRows())
@@ -165,7 +160,7 @@ def test_errors_about_data_are_those_of_the_first_row() -> None:
 def test_partitions_stay_between_fits(truth: list[object], answers_of: Callable) -> None:
     """A second fit reads nothing, and begins afresh; what is left of the first one is refused."""
     pool = PartsPool(2)
-    partitions = Partitions(pool, sources([15, 30]))
+    partitions = Partitions(pool, inline(_X, None, [15, 30]))
     first = ClusterHolder(partitions)
     assert answers_of(first) == truth
     second = ClusterHolder(partitions)
