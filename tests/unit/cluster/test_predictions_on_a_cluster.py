@@ -128,7 +128,7 @@ def test_rows_are_looked_at_where_they_are_held(client, path, monkeypatch):
         lazy = model.predict(table)
         np.testing.assert_array_equal(lazy.compute(), model.predict(FRAME))
         assert max(len(pickle.dumps(value)) for value in dict(lazy.dask).values()) < 20_000
-        assert model.score(table) == pytest.approx(model.score(FRAME, y), rel=1e-12)
+        assert model.score(table) == pytest.approx(model.score(FRAME, NUMBER), rel=1e-12)
 
 
 def test_r_squared_of_special_labels(client):
