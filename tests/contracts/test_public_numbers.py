@@ -257,7 +257,7 @@ def test_every_number_of_an_estimator_is_drawn():
                 "epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "adjacency": numbers.case.adjacencies[0],
                 "n_public": 64, **numbers.case.given,
             }).plan(64, 3)  # fmt: skip
-            whole = {"n_passes", "clip_labels", "proved", "calibration_share"}  # work, choices, a share
+            whole = {"n_passes", "clip_labels", "calibration_share"}  # work, choices, a share
             options = {one.name for one in dataclasses.fields(plan)} - {one.name for one in dataclasses.fields(Plan)}
             assert options - whole <= {*numbers.options, "epochs", "batch_size"}, numbers.case.name
 

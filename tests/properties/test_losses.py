@@ -109,7 +109,7 @@ def test_curvature_is_the_slope_of_the_derivative(loss, sign, number, m):
 @classifiers
 @given(sign=SIGNS, m=SCORES)
 def test_the_slope_of_a_classification_loss_has_one_sign(loss, sign, m):
-    """The bound on the utility of passes rests on it."""
+    """Theorem 2 of docs/privacy/dp_scd_utility.md rests on it."""
     assert sign * scalar(loss.derivative(sign, m)) <= 0.0
 
 

@@ -83,9 +83,8 @@ def solver_parameter(own: str) -> Any:
 def options_parameter(own: str) -> Any:
     """Return the parameter ``solver_options``, with those of an estimator's own solver."""
     text = f"""Public parameters of the solver: ``n_passes`` and ``calibration_share`` for ``"scd"`` and ``"newton"``;
-    ``proved`` (True takes clip, momentum and passes of the utility theorem) for ``"scd"``; ``batch_size``, ``epochs``,
-    ``clipping_norm`` and ``learning_rate`` for ``"sgd"``{own and "; " + own}. None follows measured rules, and is what
-    goes with a solver object."""
+    ``batch_size``, ``epochs``, ``clipping_norm`` and ``learning_rate`` for ``"sgd"``{own and "; " + own}. None follows
+    measured rules, and is what goes with a solver object."""
     return parameter("dict or None", default=None, text=text)
 
 

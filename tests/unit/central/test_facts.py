@@ -65,7 +65,7 @@ OTHER_FACTS = {
     "weight_bound": [2.0, 2], "max_rows_per_group": [1, 2], "releases_norm": [True],
 }  # fmt: skip
 OTHER_OPTIONS = {
-    AcceleratedPlan: {"n_passes": [5, 6], "calibration_share": [0.0, -0.0, 0.1], "proved": [True]},
+    AcceleratedPlan: {"n_passes": [5, 6], "calibration_share": [0.0, -0.0, 0.1]},
     NewtonPlan: {"n_passes": [5, 6], "calibration_share": [0.0, -0.0, 0.1]},
     SGDPlan: {"learning_rate": [1.0, 1], "clipping_norm": [0.5], "batch_size": [20.0, 20], "epochs": [2.0, 2]},
 }

@@ -2,7 +2,8 @@ r"""Accelerated full-batch DP-SCD, the default: T noisy passes over all rows, du
 
 With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n), pass t = 0, 1, ... does
 
-1. extrapolate with beta_t = t / (t + 3), less where mu n is small: a_i <- a_i + beta_t (a_i - a_i^before), likewise v;
+1. extrapolate with beta_t = t / (t + 3), less where mu n is small or the penalty strong:
+   a_i <- a_i + beta_t (a_i - a_i^before), likewise v;
 2. for each row a step zeta_i at m = x_i.w, clipped to |zeta_i| |x_i| <= C; a_i <- a_i + zeta_i;
 3. release v <- v + sum_i zeta_i x_i + N(0, (s C)^2 I), s = sqrt(T n_models) / mu.
 
@@ -18,8 +19,6 @@ The model is the average of the last w's. A row's own memory a_i is never releas
 by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
 from public facts and from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification;
 for ridge a quantile of the distances of the labels from a median, which also centres them).
-
-With ``proved=True`` clip, momentum and T are those for which ``docs/privacy/dp_scd_utility.md`` bounds the excess risk.
 
 Rows with weights of at most B: the loss of row i is multiplied by s_i = weight / B <= 1, and alpha divided by B, which
 leaves the optimum where it is. A row steps as without weights, in a_i / s_i, and adds s_i zeta_i x_i, at most C long.
@@ -51,9 +50,6 @@ from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.split import Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass
-from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
-from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Neighbours
 
 _MIN_PASSES: Final = 20
@@ -65,8 +61,6 @@ _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the
 _FARTHEST: Final = 10.0  # residuals of the squared loss that must be within reach, in units of the scale of the labels
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
 _LITTLE: Final = 1.6  # of momentum is left out, over the root of mu n: where that is small noise would be amplified
-_MAX_PASSES_PROVED: Final = 4000
-_PROMISE: Final = "expected excess risk of the penalised objective, at most"
 _AFTER_PASSES: Final = ("the weights after every pass (the model is an average of them)", "the number of passes")
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
@@ -125,44 +119,17 @@ class AcceleratedPlan(Plan):
     # one-vs-rest models the noise of the shifts would decide), for an alpha above 1e-3, which asks for shorter
     # predictions than honest ones, and where rows have weights, which ask for other odds than those of the rows.
     calibration_share: float | None = None
-    # Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
-    # prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then
-    # left as they are.
-    proved: bool = False
 
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         check_share(self.calibration_share, self.facts)
-        if not isinstance(self.proved, bool):
-            raise ParameterError(f"proved must be True or False; got {self.proved!r}.")
-        if self.proved and not (isinstance(self.loss, ONE_SIGN) and self.neighbours.rows == 1):
-            raise ParameterError(
-                f"proved must be False for the {self.loss.name} loss with {self.neighbours.rows} rows a person: the "
-                "utility theorem is about smooth losses of bounded slope, logistic for one, and one row a person; got "
-                "True."
-            )
-        if self.proved and self.calibration_share:
-            raise ParameterError(
-                "calibration_share must be 0 or None with proved=True: slope and shift lead away from the optimum that "
-                f"the theorem is about; got {self.calibration_share!r}."
-            )
 
     @cached_property
     def split(self) -> Split:
         """How the budget is divided."""
-        given = 0.0 if self.proved else self.calibration_share
         labels = not math.isfinite(self.loss.lipschitz)
-        calibration = share_by_rule(given, self.facts)
+        calibration = share_by_rule(self.calibration_share, self.facts)
         return Split(facts=self.facts, shortens=True, eigenvalue=True, labels=labels, calibration=calibration)
-
-    def bound_for(self, eigenvalue: float) -> UtilityBound:
-        """Return clip, momentum and number of passes of the utility theorem, and what it promises of the weights."""
-        assert isinstance(self.loss, Logistic | SmoothedHinge)
-        return excess_risk_bound(
-            self.loss, n_samples=self.n_samples, n_weights=self.n_weights, alpha=self.alpha_scaled,
-            mu=self.split.model, passes=self.n_passes, eigenvalue=eigenvalue, averaged=self.averaged,
-            adjacency=self.adjacency, most_passes=_MAX_PASSES_PROVED,
-        )  # fmt: skip
 
     def details(self) -> dict[str, object]:
         split = self.split
@@ -177,8 +144,7 @@ class AcceleratedPlan(Plan):
         }
 
     def summary(self) -> dict[str, object]:
-        bound = {_PROMISE: self.bound_for(1.0).excess_risk} if self.proved else {}
-        return {**super().summary(), "passes of each model, at most": self.passes_for(1.0), **bound}
+        return {**super().summary(), "passes of each model, at most": self.passes_for(1.0)}
 
     @cached_property
     def _rule(self) -> tuple[float, float]:
@@ -198,14 +164,10 @@ class AcceleratedPlan(Plan):
         """Return the number of passes of a model for a (noisy) largest eigenvalue."""
         if self.n_passes is not None:
             return self.n_passes
-        if self.proved:
-            return self.bound_for(eigenvalue).passes
         return passes_by_rule(self.facts, self._wanted(eigenvalue), eigenvalue)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
-        if self.proved:
-            return self.bound_for(scales.eigenvalue).clip
         damping, share = damping_for(self.facts, scales.eigenvalue), self._rule[0]
         passes, condition = self.passes_for(scales.eigenvalue), 1.0 + scales.eigenvalue / self.alpha_scaled
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
@@ -220,9 +182,10 @@ class AcceleratedPlan(Plan):
 
     def momentum_for(self, step: int, scales: Scales) -> float:
         """Return beta of a pass."""
-        if self.proved:
-            return self.bound_for(scales.eigenvalue).momentum
-        return min(step / (step + 3.0), max(0.0, 1.0 - _LITTLE / math.sqrt(self.split.model * self.n_samples)))
+        # with more, steps swing past the penalised optimum, and bring noise together that needs not come
+        root = math.sqrt(damping_for(self.facts, scales.eigenvalue))
+        noisy = max(0.0, 1.0 - _LITTLE / math.sqrt(self.split.model * self.n_samples))
+        return min(step / (step + 3.0), noisy, (1.0 - root) / (1.0 + root))
 
     def train(self) -> Asked[Solution]:
         facts, split, loss = self.facts, self.split, self.loss
@@ -233,8 +196,6 @@ class AcceleratedPlan(Plan):
         sums = person_sum(facts, self.clip_for(scales), math.sqrt(passes * self.n_models) / split.steps)
         yield Tell("passes", passes)
         yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
-        if self.proved:
-            yield Tell(_PROMISE, self.bound_for(eigenvalue).excess_risk)
         ticks = sums.ticks_per_unit
 
         def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:

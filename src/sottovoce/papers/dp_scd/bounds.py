@@ -20,7 +20,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from sottovoce.central.utility import UtilityBound
 from sottovoce.losses import Loss, dual_step
 from sottovoce.privacy.accounting import gaussian_delta, gaussian_epsilon
 
@@ -58,15 +57,12 @@ def lemma_1(loss: Loss, a: float, y: float, m: float, ratio: float, clip: float)
     return math.hypot(step - zeroed, step), math.hypot(step, step)
 
 
-def stated_theorem_2(bound: UtilityBound) -> float:
-    """Return the closed formula of our own Theorem 2; the recursion in its proof, `excess_risk_bound`, says less.
-
-    Both are bounds on the excess risk of the last weights of a run with momentum (``docs/privacy/dp_scd_utility.md``).
-    """
-    theta = math.sqrt(bound.damping)
-    ell = theta * bound.passes
+def theorem_2(loss: Loss, n: int, width: int, alpha: float, mu: float, passes: int) -> float:
+    """Return our own Theorem 2: a bound on the excess risk of DP-SCD (``docs/privacy/dp_scd_utility.md``)."""
+    theta = 1.0 / math.sqrt(1.0 + loss.smoothness / alpha)
+    ell, start = theta * passes, float(loss.value(np.ones(1), np.zeros(1))[0])
     noise = ell**2 * (1.0 + theta) ** 2 / (1.0 - theta / 2.0) + 4.0 * ell
-    return 2.0 * math.exp(-ell / 2.0) * bound.start + bound.price * noise
+    return 2.0 * math.exp(-ell / 2.0) * start + width * (loss.lipschitz / (mu * n)) ** 2 / (2.0 * alpha) * noise
 
 
 @dataclass(frozen=True, kw_only=True)
