@@ -36,12 +36,10 @@ class Between(NamedTuple):
 # the format: a value equals a text, matches a pattern, is in a range, is of a type, or fits one of a tuple
 POSITIVE, DIGEST = Between(math.ulp(0.0), 1e300), re.compile("[0-9a-f]{64}")
 ENTRIES: Final[dict[str, Any]] = {
-    "format": "sottovoce-receipt", "version": (1, 2), "statement": str, "epsilon": (Between(0.0, LARGE), "inf"),
+    "format": "sottovoce-receipt", "version": Between(2, 2), "statement": str, "epsilon": (Between(0.0, LARGE), "inf"),
     "delta": Between(0.0, 1.0 - 2.0**-53), "adjacency": ("zero-out", "add-remove", "replace-one"), "unit": str,
     "mechanism": str, "releases": [str], "assumptions": [str], "not_covered": [str], "parameters": dict, "seeded": bool,
     "accountant": str, "proof": str, "sottovoce": re.compile("[0-9][0-9A-Za-z.+!_-]{0,39}"), "event": dict,
-}  # fmt: skip
-TIES: Final[dict[str, Any]] = {  # from version 2 on
     "day": (re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"), None), "model": (DIGEST, None),
     "schema": ({"sha256": DIGEST, "text": str}, None), "checksum": DIGEST,
     "ledger": (re.compile("no ledger was charged(; fit [1-9][0-9]{0,8} of this table in one run)?"),
@@ -196,9 +194,8 @@ def findings(data: dict[str, Any]) -> list[tuple[str, bool | None, str]]:
     """Return what was looked at, whether it is right (None: this reader cannot tell), and why."""
     receipt = data.get("guarantee", data)
     if not isinstance(receipt, dict) or not fits(receipt.get("version"), ENTRIES["version"]):
-        return [("structure", False, "not a receipt of version 1 or 2: for a later one take a later reader")]
-    entries = ENTRIES if receipt["version"] == 1 else {**ENTRIES, **TIES}
-    wrong = {*receipt} ^ {*entries} or {name for name in entries if not fits(receipt[name], entries[name])}
+        return [("structure", False, "not a receipt of version 2: for a later one take a later reader")]
+    wrong = {*receipt} ^ {*ENTRIES} or {name for name in ENTRIES if not fits(receipt[name], ENTRIES[name])}
     if wrong:
         return [("structure", False, f"missing, in no receipt, or out of range: {', '.join(map(repr, sorted(wrong)))}")]
     try:
@@ -211,19 +208,18 @@ def findings(data: dict[str, Any]) -> list[tuple[str, bool | None, str]]:
     room = promised * (1.0 + 1e-6) + 1e-12  # the last digits are rounded
     spent = f"{least:.9g}" if least == most else f"{least:.9g} to {most:.9g}, and only sottovoce can say what exactly,"
     told = [
-        ("structure", True, f"a receipt of version {receipt['version']}"),
+        ("structure", True, "a receipt of version 2"),
         ("statement", receipt["statement"] == means, f"the numbers mean: {means}"),
         ("promise against event", None if least <= room < most else least <= room,
          f"the event costs epsilon = {spent} at delta = {delta:.9g}; promised is {promised:.9g}"),
     ]  # fmt: skip
-    if receipt["version"] > 1:
-        body = {name: value for name, value in receipt.items() if name not in ("checksum", "signature")}
-        told.append(("checksum", receipt["checksum"] == digest(body), "of all other entries but the signature"))
-        parts = data.get("weights" if data.get("format") == "sottovoce-local-model" else "fitted")
-        if schema := receipt["schema"]:
-            told.append(("schema", schema["sha256"] == sha256(schema["text"]), "digest of its text"))
-        if parts is not None and data is not receipt:
-            told.append(("model", receipt["model"] == digest(parts), "digest of the coefficients in this file"))
+    body = {name: value for name, value in receipt.items() if name not in ("checksum", "signature")}
+    told.append(("checksum", receipt["checksum"] == digest(body), "of all other entries but the signature"))
+    parts = data.get("weights" if data.get("format") == "sottovoce-local-model" else "fitted")
+    if schema := receipt["schema"]:
+        told.append(("schema", schema["sha256"] == sha256(schema["text"]), "digest of its text"))
+    if parts is not None and data is not receipt:
+        told.append(("model", receipt["model"] == digest(parts), "digest of the coefficients in this file"))
     return told
 
 
@@ -259,7 +255,7 @@ def sections(receipt: dict[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
     yield "not covered", receipt["not_covered"]
     yield "released", receipt["releases"]
     yield "made by", [f"{receipt['mechanism']}, sottovoce {receipt['sottovoce']}", f"proof: {receipt['proof']}"]
-    ties = {name: receipt[name] for name in ("day", "model", "ledger", "signature") if receipt["version"] > 1}
+    ties = {name: receipt[name] for name in ("day", "model", "ledger", "signature")}
     ties |= {"table": receipt["parameters"].get("name of the table (not checked)"), "fingerprint": fingerprint(receipt)}
     yield "belongs to", [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in ties.items()]
 

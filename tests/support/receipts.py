@@ -38,7 +38,6 @@ FIELDS = {
     "accountant": "exact Gaussian DP",
     "proof": "docs/privacy/page.md",
     "version": "0.1.0",
-    "format": 1,  # by hand: no run has such words
     "parameters": {"solver": "scd"},
 }
 

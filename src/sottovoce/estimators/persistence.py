@@ -132,7 +132,7 @@ def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
 
     Raises ParameterError if it has the text of another one.
     """
-    if schema is None or receipt.format == 1:
+    if schema is None:
         return receipt
     text = schema.to_toml()
     if receipt.schema not in (None, text):

@@ -281,16 +281,15 @@ class MixedSelectionAccountant(Accountant):
 
 
 class PLDAccountant(Accountant):
-    """Privacy loss distributions, rounded up: Gaussians with and without sampling, perturbed objectives, responses.
+    """Privacy loss distributions, rounded up: Gaussians with and without sampling, and randomised responses.
 
     Parameters
     ----------
     grid : float or None
         Step of the privacy loss grid. None takes 1e-4, or finer where a step's own loss is finer: a tenth of the
-        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6, or a fiftieth
-        of the width of a perturbed objective's loss where nothing is sampled, or a tenth of the loss of a randomised
-        response where there are so many that rounding each would show, but not below 2e-6; coarser where epsilon is
-        large, about 1e-5 of it.
+        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), or a tenth of the loss of a
+        randomised response where there are so many that rounding each would show, but not below 2e-6; coarser where
+        epsilon is large, about 1e-5 of it.
 
     Notes
     -----

@@ -27,8 +27,7 @@ TABLE: Final = "name of the table (not checked)"  # among the parameters, where 
 
 _FORMAT: Final = "sottovoce-receipt"
 _VERSION: Final = 2
-_OLDEST: Final = 1  # ties no model, schema, day or ledger
-# what a receipt of either version has beside its event, and under which name it is stored
+# what a receipt has beside its event and ties, and under which name it is stored
 _STORED: Final = {
     name: "sottovoce" if name == "version" else name
     for name in (
@@ -96,8 +95,6 @@ class Guarantee:
         one is known.
     signature : mapping or None
         ``algorithm``, ``public_key``, ``value``: made over `signed_bytes`.
-    format : int
-        Version of the receipt's format; 1 has nothing from ``day`` on.
     """
 
     epsilon: float
@@ -120,7 +117,6 @@ class Guarantee:
     charge: Mapping[str, str] | None = None
     fits: int | None = None
     signature: Mapping[str, str] | None = None
-    format: int = _VERSION
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, at_least=0.0, infinite=True))
@@ -163,16 +159,11 @@ class Guarantee:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, _texts(name, value, entries))
-        if type(self.format) is not int or self.format not in (_OLDEST, _VERSION):
-            raise ParameterError(f"format must be {_OLDEST} or {_VERSION}; got {self.format!r}.")
         counted = type(self.fits) is int and _FITS.fullmatch(self._uncharged()) is not None
         if self.fits is not None and (self.charge is not None or not counted):
             raise ParameterError(
                 f"fits must be a whole number where no ledger was charged, or None; got {self.fits!r}."
             )
-        ties = ("day", "model", "schema", "charge", "fits", "signature")
-        if self.format == _OLDEST and any(getattr(self, name) is not None for name in ties):
-            raise ParameterError(f"a receipt of format {_OLDEST} has none of {', '.join(ties)}.")
 
     def _uncharged(self) -> str:
         return NO_LEDGER if self.fits is None else f"{NO_LEDGER}; fit {self.fits} of this table in one run"
@@ -264,8 +255,6 @@ class Guarantee:
             Stands in quotation marks, and nothing checks it. No digest of the rows stands beside it: that would be a
             release without noise (``docs/decisions/0033-a-name-and-no-digest.md``).
         """
-        if self.format == _OLDEST:
-            raise ParameterError(f"a receipt of version {_OLDEST} has no place for the name of a table. Train again.")
         named = {**self.parameters, TABLE: quoted(filled_text("table", table))}
         return replace(self, parameters=named, signature=None)
 
@@ -282,16 +271,11 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, object]:
         """Return the receipt as plain data for JSON; infinity is the string ``"inf"``."""
-        head: dict[str, object] = {
+        body = {
             "format": _FORMAT,
-            "version": self.format,
+            "version": _VERSION,
             "statement": self.statement(),
             **plain({key: getattr(self, name) for name, key in _STORED.items()}),
-        }
-        if self.format == _OLDEST:
-            return {**head, "event": self.event.to_dict()}
-        body = {
-            **head,
             "day": self.day,
             "model": self.model,
             "schema": None if self.schema is None else {"sha256": _sha256(self.schema), "text": self.schema},
@@ -318,11 +302,11 @@ class Guarantee:
         """
         if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
             raise ModelFormatError(f"not a receipt: 'format' must be {_FORMAT!r}.")
-        format_ = data.get("version")
-        if type(format_) is not int or format_ not in (_OLDEST, _VERSION):
+        version = data.get("version")
+        if type(version) is not int or version != _VERSION:
             raise ModelFormatError(
-                f"receipt version {format_!r} cannot be read by this version of sottovoce (it reads {_OLDEST} and "
-                f"{_VERSION}): update sottovoce."
+                f"receipt version {version!r} cannot be read by this version of sottovoce (it reads {_VERSION}): "
+                "update sottovoce."
             )
         try:
             event = event_from_dict(data["event"])
@@ -332,7 +316,7 @@ class Guarantee:
             stored = {name: data[key] for name, key in _STORED.items()}
             stored["epsilon"] = _number(stored["epsilon"])
             stored["parameters"] = {key: _number(value) for key, value in stored["parameters"].items()}
-            return cls(**stored, event=event, format=format_, **({} if format_ == _OLDEST else _ties(data)))
+            return cls(**stored, event=event, **_ties(data))
         except KeyError as error:
             raise ModelFormatError(f"the receipt is incomplete: it has no {error}.") from error
         except (ParameterError, AttributeError) as error:
@@ -373,8 +357,6 @@ class Guarantee:
 
     def ties(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs: to which table, model, schema, ledger it belongs, and who signed it."""
-        if self.format == _OLDEST:
-            return [("belongs to", "not said: a receipt of version 1 ties no model, schema, day or ledger")]
         return [
             ("table", str(self.parameters.get(TABLE, "not named" if self.charge is None else "see its ledger"))),
             ("model (SHA-256)", self.model or "none: the receipt is not about one model in one place"),

@@ -97,7 +97,6 @@ def made_again(receipt: Guarantee, solvers: Sequence[type[Plan]] = ()) -> Guaran
     Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
     Raises ModelFormatError if the parameters describe no run, or one that could not take place; the message says why.
 
-    ``receipt``: of format 2.
     ``solvers``: solver objects that may have made it, beside the solvers with names.
     """
     try:
@@ -220,8 +219,6 @@ def compared_with_model(guarantee: Guarantee, file: ReceiptFile, *, own: bool) -
     """Compare a receipt with a model file; ``own`` says that it was read from it."""
     model = file.model
     assert model is not None
-    if guarantee.format == 1:
-        return [Check("model", own, "a receipt of version 1 ties no model: nothing could be compared")]
     local = model.get("format") == "sottovoce-local-model"
     coefficients = compared(
         "model",

@@ -55,17 +55,14 @@ def sign_receipt(guarantee: Guarantee, key: str | Path) -> Guarantee:
     Parameters
     ----------
     guarantee : Guarantee
-        Of format 2.
     key : str or Path
         File of a private key that `make_key` made, or another one in PEM, not encrypted.
 
     Raises
     ------
     ParameterError
-        If the file holds no such key, the receipt is an old one, or ``sottovoce[sign]`` is not installed.
+        If the file holds no such key, or ``sottovoce[sign]`` is not installed.
     """
-    if guarantee.format == 1:
-        raise ParameterError("a receipt of version 1 has no place for a signature: it ties no model. Train again.")
     private = _key(key, private=True)
     _, serialization = _library()
     shown = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)

@@ -47,10 +47,6 @@ _NO_MODEL: Final = "which model it belongs to: no model was given to compare"
 _FREE: Final = (
     "day and ledger entry, and the name of the table: they follow from nothing else in the file; compare the ledger"
 )
-_OLD: Final = (
-    "to which model, schema, day and ledger it belongs, and whether event and words are those of the run: a receipt of "
-    "version 1 does not say"
-)
 _NEAR: Final = 1e-6  # figures are shown with four digits
 _NOT_CHECKABLE_CARD: Final = "the model card: it is stated by the author"
 
@@ -95,8 +91,6 @@ class Verification:
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         verdict = "passed" if self.passed else "FAILED: do not rely on this file"
-        if self.passed and self.guarantee is not None and self.guarantee.format == 1:
-            verdict = "passed, as far as an old receipt (version 1) can be checked"
         checks = [
             (check.name, in_one_line(f"{'ok' if check.passed else 'WRONG'}: {check.detail}")) for check in self.checks
         ]
@@ -168,12 +162,10 @@ def _signature(opened: ReceiptFile, guarantee: Guarantee, public_key: str | Path
 
 
 def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: bool, signed: bool) -> tuple[str, ...]:
-    old = guarantee is not None and guarantee.format == 1
     return (
-        *((_OLD,) if old else ()),
         *(() if signed else (_ANYBODY,)),
-        *(() if old or signed else (_FREE,)),
-        *(() if old or with_model or opened.model is not None else (_NO_MODEL,)),
+        *(() if signed else (_FREE,)),
+        *(() if with_model or opened.model is not None else (_NO_MODEL,)),
         *((_NO_FIGURES,) if opened.evaluation is None and guarantee and "evaluation" in guarantee.parameters else ()),
         *_NOT_CHECKABLE,
         *((_NOT_CHECKABLE_CARD,) if opened.model_card else ()),
@@ -194,12 +186,10 @@ def _checked(opened: ReceiptFile, solvers: Sequence[type[Plan]]) -> tuple[list[C
     spent = guarantee.epsilon_at(guarantee.delta)
     said = f"the event costs epsilon = {spent!r} at delta = {guarantee.delta!r}; promised is {guarantee.epsilon!r}"
     checks.append(Check("promise against event", True, said))
-    checks += [_same_words(opened.data, guarantee), _accountant(guarantee)]
-    if guarantee.format > 1:
-        checks.append(_same_checksum(opened.data))
-        checks += compared_with_run(guarantee, solvers)
-        if guarantee.schema is not None:
-            checks.append(same_schema(guarantee, opened.data["schema"]))
+    checks += [_same_words(opened.data, guarantee), _accountant(guarantee), _same_checksum(opened.data)]
+    checks += compared_with_run(guarantee, solvers)
+    if guarantee.schema is not None:
+        checks.append(same_schema(guarantee, opened.data["schema"]))
     if opened.model is not None:
         checks += compared_with_model(guarantee, opened, own=True)
     if opened.evaluation is not None:

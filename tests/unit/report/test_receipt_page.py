@@ -45,7 +45,6 @@ FIELDS = {
     "accountant": "exact Gaussian DP",
     "proof": "docs/privacy/dp_scd.md",
     "version": "0.1.0",
-    "format": 1,  # by hand: no run has such words
     "parameters": {"estimator": "DPLogisticRegression", "solver": "scd", "alpha": 5e-5, "passes": 45},
 }
 CARD = {"name": "Readmission", "intended_use": "a call", "out_of_scope_use": ["children", "insurance"]}

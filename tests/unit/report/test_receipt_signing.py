@@ -107,10 +107,6 @@ def test_keys_of_other_kinds_are_refused(folder):
     for name, message in (("text", "not a private key"), ("officer.key.pub", "not a private key")):
         with pytest.raises(ParameterError, match=message):
             sign_receipt(read_receipt(folder / "r.json"), folder / name)
-    with pytest.raises(ParameterError, match="of version 1 has no place for a signature"):
-        sign_receipt(
-            Guarantee(**FIELDS, epsilon=1.0, delta=0.0, event=PureEvent(1.0), format=1), folder / "officer.key"
-        )
 
 
 def test_without_the_library(folder, monkeypatch):
