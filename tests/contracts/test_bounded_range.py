@@ -30,7 +30,6 @@ from sottovoce.privacy.events import (
     GaussianEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
-    describe,
     event_from_dict,
 )
 
@@ -195,4 +194,4 @@ def test_nonsense_is_refused(width):
 def test_stored_and_described():
     event = run(0.25, 3)
     assert event_from_dict(event.to_dict()) == event
-    assert describe(event) == "3 times: exponential mechanism of bounded range 0.25"
+    assert event.describe() == "3 times: exponential mechanism of bounded range 0.25"

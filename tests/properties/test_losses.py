@@ -19,7 +19,6 @@ from scipy.special import expit
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import (
-    Absolute,
     Hinge,
     Huber,
     Logistic,
@@ -45,7 +44,6 @@ LOSSES = {
     "tilted 10": TiltedLogistic(10.0),
     "Huber 1": Huber(),
     "Huber 9": Huber(9.0),
-    "absolute": Absolute(),
 }
 each_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items()])
 classifiers = pytest.mark.parametrize(
@@ -58,7 +56,7 @@ SCORES = st.one_of(st.floats(-20.0, 20.0), st.floats(-1e6, 1e6))
 
 def kinks(loss, y):
     """Predictions where the derivative jumps or bends."""
-    if isinstance(loss, (Hinge, Absolute)):
+    if isinstance(loss, Hinge):
         return [y]
     if isinstance(loss, Huber):
         return [y - loss.threshold, y + loss.threshold]
@@ -161,7 +159,6 @@ def test_values_at_known_points():
     assert Hinge().derivative(y, m) == pytest.approx([-1.0, 1.0, 0.0, 1.0])
     assert Huber(2.0).value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
     assert Huber(0.5).value(y, m) == pytest.approx([0.375, 0.375, 0.875, 0.625])
-    assert Absolute().value(y, m) == pytest.approx([1.0, 1.0, 2.0, 1.5])
     assert Logistic().value(y, m) == pytest.approx(
         [math.log(2), math.log(2), math.log1p(math.exp(-3)), 0.9740769841801067]
     )
@@ -192,12 +189,12 @@ def test_the_tilted_loss_without_a_tilt_is_the_logistic_loss():
 @given(number=NUMBERS, m=st.floats(-1e6, 1e6))
 def test_huber_lies_between_squared_and_absolute(number, m):
     assert scalar(Huber(1e7).value(number, m)) == pytest.approx(scalar(Squared().value(number, m)), rel=1e-12)
-    gap = scalar(Absolute().value(number, m)) - scalar(Huber(1e-6).value(number, m)) / 1e-6
+    gap = abs(number - m) - scalar(Huber(1e-6).value(number, m)) / 1e-6
     assert -1e-9 * abs(number - m) <= gap <= 0.5e-6 * (1 + 1e-9) + 1e-9 * abs(number - m)
 
 
-@pytest.mark.parametrize("loss", [Huber(2.0), Absolute()], ids=lambda loss: loss.name)
-def test_far_labels_pull_with_a_bounded_force(loss):
+def test_far_labels_pull_with_a_bounded_force():
+    loss = Huber(2.0)
     y, m = np.array([1e300, -1e300, 0.0]), np.zeros(3)
     assert np.all(np.isfinite(loss.value(y, m)))
     assert np.array_equal(loss.derivative(y, m), loss.lipschitz * np.array([-1.0, 1.0, 0.0]))
@@ -359,8 +356,7 @@ def exact_step(loss, a, y, m, r):
     with mpmath.workdps(60):
         a, y, m, r = (mpmath.mpf(value) for value in (a, y, m, r))
         if not loss.is_classification:
-            bend = 0 if isinstance(loss, Absolute) else 1
-            moved = a + (y - bend * a - m) / (bend + r)
+            moved = a + (y - a - m) / (1 + r)
             low, high = domain(loss)
             return min(max(moved, mpmath.mpf(low)), mpmath.mpf(high)) - a
         logistic = isinstance(loss, (Logistic, TiltedLogistic))
@@ -528,7 +524,7 @@ def test_names_tell_losses_apart():
     assert len({loss.name for loss in LOSSES.values()}) == len(LOSSES)
     assert Squared().is_classification is False
     numeric = {name for name, loss in LOSSES.items() if not loss.is_classification}
-    assert numeric == {"squared", "Huber 1", "Huber 9", "absolute"}
+    assert numeric == {"squared", "Huber 1", "Huber 9"}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, -0.5, math.nan, math.inf, None, "1", True])

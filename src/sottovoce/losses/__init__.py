@@ -1,6 +1,5 @@
 """Losses: one file each; a loss knows no solver."""
 
-from sottovoce.losses.absolute import Absolute
 from sottovoce.losses.base import Loss, SmoothLoss, dual_step, slope
 from sottovoce.losses.hinge import Hinge
 from sottovoce.losses.huber import Huber
@@ -12,6 +11,6 @@ from sottovoce.losses.squared import Squared
 from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
-    "Absolute", "Hinge", "Huber", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
+    "Hinge", "Huber", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
     "Squared", "TiltedLogistic", "dual_step", "slope",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ class Huber(NamedTuple):
     r"""r^2 / 2 for a residual r = y - m of at most t = ``threshold`` > 0, else ``t |r| - t^2 / 2``.
 
     The conjugate is that of the squared loss, l*(-a) = a^2 / 2 - a y, on ``|a| <= t``. With a large t it is the squared
-    loss; divided by t, with a small t, it tends to `Absolute`. Introduced in [1]_.
+    loss; divided by t, with a small t, it tends to \|r\|. Introduced in [1]_.
 
     Parameters
     ----------

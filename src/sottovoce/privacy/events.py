@@ -31,7 +31,7 @@ from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 __all__ = [
     "KINDS", "BoundedRangeEvent", "ComposedEvent", "Event", "GaussianEvent", "NonPrivateEvent", "NothingReleased",
     "PoissonSampledEvent", "PureEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent",
-    "RepeatedEvent", "compose", "describe", "event_from_dict", "outline", "releases_of",
+    "RepeatedEvent", "compose", "event_from_dict", "outline",
 ]  # fmt: skip
 
 
@@ -216,20 +216,10 @@ def compose(*events: Event) -> Event:
     return kept[0] if len(kept) == 1 else ComposedEvent(kept)
 
 
-def releases_of(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yield what an event is composed of, in order, and how often it happens; a search is one release."""
-    return event.releases(times)
-
-
-def describe(event: Event) -> str:
-    """Return the event in words, one line a release."""
-    return event.describe()
-
-
 def outline(event: Event) -> str:
     """Return the event in words, one line for Gaussian releases that follow each other; what is accounted is the event.
 
-    Schedules of noise have a multiplier of their own for each release: `describe` lists them all.
+    Schedules of noise have a multiplier of their own for each release: `Event.describe` lists them all.
     """
     lines = []
     for is_gaussian, parts in groupby(event.releases(), lambda part: isinstance(part[0], GaussianEvent)):

@@ -18,7 +18,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.papers import dp_scd
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
-from sottovoce.privacy.events import GaussianEvent, releases_of
+from sottovoce.privacy.events import GaussianEvent
 from sottovoce.report.comparison import made_again
 from support.asking import answered
 from support.many_parts import with_lengths
@@ -132,7 +132,7 @@ def test_every_solver_pays_for_it_within_the_budget(kind, solver, given):
     receipt = model.guarantee_
     assert receipt.parameters[NORM] == model.data_norm_
     assert not any("units of data_norm (noisy)" in name for name in receipt.parameters)  # no bound within the bound
-    first, times = next(releases_of(receipt.event))
+    first, times = next(receipt.event.releases())
     assert (first, times) == (model.plan(*X.shape).facts.norm_release.mechanism.event, 1)
     assert accountant_for(receipt.event).epsilon(receipt.event, 1e-5) <= 1.0 * (1 + 1e-9)
     assert "most rows keep, noisy" in receipt.releases[0]

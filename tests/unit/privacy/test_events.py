@@ -23,7 +23,6 @@ from sottovoce.privacy.events import (
     RepeatAndSelectEvent,
     RepeatedEvent,
     compose,
-    describe,
     event_from_dict,
     outline,
 )
@@ -324,26 +323,26 @@ def test_compose_wraps_only_where_needed():
 
 def test_describe():
     step = PoissonSampledEvent(0.01, GaussianEvent(1.25))
-    assert describe(NothingReleased()) == "nothing"
-    assert describe(NonPrivateEvent()) == "a release without protection"
-    assert describe(GaussianEvent(1.25)) == "Gaussian release, noise multiplier 1.25"
-    assert describe(RandomizedResponseEvent(0.75)) == "randomised response of one bit, epsilon 0.75"
-    assert describe(PureEvent(0.75)) == "one release of pure differential privacy, epsilon 0.75"
-    assert describe(RepeatedEvent(step, 40)) == (
+    assert NothingReleased().describe() == "nothing"
+    assert NonPrivateEvent().describe() == "a release without protection"
+    assert GaussianEvent(1.25).describe() == "Gaussian release, noise multiplier 1.25"
+    assert RandomizedResponseEvent(0.75).describe() == "randomised response of one bit, epsilon 0.75"
+    assert PureEvent(0.75).describe() == "one release of pure differential privacy, epsilon 0.75"
+    assert RepeatedEvent(step, 40).describe() == (
         "40 times: Gaussian release, noise multiplier 1.25, on a secret Poisson sample at rate 0.01"
     )
-    assert describe(ComposedEvent((GAUSSIAN, NonPrivateEvent()))) == (
+    assert ComposedEvent((GAUSSIAN, NonPrivateEvent())).describe() == (
         "Gaussian release, noise multiplier 1\na release without protection"
     )
     for shape, law in ((math.inf, "Poisson"), (0.5, "negative binomial of shape 0.5")):
-        assert describe(RepeatAndSelectEvent(GAUSSIAN, 4.0, shape)) == (
-            f"the best of a random, secret number of runs ({law}, never 0, mean 4), each:\n  {describe(GAUSSIAN)}"
+        assert RepeatAndSelectEvent(GAUSSIAN, 4.0, shape).describe() == (
+            f"the best of a random, secret number of runs ({law}, never 0, mean 4), each:\n  {GAUSSIAN.describe()}"
         )
 
 
 def test_describe_shows_what_a_repetition_covers():
     both = ComposedEvent((GAUSSIAN, GaussianEvent(2.0)))
-    assert describe(ComposedEvent((RepeatedEvent(both, 3), NothingReleased()))) == (
+    assert ComposedEvent((RepeatedEvent(both, 3), NothingReleased())).describe() == (
         "3 times all of:\n  Gaussian release, noise multiplier 1\n  Gaussian release, noise multiplier 2\nnothing"
     )
 
@@ -359,5 +358,5 @@ def test_outline_groups_what_describe_lists():
         "4 times: one release of pure differential privacy, epsilon 0.1",
     ]
     search = RepeatAndSelectEvent(GaussianEvent(1.0), 10.0, 1.0)
-    assert outline(search) == describe(search)
+    assert outline(search) == search.describe()
     assert outline(NothingReleased()) == "nothing"

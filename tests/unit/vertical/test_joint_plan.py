@@ -10,7 +10,6 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import releases_of
 from sottovoce.vertical.engines.programs import AddSlopes, MoveDuals
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
@@ -132,7 +131,7 @@ def test_the_event_is_within_the_budget(changed, epsilon):
 @pytest.mark.parametrize("changed", KINDS, ids=str)
 def test_a_little_of_mu_is_kept_for_what_the_proof_leaves_out(changed):
     one = plan(**changed)
-    spent = math.fsum(times / event.noise_multiplier**2 for event, times in releases_of(one.event))
+    spent = math.fsum(times / event.noise_multiplier**2 for event, times in one.event.releases())
     assert spent <= (gaussian_mu(one.epsilon, one.delta) * (1.0 - 2.0**-41)) ** 2
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import NonPrivateEvent, compose, releases_of
+from sottovoce.privacy.events import NonPrivateEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties, handled
@@ -332,7 +332,7 @@ def test_the_mechanism_gets_the_planned_range(monkeypatch):
         ExponentialMechanism, "select", lambda self, *rest: (widths.append(self.epsilon), original(self, *rest))[1]
     )
     model = lasso(n_steps=3).fit(parties(), Y)
-    planned = [each for each in releases_of(model.plan_.event) if each[0].kind == "bounded-range"]
+    planned = [each for each in model.plan_.event.releases() if each[0].kind == "bounded-range"]
     assert [(event.epsilon, times) for event, times in planned] == [(widths[0], 9)]
     assert widths == [widths[0]] * 9
 

@@ -195,18 +195,15 @@ class Run:
     converged: bool = False
 
 
-def usual_rho(loss: Loss | SmoothLoss, y: Array, *, n_parties: int = 1, form: str = "sharing") -> float:
+def usual_rho(loss: Loss | SmoothLoss, *, n_parties: int = 1, form: str = "sharing") -> float:
     """Return a penalty parameter from the loss's largest second derivative; measured, see `docs/measured`.
 
-    A loss with a corner has none, and the absolute loss goes with the unit of its labels. For a loss that is not convex
-    it meets Theorem 1's condition 2 (c): above twice the smoothness in (7), whose rho is rho / M in the sharing form.
+    The hinge, with a corner, has none. For a loss that is not convex it meets Theorem 1's condition 2 (c): above twice
+    the smoothness in (7), whose rho is rho / M in the sharing form.
     """
     if not isinstance(loss, Loss):
         return 2.1 * loss.smoothness * (n_parties if form == "sharing" else 1)
-    if math.isfinite(loss.smoothness):
-        return 0.4 * loss.smoothness
-    distance = 0.0 if loss.is_classification else float(np.abs(y - np.median(y)).mean())
-    return 0.4 / (distance or 1.0)
+    return 0.4 * (loss.smoothness if math.isfinite(loss.smoothness) else 1.0)
 
 
 def admm(
