@@ -1,5 +1,6 @@
 """Fits are whole: one at a time on an object, and a fit that ends early leaves the object as it was."""
 
+import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -34,9 +35,15 @@ def whole_fit(fit: _Fit) -> _Fit:
 
     An interrupt could otherwise leave the classes of the new data beside the coefficients of the old.
     """
+    takes = [name for name in inspect.signature(fit).parameters if name != "self"]
 
     @wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+        for name in named.keys() - set(takes):
+            raise ParameterError(
+                f"{type(self).__name__}.fit takes no {name}: leave it out, or take an estimator that does. It takes "
+                f"{', '.join(takes)}."
+            )
         taken = False  # by this fit; no context manager, in whose own lines an interrupt would leave it so for good
         try:
             with _BEGIN:

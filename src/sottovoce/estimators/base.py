@@ -24,7 +24,14 @@ from sottovoce.estimators._callers import (
     given_seed,
     warn_of_fitted_steps,
 )
-from sottovoce.estimators.reading import check_columns_of, check_public_sizes, own_groups, public_size, refuse_beside
+from sottovoce.estimators.reading import (
+    check_columns_of,
+    check_public_sizes,
+    least_rows,
+    own_groups,
+    public_size,
+    refuse_beside,
+)  # fmt: skip
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -280,7 +287,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
 
     def public_facts(self: Any, n_samples: int, n_features: int) -> dict[str, Any]:
         """Return budget, adjacency and public numbers of rows and columns, checked."""
-        whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
+        whole_number("n_samples", n_samples, at_least=least_rows(self), at_most=_MOST_ROWS)
         n_features = whole_number("n_features", n_features, at_least=1)
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         private = math.isfinite(epsilon)
@@ -460,6 +467,6 @@ class AroundModel(ABC):
     predict_proba = _of_model("predict_proba", "Return the probabilities of the model inside; see its own.")
     predict_log_proba = _of_model("predict_log_proba", "Return the logarithms of `predict_proba`.")
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
-        return float(self._model().score(self._before_model(X), y))
+        return float(self._model().score(self._before_model(X), y, sample_weight))

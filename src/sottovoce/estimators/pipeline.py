@@ -55,6 +55,7 @@ from sottovoce.estimators.reading import (
     check_public_sizes,
     holding_labels,
     labels_of,
+    least_rows,
     public_size,
     refuse_beside,
     without_rows,
@@ -332,7 +333,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         return self
 
     def _train(self, X: Any, y: Any, rows: dict[str, Any], run: Run[PipelinePlan]) -> None:
-        X = self._table(X, reset=True)
+        X = self._table(X, reset=True, least=least_rows(self))
         if not isinstance(X, OutsideTable) or y is not None:
             check_consistent_length(X, y)
         prototype: DPLinearEstimator = clone(self.steps[-1][1])
@@ -359,7 +360,12 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
                 step = row_by_row(step)
                 if plan.scaler is not None and plan.scaler.centred and getattr(step, "sparse_output", None) == "auto":
                     step.set_params(sparse_output=False)  # zeros are moved, and are no zeros any more
-                X = _after(step.fit(ones(X)), X) if isinstance(X, OutsideTable) else _named(step.fit_transform, X)
+                if isinstance(X, OutsideTable):
+                    X = _after(step.fit(ones(X)), X)
+                elif public_size(X)[0] or hasattr(step, "schema"):
+                    X = _named(step.fit_transform, X)
+                else:  # most steps take no table without rows
+                    X = step.fit_transform(example_of(X))[:0]
             fitted.append((name, step))
         if plan.is_private:
             run.streams.generator(Purpose.NOISE)  # warns of a seed that was used before; below nothing warns
@@ -463,11 +469,11 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     def _asked(self, method: str, X: Any) -> Any:
         return X.predicted(sent(self, X), method) if isinstance(X, RemoteTable) else super()._asked(method, X)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return accuracy or R^2, without noise: not covered by the receipt. y may be left out as for `fit`."""
         if isinstance(X, RemoteTable):
-            return (accuracy if hasattr(self._model(), "classes_") else r_squared)(self, X, y, None)
-        return super().score(X, y)
+            return (accuracy if hasattr(self._model(), "classes_") else r_squared)(self, X, y, sample_weight)
+        return super().score(X, y, sample_weight)
 
     def _before_model(self, X: Any) -> Any:
         X = self._table(X, reset=False)
@@ -625,7 +631,9 @@ def example_of(X: Any) -> Any:
         return X.__class__(np.ones((1, X.shape[1])), columns=X.columns)
     if sp.issparse(X):
         return sp.csr_array(np.ones((1, public_size(X)[1])))
-    size = size_before_reading(X) if isinstance(X, (np.ndarray, list, tuple)) else None  # None of texts
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return np.ones((1, X.shape[1]))
+    size = size_before_reading(X) if isinstance(X, (list, tuple)) else None  # None of texts
     return None if size is None else np.ones((1, size[1]))
 
 

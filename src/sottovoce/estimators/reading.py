@@ -1,5 +1,6 @@
 """Tables as fits take them: public sizes first, values when the fit has paid for them."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from sottovoce.central.kernels.passes import norms
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team, one_blas_thread, team
 from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.privacy.adjacency import Adjacency
 
 _WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
 _LEAST_ROWS: Final = 64
@@ -51,6 +53,12 @@ class UnreadTable:
     read: Callable[[], tuple[Any, Any]]  # returns X and y
     # Called after ``read``; returns the person of each row. None where the unit is a row.
     groups: Callable[[], Any] | None = None
+
+
+def least_rows(estimator: Any) -> int:
+    """Return how few rows a fit takes: none where their number is secret, for a refusal would tell it."""
+    adjacency = getattr(estimator, "adjacency", None)
+    return int(adjacency not in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE.value) or estimator.epsilon == math.inf)
 
 
 def public_size(X: Any) -> tuple[int, int]:
@@ -152,7 +160,7 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     refuse_by_cell(X)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # of their sum, by which it looks for NaN
-            return validate_data(estimator, X, **checks)
+            return validate_data(estimator, X, **{"ensure_min_samples": least_rows(estimator)} | checks)
     except (TypeError, ValueError, OverflowError):
         refuse_texts(X, by_cell=True)
         raise

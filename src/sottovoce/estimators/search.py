@@ -27,7 +27,7 @@ from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimat
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.penalised import weight_bound
-from sottovoce.estimators.reading import holding_labels, read_rows
+from sottovoce.estimators.reading import holding_labels, least_rows, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.estimators.scaler import SCALED_SEARCH
 from sottovoce.estimators.search_plan import (
@@ -244,7 +244,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             run.begin(plan)
             # each row by its own coin, whatever the data are
             held_out = run.streams.generator(Purpose.SHUFFLING).random(X.shape[0]) < plan.validation_size
-            if held_out.all() or not held_out.any():
+            if least_rows(prototype) and (held_out.all() or not held_out.any()):
                 raise DataError(
                     f"the rows are too few for validation_size={plan.validation_size:g}: with one random coin a row, "
                     "all or none were held out. Change validation_size or search on more rows."

@@ -161,6 +161,20 @@ def test_one_class_only():
         classifier(classes=None).fit(X, np.full(60, "no"))
 
 
+def test_what_a_fit_does_not_take_is_named_with_what_it_takes():
+    lasso = sv.DPLasso(epsilon=1.0, delta=1e-5, data_bound=1.0, radius=1.0, label_bounds=(-1.0, 1.0))
+    search = sv.DPSearchCV(classifier(epsilon=None, delta=None), {"alpha": [0.1]}, epsilon=1.0, delta=1e-5)
+    for model, name in (
+        (search, "groups"), (search, "sample_weight"), (lasso, "sample_weight"), (sv.DPScaler(), "sample_weight"),
+        (sv.vertical.VerticalRidge(), "groups"),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=rf"fit takes no {name}: leave it out.* It takes \w+, y"):
+            model.fit(X, Y, **{name: np.ones(60)})
+    for weight in (1.0, np.float64(1.0), np.array(1.0), iter([1.0] * 60)):
+        with pytest.raises(DataError, match="sample_weight must be a list, a column or an array"):
+            classifier(max_sample_weight=1.0).fit(X, Y, sample_weight=weight)
+
+
 def test_empty_and_misshapen_tables():
     with pytest.raises(ValueError, match="Found array with 0 sample"):
         classifier().fit(np.empty((0, 3)), np.empty(0))

@@ -99,6 +99,22 @@ def test_the_same_whatever_threads_and_storage(monkeypatch):
     assert all(np.array_equal(found[0], one) for one in found)
 
 
+def test_a_secret_number_of_rows_is_told_by_no_refusal():
+    secret = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove", "n_public": 100}
+    own, log = {**secret, "epsilon": None, "delta": None}, sv.DPLogisticRegression
+    steps = [("moved", Normalizer()), ("scaler", sv.DPScaler()), ("model", log(classes=[0, 1]))]
+    models = [
+        sv.DPScaler(**secret), sv.DPPipeline(steps, **secret),
+        *(log(**secret, classes=[0, 1], data_norm=1.0, solver=one) for one in ("newton", "scd", "momentum", "sgd")),
+        log(**secret, classes=[0, 1, 2]), sv.DPRidge(**secret, label_bounds=(0, 1)),
+        sv.DPLasso(**secret, label_bounds=(0, 1), radius=1.0, data_bound=1.0),
+        sv.DPSearchCV(log(**own, classes=[0, 1], data_norm=1.0), {"alpha": [0.1]}, epsilon=1.0, delta=1e-6),
+    ]  # fmt: skip
+    for n, kind in ((0, np.asarray), (0, pd.DataFrame), (1, np.asarray)):
+        for model in models:
+            assert clone(model).fit(kind(np.ones((n, 3))), np.ones(n, int)).guarantee_.epsilon == 1.0
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 def test_every_estimator_takes_groups(rows):
     y = np.clip(X @ [1.0, -0.5, 0.2], -1.0, 1.0)

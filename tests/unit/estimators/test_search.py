@@ -178,6 +178,7 @@ def test_regression_and_clone():
     model = search(sv.DPRidge(data_norm=2.0, label_bounds=(-1, 1)), {"alpha": [1e-3]}, epsilon=50.0)
     model = clone(model).fit(X, y)
     assert model.score(X, y) > 0.5
+    assert model.score(X, y, sample_weight=np.arange(len(y)) == 0) in (0.0, 1.0)
     assert -1.0 <= model.best_score_ <= 0.2
     assert not hasattr(model, "predict_proba")
 
