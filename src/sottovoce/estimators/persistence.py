@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._files import named_errors, write_whole
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
-from sottovoce._validation import magnitude, number
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import ESTIMATORS
@@ -201,7 +201,7 @@ def _decode_parameters(kind: type[DPLinearEstimator], parameters: Mapping[str, A
 
 def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None:
     """Set the fitted attributes, after a check that their shapes agree."""
-    n_features = int(fitted["n_features_in_"])
+    n_features = whole_number("n_features_in_", fitted["n_features_in_"], at_least=1)
     if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(fitted["classes_"])
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
@@ -219,11 +219,15 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
         estimator.data_norm_ = magnitude("data_norm_", decode(found))
     for name in ("column_bounds_", "row_unit_"):
         setattr(estimator, name, tuple(_array(fitted, name, (2, n_features))) if name in fitted else None)
+    low, high = estimator.column_bounds_ or (0.0, 0.0)
+    location, scale = estimator.row_unit_ or (0.0, 1.0)
+    if not (np.all(low <= high) and np.isfinite(location).all() and np.all(scale > 0.0) and np.isfinite(scale).all()):
+        raise ModelFormatError("column_bounds_ must be lows below highs, and row_unit_ divide by finite numbers > 0.")
     # files of models that shortened rows in training alone have none
     bound = decode(fitted.get("row_bound_"))
     estimator.row_bound_ = None if bound is None else number("row_bound_", bound, above=0.0)
     estimator.n_features_in_ = n_features
-    estimator.n_iter_ = int(fitted["n_iter_"])
+    estimator.n_iter_ = whole_number("n_iter_", fitted["n_iter_"], at_least=0)
     if "feature_names_in_" in fitted:
         estimator.feature_names_in_ = np.array(fitted["feature_names_in_"], dtype=object)
         if len(estimator.feature_names_in_) != n_features:

@@ -159,6 +159,15 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
         (lambda c: c["fitted"].update(intercept_=[1, 2]), r"intercept_ has the shape \(2,\) instead of \(1,\)"),
         (lambda c: c["fitted"]["classes_"].update(kind="pickle"), r"classes_ are of the unknown kind 'pickle'"),
         (lambda c: c["fitted"]["classes_"].update(values=["no"]), r"classes_ must list at least two classes"),
+        *(
+            (lambda c, name=name, value=value: c["fitted"].update({name: value}), name)
+            for name, values in {
+                "row_unit_": ([[0.0] * 3, [0.0] * 3], [[0.0] * 3, [1, -1, 1]], [[{"float": "inf"}, 0, 0], [1] * 3]),
+                "column_bounds_": ([[1.0] * 3, [0.0] * 3], [[{"float": "nan"}, 0, 0], [1] * 3]),
+                "n_features_in_": (3.7, "3", True, 0, -1), "n_iter_": (1.5, "x", -1), "row_bound_": (0, -1.0),
+            }.items()
+            for value in values
+        ),
         (lambda c: c["fitted"].update(feature_names_in_=["a"]), r"feature_names_in_ has 1 names instead of 3"),
         (lambda c: c["guarantee"].update(epsilon=0.5), r"does not hold together: .*more than the epsilon"),
         (lambda c: c["guarantee"].pop("releases"), r"the receipt is incomplete"),
