@@ -164,7 +164,9 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
             for name, values in {
                 "row_unit_": ([[0.0] * 3, [0.0] * 3], [[0.0] * 3, [1, -1, 1]], [[{"float": "inf"}, 0, 0], [1] * 3]),
                 "column_bounds_": ([[1.0] * 3, [0.0] * 3], [[{"float": "nan"}, 0, 0], [1] * 3]),
-                "n_features_in_": (3.7, "3", True, 0, -1), "n_iter_": (1.5, "x", -1), "row_bound_": (0, -1.0),
+                "n_features_in_": (3.7, "3", True, 0, -1),
+                "n_iter_": (1.5, "x", -1),
+                "row_bound_": (0, -1.0),
             }.items()
             for value in values
         ),
