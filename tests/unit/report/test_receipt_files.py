@@ -6,12 +6,21 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from sottovoce._plain_data import digest
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
-from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, PureEvent, RepeatedEvent
+from sottovoce.privacy.events import (
+    GaussianEvent,
+    NonPrivateEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    RepeatAndSelectEvent,
+    RepeatedEvent,
+    compose,
+)  # fmt: skip
 from sottovoce.report import CARD_FIELDS, diff_receipts, read_model_card, read_receipt, receipt_page, verify_receipt
 from sottovoce.report.reading import fingerprint
 from support.receipts import made_up
@@ -62,6 +71,13 @@ def nested(levels):
 
 WIDE = {"kind": "composed", "events": [{"kind": "gaussian", "noise_multiplier": 1e6}] * 10_001}
 GOOD = json.dumps(receipt().to_dict())
+GAUSSIANS = [GaussianEvent(100.0 + k) for k in range(1000)]
+SAMPLED = [PoissonSampledEvent(0.01, one) for one in GAUSSIANS]
+SLOW = [
+    compose(*SAMPLED), compose(SAMPLED[0], *GAUSSIANS), compose(GAUSSIANS[0], *map(PureEvent, np.arange(1, 99) / 1e3)),
+    RepeatAndSelectEvent(compose(*SAMPLED), 5.0, 1.0),
+    compose(*(RepeatAndSelectEvent(one, 5.0, 1.0) for one in SAMPLED)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -81,6 +97,7 @@ GOOD = json.dumps(receipt().to_dict())
         (json.dumps(nested(70)), "nested more than 64 levels"),
         ("[" * 100_000, "not JSON"),
         (json.dumps(receipt().to_dict() | {"event": WIDE}), "more than 10,000 events"),
+        *((json.dumps(receipt().to_dict() | {"event": one.to_dict()}), "more kinds of releases than") for one in SLOW),
         (json.dumps(receipt().to_dict() | {"mechanism": "x" * 4_000_001}), "at most 4,000,000 bytes"),
         ('{"format": "sottovoce-model", "guarantee": 3}', "holds no receipt"),
         ("<!doctype html><p>nothing", "this page holds no receipt"),
@@ -93,7 +110,7 @@ GOOD = json.dumps(receipt().to_dict())
             "no valid model card",
         ),
     ],
-    ids=range(22),
+    ids=range(22 + len(SLOW)),
 )
 def test_what_is_refused(tmp_path, content, message):
     path = written(tmp_path, content)
