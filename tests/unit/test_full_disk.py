@@ -10,8 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.preprocessing import Normalizer
 
 import sottovoce as sv
+from sottovoce.central.data import beside
 from sottovoce.cli._output import write_or_keep
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import SottovoceError
@@ -67,6 +69,18 @@ WRITERS = {
     "ledger export": ("l.jsonl", lambda folder, _: ledger(folder), lambda book, path: book.export(path)),
 }
 each_writer = pytest.mark.parametrize("name", WRITERS)
+
+
+@pytest.mark.parametrize("steps", [[], [("rows", Normalizer())], [("scaler", sv.DPScaler())]], ids=len)
+def test_room_on_the_disk_is_asked_for_before_the_charge_alone(tmp_path, monkeypatch, steps):
+    book, asked = ledger(tmp_path / "x"), []
+    monkeypatch.setattr(beside, "check_room", lambda *_: asked.append(len(book.history("people"))))
+    budget = {"epsilon": 1.0, "delta": 1e-6, "ledger": book, "dataset": "people"}
+    own = {"solver": "sgd", "data_norm": 1.0, "label_bounds": (-1, 1)}
+    model = sv.DPPipeline([*steps, ("model", sv.DPRidge(**own))], **budget) if steps else sv.DPRidge(**own, **budget)
+    model.fit(parquet(tmp_path / "x"), T)
+    assert len(asked) >= 1
+    assert set(asked) == {0}
 
 
 def in_words(work):

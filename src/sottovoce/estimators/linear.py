@@ -242,7 +242,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         if isinstance(X, RemoteTable):
             check_public_sizes(X, y)
         with self.running(X, y) as run:
-            own = own_groups(X)
+            own, given = own_groups(X), X
             if isinstance(X, UnreadTable):
                 X, y = X.read()
             groups = own() if own is not None else groups
@@ -251,7 +251,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 self.read_labels(holder)
                 self._bound.weigh(self, holder, sample_weight)
                 plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
-                self._check_table(X, plan)
+                if X is not given or self.known_models() is None:  # otherwise it was looked at before the charge
+                    self._check_table(X, plan)
                 self._train(holder, persons, plan, run)
         return self
 

@@ -98,7 +98,8 @@ def is_large_map(X: Any) -> bool:
 
 def check_room_at_hand(table: Any, n_rows: int, n_features: int) -> None:
     """Refuse, from public sizes, a table for whose rows the scratch disk has no room."""
-    if isinstance(table, StreamedTable) and not table.has_sparse_rows:
+    within = isinstance(table, SteppedTable)  # a pipeline, which has asked before its charge
+    if isinstance(table, StreamedTable) and not (table.has_sparse_rows or within):
         check_room(n_rows * n_features * table.dtype.itemsize, table.scratch, "a copy of the rows")
 
 
