@@ -374,6 +374,13 @@ def test_bad_rounding_norms(size, tick):
         rounding_norm(size, tick)
 
 
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, 5e-324, math.inf])
+def test_counts_that_no_noise_can_hide_are_refused_in_words(value):
+    for sensitivity, mu in ((1.0, value), (value, 1.0)):
+        with pytest.raises(ParameterError, match=r"must be a finite number"):
+            counts_mechanism(1, sensitivity, mu)
+
+
 @given(size=st.integers(1, 10_000), sensitivity=st.floats(0.1, 1e9), exponent=st.floats(-10.0, 34.0))
 def test_counts_are_whole_ticks_or_their_rounding_is_counted(size, sensitivity, exponent):
     """Ticks of 1 where the noise allows them: at least 2^20 of them make its deviation, and at most 2^43."""

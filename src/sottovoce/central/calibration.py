@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import number
+from sottovoce._validation import magnitude, number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, sketch_sensitivity
@@ -88,8 +88,8 @@ def share_by_rule(given: float | None, facts: TrainingFacts) -> float:
 
 def check_share(given: float | None, facts: TrainingFacts) -> None:
     """Refuse a share that is none, or one for rows with weights."""
-    if given is not None:
-        number("calibration_share", given, at_least=0.0, at_most=0.5)
+    if given is not None and number("calibration_share", given, at_least=0.0, at_most=0.5) != 0.0:
+        magnitude("calibration_share", given, remedy="0 leaves the calibration out.")
     if given and facts.weight_bound is not None:
         raise ParameterError(
             "calibration_share must be 0 or None where rows have weights (class_weight, max_sample_weight): the "

@@ -171,7 +171,7 @@ def test_only_one_logistic_model_is_calibrated_unless_asked():
     assert sv.plan(asked, 600, 5).split.calibration == 0.1
 
 
-@pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, "all"])
+@pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, "all", 5e-324, 1e-60])
 def test_the_share_is_checked(share):
     with pytest.raises(ParameterError, match="calibration_share"):
         sv.plan(model(solver_options={"calibration_share": share}), 600, 5)

@@ -104,7 +104,7 @@ def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
 
     ``sensitivity``: > 0; how far (L2) the counts move between neighbours.
     """
-    noise = sensitivity / mu
+    noise = number("sensitivity", sensitivity, above=0.0) / number("mu", mu, above=0.0)
     # counts are whole ticks, but for noise so large that ticks of 1 would be absurdly fine
     tick = max(min(1.0, power_of_two_below(noise) * 2.0**-20), power_of_two_below(noise) * 2.0**-42)
     rounding = rounding_norm(size, tick) if tick > 1.0 else 0.0
