@@ -45,7 +45,9 @@ _NOT_CHECKABLE: Final = (
 _NO_FIGURES: Final = "the figures: they are not in the receipt. Verify the evaluation's own file or page"
 _NO_MODEL: Final = "which model it belongs to: no model was given to compare"
 _FREE: Final = (
-    "day and ledger entry, and the name of the table: they follow from nothing else in the file; compare the ledger"
+    "day and ledger entry, and the name of the table: they follow from nothing else in the file; compare the ledger",
+    "values that came out of the run (noisy ones, what rules made of them, what a search chose), and max_iter, tol, "
+    "verbose and accept_delta where nothing follows from them",
 )
 _NEAR: Final = 1e-6  # figures are shown with four digits
 _NOT_CHECKABLE_CARD: Final = "the model card: it is stated by the author"
@@ -164,7 +166,7 @@ def _signature(opened: ReceiptFile, guarantee: Guarantee, public_key: str | Path
 def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: bool, signed: bool) -> tuple[str, ...]:
     return (
         *(() if signed else (_ANYBODY,)),
-        *(() if signed else (_FREE,)),
+        *(() if signed else _FREE),
         *(() if with_model or opened.model is not None else (_NO_MODEL,)),
         *((_NO_FIGURES,) if opened.evaluation is None and guarantee and "evaluation" in guarantee.parameters else ()),
         *_NOT_CHECKABLE,

@@ -365,6 +365,23 @@ def leaves(data, path=()):
         yield from leaves(value, (*path, key))
 
 
+@pytest.mark.parametrize("name", ["ridge scd", "ridge adassp", "DPLogisticRegression auto", "lasso", "search"])
+def test_an_edit_that_passes_is_of_what_verify_says_that_it_cannot_check(tmp_path, name):
+    of_run = re.compile(r"\(noisy\)|found in the rows|after AdaSSP's rule|^(data_norm|intercept_scaling)$")
+    data = json.loads(next(iter(receipts(name))).to_json())
+    for path in leaves(data["parameters"]):
+        edited = copy.deepcopy(data)
+        inner = functools.reduce(operator.getitem, path[:-1], edited["parameters"])
+        value = inner[path[-1]]
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        inner[path[-1]] = value * 1.5 + 1 if is_number else f"{value}x" if isinstance(value, str) else not value
+        found = verified(tmp_path, together(edited))
+        if found.passed:
+            last = str(path[1 if path[0] == "arguments" else 0])
+            said = "\n".join(found.not_checkable)
+            assert re.search(rf"values that came out.*\b{last}\b", said) or of_run.search(last), path
+
+
 @pytest.mark.parametrize(
     ("name", "entry", "value"),
     [
