@@ -287,9 +287,9 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
 
     def public_facts(self: Any, n_samples: int, n_features: int) -> dict[str, Any]:
         """Return budget, adjacency and public numbers of rows and columns, checked."""
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
         whole_number("n_samples", n_samples, at_least=least_rows(self), at_most=_MOST_ROWS)
         n_features = whole_number("n_features", n_features, at_least=1)
-        epsilon, delta = privacy_budget(self.epsilon, self.delta)
         private = math.isfinite(epsilon)
         adjacency, n_samples = public_rows(self.adjacency, n_samples, self.n_public, private=private)
         refuse_large_delta(delta if private else 0.0, n_samples, self.accept_delta)

@@ -57,8 +57,9 @@ class UnreadTable:
 
 def least_rows(estimator: Any) -> int:
     """Return how few rows a fit takes: none where their number is secret, for a refusal would tell it."""
-    adjacency = getattr(estimator, "adjacency", None)
-    return int(adjacency not in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE.value) or estimator.epsilon == math.inf)
+    given = getattr(estimator, "adjacency", None)
+    is_secret = isinstance(given, (str, Adjacency)) and given in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE.value)
+    return int(not is_secret or estimator.epsilon == math.inf)
 
 
 def public_size(X: Any) -> tuple[int, int]:
