@@ -32,7 +32,7 @@ from support.pairs import by_turns
 from support.replay import grey_box
 
 TEAM = Team(1, None)
-ONE, EVERY, ALIKE = np.array([0]), np.empty(0, np.int64), np.empty(0)
+ONE, ALIKE = np.array([0]), np.empty(0)
 DRAWS = 120  # of a row and a state, for each kernel, loss, form and precision
 FORMS = [(form, dtype) for form in (np.asarray, sp.csr_array) for dtype in (np.float32, np.float64)]
 
@@ -74,10 +74,8 @@ def newton(rows, s, clip, ticks, loss):
     ))  # fmt: skip
 
 
-def gradient_at(batch, rows, s, clip, ticks, loss):
-    return _total(rows, lambda total: passes.gradient_at(
-        rows.kernel, s.y, s.w, clip, ticks, loss, batch, 0, 1, total
-    ))  # fmt: skip
+def gradient_at(kernel, batch, rows, s, clip, ticks, loss):
+    return _total(rows, lambda total: kernel(rows.kernel, s.y, s.w, clip, ticks, loss, *batch, 0, 1, total))
 
 
 def gradient(rows, s, clip, ticks, loss):
@@ -148,8 +146,8 @@ TERMS = [
         ("weighted, damped", partial(accelerated, 0.3, True), LOSSES),
         ("minibatch", minibatch, LOSSES),
         ("newton", newton, [Logistic(), SmoothedHinge(0.5), SmoothedHinge(2.0), Squared()]),
-        ("full gradient", partial(gradient_at, EVERY), FEWER),
-        ("batch gradient", partial(gradient_at, ONE), FEWER),
+        ("full gradient", partial(gradient_at, passes.gradient_at, ()), FEWER),
+        ("batch gradient", partial(gradient_at, passes.gradient_of, (ONE,)), FEWER),
         ("gradient", gradient, FEWER),
         ("sequential", sequential_batch, FEWER),
         ("person", person, [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]),

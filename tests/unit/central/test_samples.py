@@ -109,7 +109,7 @@ def test_a_sampled_sum_is_that_of_the_rows_that_the_coins_of_the_holder_draw(rat
     drawn = np.arange(n) if rate is None else poisson_sample(n, rate, Streams(5).generator(Purpose.SAMPLING))
     terms = np.zeros((n, 4), np.int64)
     for row in drawn:
-        passes.gradient_at(rows.kernel, y, w, clip, ticks, loss, np.array([row]), 0, 1, terms[row])
+        passes.gradient_of(rows.kernel, y, w, clip, ticks, loss, np.array([row]), 0, 1, terms[row])
     np.testing.assert_array_equal(ask.on(part), terms.sum(axis=0))
     assert ask.sampling_rate == (rate or 1.0)
     assert np.abs(terms).any(axis=1).sum() == len(drawn)

@@ -8,19 +8,17 @@ import numpy as np
 
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.rows import BLOCK
-from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
+from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, predict, workspace
 from sottovoce.losses._sigmoid import exp_below_zero
 
 _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same
 
 
 @njit(inline="always")
-def _predict_shares(rows, w, first, count, places, scores, top, whole):  # type: ignore[no-untyped-def]
+def _predict_shares(rows, scale, w, count, places, scores, top, whole):  # type: ignore[no-untyped-def]
     """Leave softmax(W x) of a block in ``scores[:, :count]``, a column a row; ``top`` and ``whole`` are room for it."""
-    for r in range(count):
-        places[r] = first + r
     for k in range(w.shape[0]):
-        predict(rows, w[k], places, count, scores[k])
+        predict(rows, scale, w[k], places, count, scores[k])
     top[:] = scores[0]
     for k in range(1, scores.shape[0]):
         for r in range(count):
@@ -50,14 +48,15 @@ def _cut(step, r, bound):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def move_dual_vectors(  # type: ignore[no-untyped-def]
-    rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
+    rows, y, a, a_before, momentum, w, damping, clip, first, hi, places, step, top, whole
 ):
-    """Extrapolate the dual vectors of a block, step and clip; leave the steps in ``step``, a column a row."""
-    n_classes, divisor = w.shape[0], rows.divisor
-    _predict_shares(rows, w, first, count, places, step, top, whole)
+    """Extrapolate the dual vectors of a block, step and clip; leave the steps in ``step``; return as `consecutive`."""
+    n_classes = w.shape[0]
+    count, scale, divisor = consecutive(rows, first, hi, places)
+    _predict_shares(rows, scale, w, count, places, step, top, whole)
     for r in range(count):
         i = first + r
-        bound, inverse = clip / divisor[i], divisor[i] / clip
+        bound, inverse = clip / divisor[r], divisor[r] / clip
         label = int(y[i])
         for k in range(n_classes):
             centre = a[i, k] + momentum * (a[i, k] - a_before[i, k])
@@ -69,6 +68,7 @@ def move_dual_vectors(  # type: ignore[no-untyped-def]
         _cut(step, r, bound)
         for k in range(n_classes):
             a[i, k] += step[k, r]
+    return count, scale, divisor
 
 
 @njit(**JIT)
@@ -85,12 +85,11 @@ def joint_pass(  # type: ignore[no-untyped-def]
     places, _, factor, buffer = workspace(rows.X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        move_dual_vectors(
-            rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
+        count, scale, _ = move_dual_vectors(
+            rows, y, a, a_before, momentum, w, damping, clip, first, hi, places, step, top, whole
         )  # fmt: skip
         for k in range(n_classes):
-            add_terms(rows, places, count, step[k], ticks_per_unit, factor, buffer, total[k])
+            add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, buffer, total[k])
 
 
 @njit(**JIT)
@@ -104,12 +103,12 @@ def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ig
     places, _, factor, buffer = workspace(rows.X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        _predict_shares(rows, w, first, count, places, step, top, whole)
+        count, scale, divisor = consecutive(rows, first, hi, places)
+        _predict_shares(rows, scale, w, count, places, step, top, whole)
         for r in range(count):
-            bound, inverse, label = clip / rows.divisor[first + r], rows.divisor[first + r] / clip, int(y[first + r])
+            bound, inverse, label = clip / divisor[r], divisor[r] / clip, int(y[first + r])
             for k in range(n_classes):
                 step[k, r] = clipped(((1.0 if k == label else 0.0) - step[k, r]) * inverse, _FAR)
             _cut(step, r, bound)
         for k in range(n_classes):
-            add_terms(rows, places, count, step[k], ticks_per_unit, factor, buffer, total[k])
+            add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, buffer, total[k])

@@ -2,7 +2,7 @@
 
 All of them release the interpreter lock, work on the rows lo to hi of their arguments, are called in parallel on
 disjoint ranges, and add to ``total`` in whole ticks, so that sums are exact in any order. An empty array of ``shares``
-stands for rows without weights, one of ``batch`` for all rows.
+stands for rows without weights.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.rows import BLOCK, CSR, axpy, norm_of
-from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
+from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, margin, predict, workspace
 from sottovoce.losses.base import dual_step, slope
 
 
@@ -44,24 +44,22 @@ def margins(rows, w, lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def move_duals(  # type: ignore[no-untyped-def]
-    rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m
+    rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, hi, places, m
 ):
-    """Extrapolate the dual variables of a block, step and clip; leave the steps in ``m``."""
-    divisor = rows.divisor
-    for k in range(count):
-        places[k] = first + k
-    predict(rows, w, places, count, m)
+    """Extrapolate the dual variables of a block, step and clip; leave the steps in ``m``; return as `consecutive`."""
+    count, scale, divisor = consecutive(rows, first, hi, places)
+    labels, now, before = y[first : first + count], a[first : first + count], a_before[first : first + count]
+    predict(rows, scale, w, places, count, m)
     if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
-        labels = y[first : first + count]
         for k in range(count):
             m[k] = slope(loss, labels[k], m[k])
     for k in range(count):
-        i = first + k
-        centre = a[i] + momentum * (a[i] - a_before[i])
-        step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
-        m[k] = clipped(step, clip / divisor[i])
-        a_before[i] = a[i]
-        a[i] = centre + m[k]
+        centre = now[k] + momentum * (now[k] - before[k])
+        step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, labels[k], m[k], ratio)
+        m[k] = clipped(step, clip / divisor[k])
+        before[k] = now[k]
+        now[k] = centre + m[k]
+    return count, scale, divisor
 
 
 @njit(**JIT)
@@ -80,12 +78,12 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
     """
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
+        block = move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, hi, places, m)
+        count, scale, divisor = block
         if shares.size:
             for k in range(count):
-                m[k] = clipped(shares[first + k] * m[k], clip / rows.divisor[first + k])
-        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+                m[k] = clipped(shares[first + k] * m[k], clip / divisor[k])
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
@@ -94,21 +92,17 @@ def newton_pass(rows, y, a, w, share, clip, ticks_per_unit, loss, lo, hi, total)
 
     |zeta| times the row's norm is at most ``clip``. ``total`` receives sum_i zeta_i x_i in whole ticks.
     """
-    divisor = rows.divisor
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        for k in range(count):
-            places[k] = first + k
-        predict(rows, w, places, count, m)
-        labels = y[first : first + count]
+        count, scale, divisor = consecutive(rows, first, hi, places)
+        labels, duals = y[first : first + count], a[first : first + count]
+        predict(rows, scale, w, places, count, m)
         for k in range(count):  # in a loop of its own, which is compiled to vector instructions
             m[k] = slope(loss, labels[k], m[k])
         for k in range(count):
-            i = first + k
-            m[k] = clipped(-share * m[k] - a[i], clip / divisor[i])
-            a[i] += m[k]
-        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+            m[k] = clipped(-share * m[k] - duals[k], clip / divisor[k])
+            duals[k] += m[k]
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
@@ -131,42 +125,48 @@ def sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-
 
 
 @njit(inline="always")
-def _clipped_slopes(divisor, y, clip, loss, places, count, labels, m):  # type: ignore[no-untyped-def]
-    """Replace predictions by the clipped slopes there; ``labels`` is room for a block of them."""
-    for k in range(count):
-        labels[k] = y[places[k]]
+def _clipped_slopes(divisor, labels, clip, loss, count, m):  # type: ignore[no-untyped-def]
     for k in range(count):  # in a loop of its own, which is compiled to vector instructions
         m[k] = slope(loss, labels[k], m[k])
     for k in range(count):
-        m[k] = clipped(m[k], clip / divisor[places[k]])
+        m[k] = clipped(m[k], clip / divisor[k])
 
 
 @njit(**JIT)
-def gradient_at(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  # type: ignore[no-untyped-def]
-    """Sum the gradients l'(m_i) x_i of the rows batch[lo:hi] at ``w``, each clipped to ``clip``, in ticks."""
+def gradient_at(rows, y, w, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum the gradients l'(m_i) x_i of the rows lo to hi at ``w``, each clipped to ``clip``, in ticks."""
     places, m, factor, buffer = workspace(rows.X)
-    labels = np.empty(BLOCK)
+    for first in range(lo, hi, BLOCK):
+        count, scale, divisor = consecutive(rows, first, hi, places)
+        predict(rows, scale, w, places, count, m)
+        _clipped_slopes(divisor, y[first : first + count], clip, loss, count, m)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
+def gradient_of(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Do the same for the rows batch[lo:hi]."""
+    places, m, factor, buffer = workspace(rows.X)
+    scale, divisor, labels = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         for k in range(count):
-            places[k] = batch[first + k] if batch.size else first + k
-        predict(rows, w, places, count, m)
-        _clipped_slopes(rows.divisor, y, clip, loss, places, count, labels, m)
-        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+            i = places[k] = batch[first + k]
+            scale[k], divisor[k], labels[k] = rows.scale[i], rows.divisor[i], y[i]
+        predict(rows, scale, w, places, count, m)
+        _clipped_slopes(divisor, labels, clip, loss, count, m)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
 def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum l'(m_i) x_i of the rows lo to hi for given ``margins``, each term clipped to ``clip``, in ticks."""
     places, m, factor, buffer = workspace(rows.X)
-    labels = np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        for k in range(count):
-            places[k] = first + k
-            m[k] = margins[first + k]
-        _clipped_slopes(rows.divisor, y, clip, loss, places, count, labels, m)
-        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+        count, scale, divisor = consecutive(rows, first, hi, places)
+        m[:count] = margins[first : first + count]
+        _clipped_slopes(divisor, y[first : first + count], clip, loss, count, m)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
@@ -176,20 +176,17 @@ def binned_margins(rows, y, w, nodes, parts, lo, hi, counts):  # type: ignore[no
     A prediction beyond the first or the last node counts as the node; NaN counts as 0. ``counts`` has a line for the
     labels -1 and one for +1, and an entry for each node; it is added to.
     """
-    places, m, _, _ = workspace(rows.X)
+    places, m = np.empty(BLOCK, np.int64), np.empty(BLOCK)
     last = nodes.shape[0] - 1
     for first in range(lo, hi, BLOCK):
-        count = min(BLOCK, hi - first)
-        for k in range(count):
-            places[k] = first + k
-        predict(rows, w, places, count, m)
+        count, scale, _ = consecutive(rows, first, hi, places)
+        predict(rows, scale, w, places, count, m)
         for k in range(count):
             at = min(max(clipped(m[k], nodes[last]), nodes[0]), nodes[last])
             left = 0
             while left < last - 1 and at >= nodes[left + 1]:
                 left += 1
-            right_part = int(parts * (at - nodes[left]) / (nodes[left + 1] - nodes[left]))
-            right_part = min(max(right_part, 0), parts)
+            right_part = min(max(int(parts * (at - nodes[left]) / (nodes[left + 1] - nodes[left])), 0), parts)
             label = 1 if y[first + k] > 0.0 else 0
             counts[label, left] += parts - right_part
             counts[label, left + 1] += right_part

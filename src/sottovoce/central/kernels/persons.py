@@ -119,14 +119,13 @@ def person_pass(  # type: ignore[no-untyped-def]
         end = _filling_a_block(starts, begin, hi)
         offset = starts[begin]
         for first in range(offset, starts[end], BLOCK):
-            count = min(BLOCK, starts[end] - first)
             if a.ndim == 1:
-                move_duals(
-                    rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, step[0]
+                count, _, _ = move_duals(
+                    rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, starts[end], places, step[0]
                 )  # fmt: skip
             else:
-                move_dual_vectors(
-                    rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
+                count, _, _ = move_dual_vectors(
+                    rows, y, a, a_before, momentum, w, damping, clip, first, starts[end], places, step, top, whole
                 )  # fmt: skip
             moves[:, first - offset : first - offset + count] = step[:, :count]
         for person in range(begin, end):

@@ -34,8 +34,7 @@ class ScaledRows(NamedTuple):
 @njit(inline="always")
 def clipped(zeta, bound):  # type: ignore[no-untyped-def]
     """Clip to [-bound, bound]; total: NaN becomes 0."""
-    kept = zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
-    return min(max(kept, -bound), bound)
+    return min(max(zeta if zeta == zeta else 0.0, -bound), bound)  # NaN is the one value that differs from itself
 
 
 @njit(inline="always")
@@ -51,24 +50,31 @@ def workspace(X):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def predict(rows, w, places, count, m):  # type: ignore[no-untyped-def]
-    dot_block(rows.X, places, count, w, m)
-    scale = rows.scale
-    offset = rows.constant * np.float64(w[w.shape[0] - 1]) if rows.constant > 0.0 else 0.0
+def consecutive(rows, first, hi, places):  # type: ignore[no-untyped-def]
+    """Fill in the places of a block; return the number of its rows, their scales and divisors: slices, for vectors."""
+    count = min(BLOCK, hi - first)
     for k in range(count):
-        m[k] = scale[places[k]] * m[k] + offset
+        places[k] = first + k
+    return count, rows.scale[first : first + count], rows.divisor[first : first + count]
 
 
 @njit(inline="always")
-def add_terms(rows, places, count, step, ticks_per_unit, factor, buffer, total):  # type: ignore[no-untyped-def]
-    """Add step[k] times row places[k], k < count, in whole ticks, to ``total``."""
-    scale, constant = rows.scale, rows.constant
+def predict(rows, scale, w, places, count, m):  # type: ignore[no-untyped-def]
+    dot_block(rows.X, places, count, w, m)
+    offset = rows.constant * np.float64(w[w.shape[0] - 1]) if rows.constant > 0.0 else 0.0
+    for k in range(count):
+        m[k] = scale[k] * m[k] + offset
+
+
+@njit(inline="always")
+def add_terms(rows, scale, places, count, step, ticks_per_unit, factor, buffer, total):  # type: ignore[no-untyped-def]
+    """Add step[k] times row places[k] of scale[k], k < count, in whole ticks, to ``total``."""
     for k in range(count):
         # ticks first: a step over the length of a far row alone may be the smallest number there is, or half of it
-        factor[k] = shortened(step[k] * ticks_per_unit * scale[places[k]], factor)
+        factor[k] = shortened(step[k] * ticks_per_unit * scale[k], factor)
     add_block(rows.X, places, count, factor, buffer, total)
-    if constant > 0.0:
+    if rows.constant > 0.0:
         constants = np.int64(0)
         for k in range(count):
-            constants += whole_ticks(step[k] * ticks_per_unit * constant)
+            constants += whole_ticks(step[k] * ticks_per_unit * rows.constant)
         total[total.shape[0] - 1] += constants

@@ -21,7 +21,6 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 
-_EVERY: Final = np.empty(0, np.int64)  # no list of places: all rows
 _ALIKE: Final = np.empty(0)  # no weights
 
 Views = Sequence[NDArray[Any]]
@@ -110,9 +109,7 @@ class ClippedSlopes(RowSum):
     reads = (TARGET,)
 
     def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
-        passes.gradient_at(
-            rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, _EVERY, lo, hi, total
-        )  # fmt: skip
+        passes.gradient_at(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,6 +102,6 @@ class SampledGradient(SampledSum):
 
     def terms(self, part: Part, w: NDArray[Any]) -> Callable[[NDArray[np.int64], int, int, Ticks], None]:
         rows, y = part.rows, part.memory.whole(TARGET)
-        return lambda batch, lo, hi, total: passes.gradient_at(
+        return lambda batch, lo, hi, total: passes.gradient_of(
             rows.kernel, y, w, self.clip, self.ticks_per_unit, self.loss, batch, lo, hi, total
         )

@@ -35,7 +35,7 @@ def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, 
             axpy(X, i, steps[k] * scale[i] / alpha_n, w)
             if constant > 0.0:
                 w[last] += steps[k] * constant / alpha_n
-        add_terms(rows, places, count, steps, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale[places[:count]], places, count, steps, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
@@ -51,13 +51,13 @@ def batch_pass(  # type: ignore[no-untyped-def]
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         places[:count] = batch[first : first + count]
-        predict(rows, w, places, count, m)
+        predict(rows, rows.scale[places[:count]], w, places, count, m)
         for k in range(count):
             i = places[k]
             step = dual_step(loss, a[i], y[i], m[k], ratio + ratio_norm * divisor[i] * divisor[i])
             m[k] = clipped(step, clip / divisor[i])
             a[i] += m[k]
-        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, rows.scale[places[:count]], places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 def within_reach(rows: Rows) -> Rows:
