@@ -96,16 +96,18 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     yield Tell("noise multiplier of a step", sums.mechanism.noise_multiplier)
     yield BeginModel(0)
     one = facts.n_models == 1
+    # arrays, as numpy would make them of numbers at each use
+    divisor, kept, moved, back, far = map(np.array, (-n_samples, _MOMENTUM, 1.0 - _MOMENTUM, pull, rate))
 
     def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
         weights, along = state
         ask = ClippedSlopes(facts.loss, weights, clip, ticks) if one else JointSlopes(weights, clip, ticks)
         noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
         # gradients rise; and the exact sums over classes are 0: what theirs are is noise
-        falls = noisy / -n_samples if one else (noisy - noisy.mean(axis=0)) / n_samples
+        falls = noisy / divisor if one else (noisy - noisy.mean(axis=0)) / n_samples
         # where rows pull less than they would, so must the penalty
-        along = _MOMENTUM * along + (1.0 - _MOMENTUM) * (falls - pull * weights)
-        return weights + rate * along, along
+        along = kept * along + moved * (falls - back * weights)
+        return weights + far * along, along
 
     zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
     return (yield from averaged(step, (zeros, zeros), n_steps, _AVERAGED))
