@@ -71,7 +71,7 @@ def lines() -> list[Line]:
 
     def central(case, adjacency):
         def trial(rng, seed):
-            found = compared(case, adjacency, rng, seed)
+            found = compared(case, adjacency, rng, seed, every_form=True)
             return found, found.largest
 
         return trial

@@ -173,7 +173,7 @@ def tables(numbers: Numbers, given: dict[str, Any], adjacency: str, n: int, rng:
         return -X[row] if rng.random() < 0.7 else special_row(d, dtype, rng), y[rng.integers(n)]
 
     X_other, y_other, facts = neighbour(X, y, row, adjacency, numbers.case.in_place, another)
-    if rng.random() < 0.25:
+    if numbers.case.is_sparse(dtype):
         X, X_other = sp.csr_array(X), sp.csr_array(X_other)
     return (X, y), (X_other, y_other), facts
 

@@ -77,6 +77,13 @@ class Case:
         """Whether entries are bounded, not rows."""
         return "data_bound" in self.given
 
+    def is_sparse(self, dtype: type) -> bool:
+        """Whether rows of this precision are sparse: a kernel meets all four forms over its losses, a loss two of them.
+
+        Each form, kernel and loss is a second of compiling.
+        """
+        return (dtype == np.float32) == (self.kind in (sv.DPLogisticRegression, sv.DPSparseLogisticRegression))
+
 
 def _case(name, kind, solver="", options=None, adjacencies=ALL, in_place=False, reached=0.999, **given):
     if solver:
@@ -222,8 +229,8 @@ def neighbour(
     return X_other, y_other, facts
 
 
-def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
-    """Return two neighbouring tables; the row that differs is any of them."""
+def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form: bool = False) -> Pair:
+    """Return two neighbouring tables, in two of the four forms or in every one; the row that differs is any of them."""
     n, d, dtype = int(rng.choice(SIZES)), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
     n = 65 if case.is_sampled else n
     X, row = rows_of(rng.choice(KINDS), n, d, dtype, rng), int(rng.choice([0, n // 2, n - 1]))
@@ -237,14 +244,15 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
         return new, rng.choice([-1.0, 1.0])
 
     X_other, y_other, facts = neighbour(X, y, row, adjacency, case.in_place, another)
-    if rng.random() < 0.3:
+    any_form = rng.random() < 0.3
+    if any_form if every_form else case.is_sparse(dtype):
         X, X_other = sp.csr_array(X), sp.csr_array(X_other)
     return Pair((X, y), (X_other, y_other), facts, n)
 
 
-def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
+def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int, *, every_form: bool = False) -> GreyBox:
     """Record a fit on one table and replay it on a neighbour, with public numbers as users give them."""
-    pair = pair_of(case, adjacency, rng)
+    pair = pair_of(case, adjacency, rng, every_form=every_form)
     given = public_of(case, adjacency, pair.n, rng)
     return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
 
@@ -302,7 +310,7 @@ def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed:
     """Record a fit with groups, and replay it on a table in which one person is another, or is not there."""
     most = int(rng.choice(MOST_ROWS))
     table, other = persons_of(case, adjacency, most, rng)
-    if rng.random() < 0.3:
+    if case.is_sparse(table[0].dtype.type):
         table, other = (sp.csr_array(table[0]), *table[1:]), (sp.csr_array(other[0]), *other[1:])
     given: dict[str, Any] = {
         "epsilon": float(rng.choice([0.1, 1.0, 8.0])), "delta": 1e-6, "adjacency": adjacency,
