@@ -1,5 +1,6 @@
 """For every test: repeatable examples of hypothesis, real data where there are some, no noise, a PostgreSQL server."""
 
+import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -25,6 +26,13 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 settings.load_profile("repeatable")
 
 _numbers = itertools.count(1)
+gc.disable()  # what is collected now stays to the end
+
+
+def pytest_collection_finish() -> None:
+    """Leave fifteen thousand tests and their libraries out of what the collector walks over while they run."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
