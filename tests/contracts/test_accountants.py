@@ -596,7 +596,7 @@ def test_many_small_responses_are_like_a_gaussian():
     """k responses with loss e, k e^2 = 1, against the central limit."""
     found = EXACT.epsilon(RepeatedEvent(RandomizedResponseEvent(1 / math.sqrt(1000)), 1000), DELTA)
     assert found == pytest.approx(gaussian_epsilon(1.0, DELTA), rel=5e-3)
-    many = PLD.epsilon(RepeatedEvent(RandomizedResponseEvent(1e-3), 10**6), DELTA)
+    many = PLD.epsilon(RepeatedEvent(RandomizedResponseEvent(1e-5**0.5), 10**5), DELTA)
     assert gaussian_epsilon(1.0, DELTA) * (1 - 1e-5) < many < gaussian_epsilon(1.0, DELTA) * (1 + 1e-3)
 
 
