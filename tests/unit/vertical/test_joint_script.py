@@ -11,6 +11,7 @@ from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
 from support.joint_clear import JointClear
 from support.lockstep import CountingEngine, run_jointly
+from support.pairs import by_pairs
 
 N = 301
 
@@ -106,8 +107,8 @@ def test_no_row_is_longer_than_its_unit():
     assert lengths.min() > 0.999 * ROW
 
 
-@pytest.mark.parametrize("kind", ["squared", "logistic", "smoothed hinge", "cubic"])
-def test_public_numbers_of_any_size_give_a_model_or_a_refusal(kind):
+@pytest.mark.parametrize(("kind", "half"), by_pairs(["squared", "logistic", "smoothed hinge", "cubic"], [0, 1]))
+def test_public_numbers_of_any_size_give_a_model_or_a_refusal(kind, half):
     """No warning, no NaN and no other error, whatever the public numbers are and the noise makes of them."""
     tables, y, _ = people(widths=(2, 1))
     changes = [{name: size} for name in ("alpha", "epsilon") for size in (1e-50, 1e-9, 1e-3, 1e3, 1e6, 1e50)]
@@ -119,7 +120,7 @@ def test_public_numbers_of_any_size_give_a_model_or_a_refusal(kind):
         {"label_bounds": (0, 1e-50)},
     ]
     finished = 0
-    for change in changes:
+    for change in changes[half::2]:
         facts = {"loss": "logistic", "engine": "shamir"} if kind == "cubic" else {"loss": kind}
         if kind == "squared":
             facts["label_bounds"] = (-1.0, 1.0)
@@ -137,4 +138,4 @@ def test_public_numbers_of_any_size_give_a_model_or_a_refusal(kind):
             assert np.isfinite(coef).all()
             assert np.isfinite(intercept)
         finished += 1
-    assert finished >= 8
+    assert finished >= 4
