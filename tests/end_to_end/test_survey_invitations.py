@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.device.survey import LANGUAGES, catalogue
-from support.pairs import every_second
+from support.pairs import by_pairs
 from support.survey import KEY, PROTOCOL, Visit, invited_survey, visits
 
 pytest.importorskip("starlette")
@@ -41,25 +41,18 @@ def changed(token: str) -> str:
     return ("A" if token[0] != "A" else "B") + token[1:]
 
 
-@pytest.mark.parametrize(
-    ("fragment", "told"),
-    [
-        ("", "no-invitation"),
-        ("#token=", "damaged-invitation"),
-        ("#token=a-token.of-ones-own-making", "damaged-invitation"),
-        (f"#token={KEY.issue()[:-1]}", "damaged-invitation"),
-        (f"#token={changed(KEY.issue())}", "damaged-invitation"),
-        (f"#token={TokenKey(bytes(32), PROTOCOL.id).issue()}", "damaged-invitation"),
-        (f"#token={TokenKey(bytes(range(32)), bytes(8)).issue()}", "damaged-invitation"),
-    ],
-    # tokens are random, and names of tests must not be
-    ids=["none", "empty", "made up", "cut short", "changed", "of another key", "of another survey"],
-)  # fmt: skip
-@pytest.mark.parametrize("language", every_second(LANGUAGES))
-def test_a_link_that_cannot_work_is_told_before_any_question(
-    visit: Any, fragment: str, told: str, language: str
-) -> None:
-    person = visit(fragment, locale=language)
+LINKS = {
+    "none": "", "empty": "#token=", "made up": "#token=a-token.of-ones-own-making",
+    "cut short": f"#token={KEY.issue()[:-1]}", "changed": f"#token={changed(KEY.issue())}",
+    "of another key": f"#token={TokenKey(bytes(32), PROTOCOL.id).issue()}",
+    "of another survey": f"#token={TokenKey(bytes(range(32)), bytes(8)).issue()}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("link", "language"), by_pairs(list(LINKS), LANGUAGES))
+def test_a_link_that_cannot_work_is_told_before_any_question(visit: Any, link: str, language: str) -> None:
+    person = visit(LINKS[link], locale=language)
+    told = "damaged-invitation" if LINKS[link] else "no-invitation"
     assert person.page.get_by_role("alert").inner_text() == catalogue(language)[told]
     assert person.page.locator("input, select, button[type=submit]").locator("visible=true").count() == 0
     assert person.posts() == []
