@@ -15,6 +15,7 @@ X, Y = table(120)
 X, Y = X[:, :3] - 0.5, (Y > 0.25).astype(int)
 
 
+@pytest.mark.slow  # unit/report/test_receipt_forgeries.py checks the same receipts among the fast tests
 @pytest.mark.parametrize("name", PRIVATE)
 def test_every_training_and_collection(name):
     for receipt in receipts(name):
