@@ -15,6 +15,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, Po
 import sottovoce as sv
 from sottovoce.evaluation.evaluating import evaluation_plan, score_rows
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
+from support.pairs import by_pairs
 
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"], 11: [f"class {k}" for k in range(11)]}
 BUDGET = {"epsilon": 30.0, "delta": 1e-4, "random_state": 0}
@@ -196,9 +197,9 @@ def rows_to_score(model, d, frame):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", list(MODELS))
-def test_a_row_scores_the_same_alone_and_at_every_place(name):
-    """Some 110 rows of each model in ten containers: all together, and in eight tables of 2 to 70 rows.
+@pytest.mark.parametrize(("name", "half"), by_pairs(list(MODELS), [0, 1]))
+def test_a_row_scores_the_same_alone_and_at_every_place(name, half):
+    """Some 110 rows of each model in half of ten containers: all together, and in eight tables of 2 to 70 rows.
 
     Each row is alone in the first container, and in one of the others.
     """
@@ -207,7 +208,7 @@ def test_a_row_scores_the_same_alone_and_at_every_place(name):
     frame = "schema" in name
     rows = rows_to_score(model, d, frame)
     rng = np.random.default_rng(3)
-    for place, kind in enumerate(containers(name)):
+    for place, kind in enumerate(containers(name)[half::2]):
         made = ARRAYS[kind]
         together = scores_of(model, made(rows))
         assert len(np.unique(together[:, 0])) > 1 or together.shape[1] > 1 or d == 1
