@@ -29,6 +29,7 @@ from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
+from support.pairs import by_pairs
 from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, joint, receipts, ridge, table, together
 from support.schemas import schema_text
 
@@ -269,8 +270,7 @@ def walk(event):
         yield from walk(inner)
 
 
-@pytest.mark.parametrize("forge", FORGERIES, ids=lambda forge: forge.__name__)
-@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize(("name", "forge"), by_pairs(FORGED, list(FORGERIES)))
 def test_forged_receipts_fail(tmp_path, name, forge):
     tried = 0
     for receipt in itertools.islice(receipts(name), 2):
