@@ -17,7 +17,7 @@ from sottovoce.exceptions import SottovoceError
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
 from sottovoce.papers import dp_scd
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatAndSelectEvent, releases_of
+from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatAndSelectEvent
 from sottovoce.vertical import VerticalLasso, VerticalLogisticRegression, split_columns
 
 ROOT = Path(__file__).parent.parent
@@ -129,7 +129,7 @@ def neighbours(attempt: Callable[..., Any], receipt: Any) -> str:
 def kinds(event: Event) -> str:
     """Return in words what kinds of release an event is made of."""
     found: dict[str, None] = {}
-    for release, _ in releases_of(event):
+    for release, _ in event.releases():
         if isinstance(release, PoissonSampledEvent):
             found["Gaussian on Poisson samples"] = None
         elif isinstance(release, RepeatAndSelectEvent):
