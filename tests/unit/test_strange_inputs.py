@@ -10,6 +10,7 @@ import sottovoce as sv
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local import Protocol
 from sottovoce.vertical import Party
+from support.pairs import by_pairs
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 3))
@@ -71,8 +72,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize(("kind", "name"), by_pairs(list(MODELS), list(GOOD)))
 def test_a_finite_model(kind, name):
     table = GOOD[name]
     n = table.shape[0] if hasattr(table, "shape") else len(table)

@@ -85,10 +85,8 @@ WRITERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("before", [None, 0o644, 0o600])
-@pytest.mark.parametrize("umask", [0o022, 0o000, 0o077])
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(("name", "mode"), by_pairs(list(WRITERS), [0o600, 0o640, 0o644]))
+@pytest.mark.parametrize(("umask", "before"), by_pairs([0o022, 0o000, 0o077], [None, 0o644, 0o600]))
 def test_no_copy_is_more_open_than_its_source(folder, monkeypatch, name, mode, umask, before):
     monkeypatch.chdir(folder)
     source, write = WRITERS[name]

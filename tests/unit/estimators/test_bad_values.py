@@ -3,6 +3,7 @@
 import inspect
 import math
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -109,10 +110,15 @@ TARGETS = {
 
 
 def arguments():
+    """Yield each argument of each target; where many have one of this name, every second is slow."""
+    met = Counter()
     for name, (_, signature, _) in TARGETS.items():
         for argument in inspect.signature(signature).parameters:
             if argument not in ("self", "cls") and not argument.startswith("_"):
-                yield pytest.param(name, argument, id=f"{name}-{argument}")
+                yield pytest.param(
+                    name, argument, id=f"{name}-{argument}", marks=[pytest.mark.slow] * (met[argument] % 2)
+                )
+                met[argument] += 1
 
 
 @pytest.mark.parametrize(("name", "argument"), list(arguments()))

@@ -126,8 +126,11 @@ def fitted(model):
     return inner.coef_, inner.intercept_
 
 
-CASES = [(name, beside) for name in MODELS if name not in STEPS for beside in TAKES.get(name, ("", "persons"))]
-CASES += by_pairs(list(STEPS), list(BY_ROW))
+CASES = [
+    pytest.param(name, beside, marks=[pytest.mark.slow] * ((k + n) % 2 * (len(takes) > 1)))
+    for k, name in enumerate(MODELS) if name not in STEPS
+    for takes in [TAKES.get(name, ("", "persons"))] for n, beside in enumerate(takes)
+] + by_pairs(list(STEPS), list(BY_ROW))  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "beside"), CASES)
@@ -156,8 +159,7 @@ def test_the_same_model_wherever_rows_are(name, beside, folder, small, tmp_path)
     assert sorted(folder.iterdir()) == before  # scratch files have no name
 
 
-@pytest.mark.parametrize("name", ["scd", "sgd", "sparse", "exact"])
-@pytest.mark.parametrize("beside", ["", "persons"])
+@pytest.mark.parametrize(("beside", "name"), by_pairs(["", "persons"], ["scd", "sgd", "sparse", "exact"]))
 def test_sparse_rows_from_scratch_disk(name, beside, small):
     rows = sp.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
     with ExitStack() as stack:
