@@ -6,6 +6,7 @@ import random
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -214,18 +215,23 @@ def test_endless_bodies_are_cut_off(shared):
     assert announced.endswith(b'{"status":"refused","reason":"too-large"}')
 
 
-@pytest.mark.parametrize("head", [b"G", POST_JSON + b"X-More: 1\r\nX", b"GET /health HTTP/1.1\r\n"])
-def test_connections_that_never_ask_are_closed(shared, head):
-    """A drop now and then does not keep one open."""
-    start = time.monotonic()
-    with socket.create_connection(address(shared.url), timeout=0.3) as connection, contextlib.suppress(ConnectionError):
-        connection.sendall(head)
-        while time.monotonic() - start < 20:
-            connection.sendall(b"x")
-            with contextlib.suppress(TimeoutError):
-                if connection.recv(100) == b"":
-                    break
-    assert 1.4 < time.monotonic() - start < 10
+def test_connections_that_never_ask_are_closed(shared):
+    """A drop now and then does not keep one open; three wait beside one another."""
+
+    def lasts(head):
+        start = time.monotonic()
+        with socket.create_connection(address(shared.url), timeout=0.3) as open_, contextlib.suppress(ConnectionError):
+            open_.sendall(head)
+            while time.monotonic() - start < 20:
+                open_.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    if open_.recv(100) == b"":
+                        break
+        return time.monotonic() - start
+
+    with ThreadPoolExecutor(3) as pool:
+        heads = [b"G", POST_JSON + b"X-More: 1\r\nX", b"GET /health HTTP/1.1\r\n"]
+        assert all(1.4 < seconds < 10 for seconds in pool.map(lasts, heads))
 
 
 def test_bodies_that_never_end_are_answered(shared):

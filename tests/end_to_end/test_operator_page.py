@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("starlette")
 from support.collector import entry, new_token, running_collector
+from support.pairs import by_pairs
 from support.waiting import until
 
 
@@ -76,8 +77,7 @@ def test_every_part_has_a_name(page):
     assert shown.evaluate("() => document.activeElement.textContent") == "Look again"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize(("scheme", "width"), by_pairs(["light", "dark"], [320, 1280]))
 def test_the_page_can_be_read(page, scheme, width):
     """Every text has a contrast of at least 4.5, and nothing is wider than the screen."""
     shown = page(viewport={"width": width, "height": 800}, color_scheme=scheme)
