@@ -46,10 +46,10 @@ class Sum(ClassifierMixin, BaseEstimator):
         return self
 
 
-def audit(pairs=None, **parameters):
+def audit(pairs=None, n_runs=2000, **parameters):
     pairs = worst_case_pairs(**PUBLIC)[:4] if pairs is None else pairs
     return audit_estimator(
-        Sum(**{"random_state": 0, **parameters}), pairs, epsilon=1.0, delta=0.0, n_runs=2000, n_pilot=200
+        Sum(**{"random_state": 0, **parameters}), pairs, epsilon=1.0, delta=0.0, n_runs=n_runs, n_pilot=200
     )
 
 
@@ -76,7 +76,7 @@ def test_a_violation_in_the_spread_alone_is_found():
 
 @pytest.mark.parametrize("seed", [None, 3])
 def test_noise_that_never_changes_is_found(seed):
-    report = audit(noise="frozen", random_state=seed, pairs=worst_case_pairs(**PUBLIC)[:1])
+    report = audit(noise="frozen", random_state=seed, pairs=worst_case_pairs(**PUBLIC)[:1], n_runs=200)
     assert report.violated
     assert report.repeats
     assert "the noise is not random" in report.statement()
@@ -105,8 +105,8 @@ def test_seeds_of_estimators_within_others_are_changed_in_every_run(seeds):
 
 def test_a_seed_is_changed_in_every_run_and_none_is_left_alone():
     pairs = worst_case_pairs(**PUBLIC)[:1]
-    assert not audit(random_state=5, pairs=pairs).repeats
-    assert not audit(random_state=None, pairs=pairs).repeats
+    assert not audit(random_state=5, pairs=pairs, n_runs=200).repeats
+    assert not audit(random_state=None, pairs=pairs, n_runs=200).repeats
 
 
 def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
@@ -189,7 +189,7 @@ def test_bad_pairs():
 
 
 def test_more_runs_see_smaller_violations():
-    few, many = (detectable_epsilon(1.0, DELTA, runs) for runs in (300, 10_000))
+    few, many = (detectable_epsilon(1.0, DELTA, runs) for runs in (300, 3000))
     assert 1.0 < many < few
     assert detectable_epsilon(1.0, DELTA, 300, gaussian=True) < few
     assert math.isinf(detectable_epsilon(20.0, DELTA, 300))
