@@ -773,8 +773,7 @@ def test_pld_of_one_sampled_step_against_quadrature(rate, noise):
 # --- which one is tighter ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [0.3, 0.7, 1.0, 3.0, 30.0])
-@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize(("noise", "count"), by_pairs([0.3, 0.7, 1.0, 3.0, 30.0], [1, 20]))
 def test_gaussians_exact_then_pld_then_renyi_then_moments(noise, count):
     event = RepeatedEvent(GaussianEvent(noise * math.sqrt(count)), count)
     for delta in (1e-3, 1e-6, 1e-9):
