@@ -97,28 +97,6 @@ def test_every_mechanism_of_parties(training, remembered_noise):
         assert ratio <= 1.0
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["scd, logistic", "multinomial-scd", "multinomial-scd with steps", "scd, ridge", "Primal, ridge", "adassp",
-     "refinement", "newton, logistic", "newton, hinge", "gd", "momentum", "one-step"],
-)  # fmt: skip
-def test_the_receipt_pays_for_what_ran(name):
-    """The events of all mechanisms on the tape, composed, cost no more than the receipt says."""
-    (case,) = (case for case in CASES if case.name == name)
-    found = compared(case, "replace-one", np.random.default_rng(3), 0)
-    event = found.tape.event
-    delta = 1e-6
-    spent = accountant_for(event).epsilon(event, delta)
-    promised = found.shown["epsilon"]
-    assert 0.9 * promised < spent <= promised * (1.0 + 1e-9)
-
-
-def test_a_sampled_release_is_paid_as_one():
-    (case,) = (case for case in CASES if case.name == "sgd, logistic")
-    found = compared(case, "add-remove", np.random.default_rng(0), 0)
-    assert repr(found.tape.event).count("PoissonSampledEvent") == found.n_releases
-
-
 # --- and it can fail --------------------------------------------------------------------------------------------------
 
 
