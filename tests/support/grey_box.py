@@ -78,10 +78,7 @@ class Case:
         return "data_bound" in self.given
 
     def is_sparse(self, dtype: type) -> bool:
-        """Whether rows of this precision are sparse: a kernel meets all four forms over its losses, a loss two of them.
-
-        Each form, kernel and loss is a second of compiling.
-        """
+        """Whether rows of this precision are sparse: a loss meets two of four forms, each a second of compiling."""
         return (dtype == np.float32) == (self.kind in (sv.DPLogisticRegression, sv.DPSparseLogisticRegression))
 
 
