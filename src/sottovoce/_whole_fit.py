@@ -40,10 +40,8 @@ def whole_fit(fit: _Fit) -> _Fit:
     @wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
         for name in named.keys() - set(takes):
-            raise ParameterError(
-                f"{type(self).__name__}.fit takes no {name}: leave it out, or take an estimator that does. It takes "
-                f"{', '.join(takes)}."
-            )
+            other = f"leave it out, or take an estimator that does. It takes {', '.join(takes)}."
+            raise ParameterError(f"{type(self).__name__}.fit takes no {name}: {other}")
         taken = False  # by this fit; no context manager, in whose own lines an interrupt would leave it so for good
         try:
             with _BEGIN:

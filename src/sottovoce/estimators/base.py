@@ -18,20 +18,14 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import nearest, privacy_budget, refuse_large_delta, warn_of_large_delta, whole_number
 from sottovoce.central.plan import FrozenPlan
+from sottovoce.estimators import reading
 from sottovoce.estimators._callers import (
     fit_without_ledger,
     fitted_steps,
     given_seed,
     warn_of_fitted_steps,
 )
-from sottovoce.estimators.reading import (
-    check_columns_of,
-    check_public_sizes,
-    least_rows,
-    own_groups,
-    public_size,
-    refuse_beside,
-)  # fmt: skip
+from sottovoce.estimators.reading import check_columns_of, check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -288,7 +282,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     def public_facts(self: Any, n_samples: int, n_features: int) -> dict[str, Any]:
         """Return budget, adjacency and public numbers of rows and columns, checked."""
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
-        whole_number("n_samples", n_samples, at_least=least_rows(self), at_most=_MOST_ROWS)
+        whole_number("n_samples", n_samples, at_least=reading.least_rows(self), at_most=_MOST_ROWS)
         n_features = whole_number("n_features", n_features, at_least=1)
         private = math.isfinite(epsilon)
         adjacency, n_samples = public_rows(self.adjacency, n_samples, self.n_public, private=private)

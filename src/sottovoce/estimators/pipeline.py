@@ -631,7 +631,7 @@ def example_of(X: Any) -> Any:
         return X.__class__(np.ones((1, X.shape[1])), columns=X.columns)
     if sp.issparse(X):
         return sp.csr_array(np.ones((1, public_size(X)[1])))
-    if isinstance(X, np.ndarray) and X.ndim == 2:
+    if isinstance(X, np.ndarray) and X.ndim == 2:  # also without rows
         return np.ones((1, X.shape[1]))
     size = size_before_reading(X) if isinstance(X, (list, tuple)) else None  # None of texts
     return None if size is None else np.ones((1, size[1]))

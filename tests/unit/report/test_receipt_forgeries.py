@@ -375,10 +375,8 @@ def test_an_edit_that_passes_is_of_what_verify_says_that_it_cannot_check(tmp_pat
         value = inner[path[-1]]
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         inner[path[-1]] = value * 1.5 + 1 if is_number else f"{value}x" if isinstance(value, str) else not value
-        found = verified(tmp_path, together(edited))
-        if found.passed:
-            last = str(path[1 if path[0] == "arguments" else 0])
-            said = "\n".join(found.not_checkable)
+        if (found := verified(tmp_path, together(edited))).passed:
+            last, said = str(path[path[0] == "arguments"]), "\n".join(found.not_checkable)
             assert re.search(rf"values that came out.*\b{last}\b", said) or of_run.search(last), path
 
 
