@@ -8,6 +8,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.central.data import beside
+from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
 from support.pairs import by_pairs
 
@@ -123,3 +124,16 @@ def test_a_small_map_is_converted_like_an_array(tmp_path):
     np.testing.assert_array_equal(
         model.fit(saved(tmp_path / "x.npy", np.asfortranarray(X)), y).coef_, model.fit(X, y).coef_
     )
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.memmap.view])
+def test_a_map_needs_no_kernel_that_an_array_has_not(tmp_path, make):
+    """Each is compiled for seconds."""
+    X, y = numbers()
+    model = sv.DPLogisticRegression(**PUBLIC, classes=[-1, 1])
+    compiled = {}
+    for rows in (X, make(saved(tmp_path / "x.npy", X))):
+        model.fit(rows, y)
+        now = {kernel: len(kernel.signatures) for kernel in vars(passes).values() if hasattr(kernel, "signatures")}
+        assert now == (compiled or now)
+        compiled = now

@@ -69,8 +69,12 @@ class Rows(NamedTuple):
     @property
     def kernel(self) -> ScaledRows:
         """The same memory as the kernels take it."""
-        raw: Any = self.raw
-        X = CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
+        X: Any = self.raw
+        if _is_sparse(X):
+            X = CSR(X.data, X.indices, X.indptr, X.shape[1])
+        elif X.flags.writeable:  # no kernel writes to it; one that is compiled for this serves a memory map, too
+            X = X.view()
+            X.flags.writeable = False
         return ScaledRows(X, self.scale, self.divisor, self.constant)
 
     @property
