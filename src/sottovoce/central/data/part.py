@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +52,8 @@ class Part:
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
         self.memory = InMemory(self.n_samples) if memory is None else memory
         self._is_at_hand = memory is None and not isinstance(raw, StreamedTable)
+        self._few: ScaledRows | None = None
+        self._few_of: tuple[Any, ...] = (None,) * 4
         for name in (SCALE, DIVISOR):
             self.memory.fill(name, 1.0)
 
@@ -145,13 +148,20 @@ class Part:
         writes: Sequence[str] = (),
     ) -> Ticks:
         """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are."""
-        if self.n_parts == 1 and self._is_at_hand:  # the same, and a small table takes less than the way there
+        if self._is_at_hand and (few := self._in_one_range()) is not None:  # takes less than the way there
             total: Ticks = np.zeros(shape, np.int64)
-            add(self.rows.kernel, [self.memory.whole(name) for name in (*reads, *writes)], 0, self.n_samples, total)
+            add(few, [self.memory.whole(name) for name in (*reads, *writes)], 0, self.n_samples, total)
             return total
         parts = np.zeros((self.n_parts, *shape), np.int64)
         self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, parts[part]), reads, writes)
         return np.asarray(parts.sum(axis=0))
+
+    def _in_one_range(self) -> ScaledRows | None:
+        """Return all rows as a kernel takes them, where they are few; made once, while what they are made of stays."""
+        rows = self.rows
+        if not all(map(is_, rows, self._few_of)):
+            self._few_of, self._few = rows, rows.kernel if self.n_parts == 1 else None
+        return self._few
 
 
 def _bound(task: Callable[..., None], block: Rows, views: Sequence[NDArray[Any]]) -> Callable[[int, int, int], None]:
