@@ -312,10 +312,10 @@ class Guarantee:
             )
         try:
             event = event_from_dict(data["event"])
-            if _slow_releases(event) > _MOST_SLOW:
-                raise AccountingError("it has more kinds of releases than any run, and would take too long to account.")
         except (KeyError, AccountingError, ParameterError) as error:
             raise ModelFormatError(f"the receipt has no event that this version can read: {error}") from error
+        if _slow_releases(event) > _MOST_SLOW:
+            raise ModelFormatError("it has more kinds of releases than any run, and would take too long to account.")
         try:
             stored = {name: data[key] for name, key in _STORED.items()}
             stored["epsilon"] = _number(stored["epsilon"])
