@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import fsspec
@@ -43,8 +42,6 @@ def test_a_folder_in_s3_is_the_table_that_was_written(store):
     assert table.shape == (900, 2)
     np.testing.assert_array_equal(matrix(table), X)
     np.testing.assert_array_equal(table.labels(), Y)
-    (name, when), *_ = table.written
-    assert name == "s3://people/2026/part-0.parquet" and abs(when / 1e9 - time.time()) < 3600
     assert repr(table) == "ParquetTable('s3://people/2026/part-0.parquet' and 2 more, 900 rows x 2 columns)"
     again = pickle.loads(pickle.dumps(table))  # as it is sent to a worker
     np.testing.assert_array_equal(matrix(again), X)
