@@ -64,7 +64,8 @@ def entries(given: Any, name: str = "y") -> NDArray[Any]:
 
 def refuse_no_column(given: Any, name: str) -> None:
     """Refuse, by its type alone, what is no column, and an array of what is neither number nor text, date or object."""
-    one = getattr(given, "ndim", 1) == 0 or not (hasattr(given, "__len__") or hasattr(given, "compute"))
+    many = any(hasattr(given, known) for known in ("__len__", "__array__", "compute"))
+    one = getattr(given, "ndim", 1) == 0 or not many
     if one or isinstance(given, (Mapping, AnySet, str, bytes)):
         raise DataError(f"{name} must be a list, a column or an array, one entry a row; got {type(given).__name__}.")
     if getattr(getattr(given, "dtype", None), "kind", "") in ("c", "V"):

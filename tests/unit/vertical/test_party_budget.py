@@ -88,7 +88,6 @@ def test_a_place_is_charged_once_until_its_answer_leaves():
     budget, place, event = PartyBudget((3.0, DELTA)), Place("session", 1, "release"), GaussianEvent(10.0)
     for _ in range(2):
         assert budget.charge(event, place=place) == ""
-        budget.settle("release", "one of several", part="part")
     assert budget.spent == event
     for release in ("release", "release", "never charged"):
         budget.settle(release, "a")

@@ -176,7 +176,7 @@ def account(ledger, **options):
     return LedgerBudget(ledger, "clinic columns", name="clinic", **options)
 
 
-def test_a_charge_is_open_until_its_answer_leaves(ledger, caplog):
+def test_a_charge_is_open_until_its_answer_leaves(ledger):
     budget, small = account(ledger), GaussianEvent(200.0)
     assert budget.is_limited and not budget.takes_seeds and budget.head == ledger.head()
     for _ in range(2):
@@ -185,9 +185,6 @@ def test_a_charge_is_open_until_its_answer_leaves(ledger, caplog):
     assert (charge.state, charge.event, charge.delta) == ("reserved", EVENT, 1e-6 / 16)
     assert charge.plan == {"party": "clinic", "session": "session", "step": 7, "run": "release"}
     assert budget.holds(budget.head) and budget.head == ledger.head() and not budget.holds(64 * "0")
-    with pytest.raises(MachineError, match="a copy of this party began too and did not end"):
-        budget.settle("release", "a", part="part")
-    assert f"sottovoce ledger cancel {charge.charge}" in caplog.text
     for _ in range(2):
         budget.settle("release", "a")
         assert [each.state for each in ledger.history("clinic columns")] == ["committed"]

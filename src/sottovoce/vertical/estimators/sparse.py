@@ -89,7 +89,7 @@ class _BallEstimator(VerticalEstimator):
         return None
 
     def _check_parameters(self) -> None:
-        if self.aggregation == "global":
+        if isinstance(self.aggregation, str) and self.aggregation == "global":
             raise ParameterError(
                 "aggregation='global' is no more (decision 73, docs/decisions/0011-sparse-models-over-parties.md): "
                 "'secure' has one ball too, and so has either without noise. What was fitted by it is verified by the "
