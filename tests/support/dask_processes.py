@@ -52,7 +52,7 @@ def dask_processes(
             "scheduler", "scheduler", "--host", f"{protocol}://127.0.0.1", "--port", 0, "--no-dashboard",
             "--scheduler-file", file,
         )  # fmt: skip
-        _wait(file.exists, folder)
+        _wait(lambda: file.exists() and file.read_bytes().endswith(b"}"), folder)
         address: str = json.loads(file.read_text(encoding="utf-8"))["address"]
         for number in range(n_workers):
             start(

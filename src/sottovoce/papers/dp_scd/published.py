@@ -141,7 +141,10 @@ class _ShuffledPlan(Plan):
 
 @dataclass(frozen=True, eq=False)
 class BatchMoves(AtHome[Ticks]):
-    """How far the duals of a batch and v go; the batches of an epoch have no row in common."""
+    """How far the duals of a batch and v go; the batches of an epoch have no row in common.
+
+    Of ``n_public`` rows there may be fewer: places of those that are not there stay where they are.
+    """
 
     plan: _ShuffledPlan
     w: Vector  # of shape (n_weights,); released
@@ -150,8 +153,12 @@ class BatchMoves(AtHome[Ticks]):
     continues: bool = False
 
     def on(self, part: Part) -> Ticks:
-        a = part.memory.whole(DUAL).copy()
-        return self.plan.moves(part.rows, part.memory.whole(TARGET), a, self.w, self.batch, self.tick)
+        a, there = part.memory.whole(DUAL).copy(), self.batch < part.n_samples
+        moves = np.zeros(len(there) + len(self.w), np.int64)
+        moves[np.append(there, np.full(len(self.w), True))] = self.plan.moves(
+            part.rows, part.memory.whole(TARGET), a, self.w, self.batch[there], self.tick
+        )
+        return moves
 
     def blank(self) -> Any:
         return np.zeros(len(self.batch) + 1)
@@ -165,7 +172,8 @@ class MoveDuals(Change):
     moves: Vector
 
     def on(self, part: Part) -> None:
-        part.memory.whole(DUAL)[self.batch] += self.moves
+        there = self.batch < part.n_samples
+        part.memory.whole(DUAL)[self.batch[there]] += self.moves[there]
 
 
 @dataclass(frozen=True, kw_only=True)
