@@ -141,10 +141,7 @@ class _ShuffledPlan(Plan):
 
 @dataclass(frozen=True, eq=False)
 class BatchMoves(AtHome[Ticks]):
-    """How far the duals of a batch and v go; the batches of an epoch have no row in common.
-
-    Of ``n_public`` rows there may be fewer: places of those that are not there stay where they are.
-    """
+    """How far duals and v go; batches of an epoch have no row in common, and may have places of rows not there."""
 
     plan: _ShuffledPlan
     w: Vector  # of shape (n_weights,); released
