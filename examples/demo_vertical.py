@@ -271,7 +271,7 @@ def main() -> None:
     for organisation in ORGANISATIONS:
         run(
             f"ledger create --ledger sqlite:///{KITS}/{organisation.name}/ledger.db --dataset people --epsilon 6 "
-            f'--delta 1e-5 --adjacency replace-one --unit "one person\'s row at {organisation.name}"',
+            "--delta 1e-5 --adjacency replace-one",
             quiet=organisation is not INSURER,
         )
     run(f"vertical party {KITS}/north --check")
