@@ -85,8 +85,15 @@ WRITERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "mode"), by_pairs(list(WRITERS), [0o600, 0o640, 0o644]))
-@pytest.mark.parametrize(("umask", "before"), by_pairs([0o022, 0o000, 0o077], [None, 0o644, 0o600]))
+MODES, UMASKS, BEFORE = (0o600, 0o640, 0o644), (0o022, 0o000, 0o077), (None, 0o644, 0o600)
+# every mode under every umask; what stood there before takes turns, so that it meets each of them and each writer
+CASES = [
+    (name, MODES[i], UMASKS[j], BEFORE[(i + j + k) % 3])
+    for k, name in enumerate(WRITERS) for i in range(3) for j in range(3)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "mode", "umask", "before"), CASES)
 def test_no_copy_is_more_open_than_its_source(folder, monkeypatch, name, mode, umask, before):
     monkeypatch.chdir(folder)
     source, write = WRITERS[name]
