@@ -97,21 +97,27 @@ test-vertical: $(READY)
 	$(BIN)/python -m pytest -m "federation and not slow" --durations 10 tests/federation
 
 # what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, OpenDP, in an environment of its own
-recipes:
+recipes: .venv-recipes/.ready
+	.venv-recipes/bin/python -m pytest -n auto --dist worksteal -W default tests/recipes
+
+.venv-recipes/.ready: requirements-recipes.lock pyproject.toml
 	rm -rf .venv-recipes
 	$(PYTHON) -m venv .venv-recipes
 	.venv-recipes/bin/$(PIP) -r requirements-recipes.lock
 	.venv-recipes/bin/$(PIP) --no-deps -e .
-	.venv-recipes/bin/python -m pytest -n auto --dist worksteal -W default tests/recipes
+	touch $@
 
 # the lowest versions that pyproject.toml allows, run by the smoke tests; tools are those of the lock
-oldest:
+oldest: .venv-oldest/.ready
+	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
+
+.venv-oldest/.ready: .ci/lowest.py pyproject.toml requirements-dev.lock
 	rm -rf .venv-oldest
 	$(PYTHON_OLDEST) -m venv .venv-oldest
 	.venv-oldest/bin/python .ci/lowest.py pyproject.toml > .venv-oldest/constraints.txt
 	.venv-oldest/bin/$(PIP) -c .venv-oldest/constraints.txt -e '$(EXTRAS)' \
 	  $(foreach tool,$(TOOLS),$$(grep -E '^$(tool)==' requirements-dev.lock)) pandas
-	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
+	touch $@
 
 # the newest versions that pyproject.toml allows, whatever the lock says
 newest:
