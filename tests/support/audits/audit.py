@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.optimize import brentq
+from scipy.stats import beta, binom, norm
 
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
-from sottovoce.privacy.accounting import GaussianAccountant
+from sottovoce.privacy.accounting import GaussianAccountant, gaussian_epsilon
 from sottovoce.privacy.events import RandomizedResponseEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
@@ -55,6 +56,42 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Ratios:
+    """The exact log-likelihood ratio of each run, table : neighbour, of Gaussian mechanisms adaptively composed.
+
+    Whoever names the table by its sign is right in at most Phi(mu / 2) of the runs, if half of them are on each table,
+    so how often he is bounds mu. No threshold is looked for on a half of the runs: fewer of them do, see
+    `power_of_ratios`.
+    """
+
+    first: Any
+    second: Any
+    epsilon: float = 1.0
+
+    @property
+    def n_runs(self) -> int:
+        """On each table."""
+        return min(len(self.first), len(self.second))
+
+    def bound(self) -> float:
+        """Return a lower bound on epsilon, of confidence 0.999."""
+        right = np.sum(np.asarray(self.first) > 0.0) + np.sum(np.asarray(self.second) < 0.0)
+        return gaussian_epsilon(max(0.0, 2.0 * float(norm.ppf(_share_at_least(int(right), 2 * self.n_runs)))), DELTA)
+
+
+def _share_at_least(hits: int, draws: int) -> float:
+    return float(beta.ppf(1e-3, hits, draws - hits + 1))
+
+
+def power_of_ratios(mu: float, n_runs: int, *, factor: float = 0.7, tight: float = 1.0) -> float:
+    """Return how probably `Ratios` see noise of ``factor`` times what mu takes, of which the attack sees a share."""
+    draws = 2 * n_runs
+    shares = beta.ppf(1e-3, np.arange(1, draws), draws - np.arange(1, draws) + 1)
+    enough = 1 + np.argmax(shares > norm.cdf(mu / 2.0))
+    return float(binom.sf(enough - 1, draws, norm.cdf(tight * mu / factor / 2.0)))
+
+
+@dataclass(frozen=True)
 class Answers:
     """How often one of many choices went in the direction of the person's row.
 
@@ -68,10 +105,37 @@ class Answers:
 
     def bound(self) -> float:
         """Return a lower bound on epsilon of all steps, of confidence 0.999."""
-        draws = 2 * self.n_runs
-        least = float(beta.ppf(1e-3, self.right, draws - self.right + 1))
+        least = _share_at_least(self.right, 2 * self.n_runs)
         one = RandomizedResponseEvent(math.log(least / (1.0 - least)))
         return GaussianAccountant().epsilon(RepeatedEvent(one, self.n_steps), DELTA)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How often the steps of all runs on either table went in the direction of the person's row; each may, alike.
+
+    The bound is that of all steps of a run, exactly composed.
+    """
+
+    first: int
+    second: int
+    n_runs: int
+    n_steps: int
+    epsilon: float = 1.0
+
+    def bound(self) -> float:
+        """Return a lower bound on epsilon of all steps, of confidence 0.999."""
+        draws = self.n_runs * self.n_steps
+        least = float(beta.ppf(5e-4, self.first, draws - self.first + 1))
+        most = float(beta.ppf(1.0 - 5e-4, self.second + 1, draws - self.second))
+        count = np.arange(self.n_steps + 1)
+        p, q = (binom.pmf(count, self.n_steps, share) for share in (max(least, most), most))
+
+        def excess(epsilon: float) -> float:
+            left, right = p - math.exp(epsilon) * q, q - math.exp(epsilon) * p
+            return float(max(np.maximum(left, 0.0).sum(), np.maximum(right, 0.0).sum())) - DELTA
+
+        return float(brentq(excess, 0.0, 30.0)) if excess(0.0) > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +154,7 @@ class Audit:
     """
 
     name: str
-    run: Callable[[float, pytest.MonkeyPatch], Scores | Answers]
+    run: Callable[[float, pytest.MonkeyPatch], Scores | Ratios | Answers | Steps]
     least: float = 0.5
     factors: tuple[float, ...] = (1.0, 0.7)
     slow: tuple[float, ...] = ()

@@ -18,7 +18,7 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import choose_alone
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
+from support.audits.audit import DELTA, SLOW, Answers, Audit, Ratios, Scores, scale_choices
 from support.audits.transcript import Transcript
 from support.crossing import recorded
 from support.joint_clear import JointClear
@@ -83,7 +83,8 @@ def model_of_a_party(kind, label, share, epsilon, runs, factor, patch):
     patch.setattr(local_models, "train_alone", lambda *given: None)
     alone = label == 1.0
     claimed = (model.party_guarantees_["other"] if alone else model.guarantee_).epsilon
-    return Scores(*transcript.scores(trainings, runs), claimed, gaussian=alone)
+    scores = transcript.scores(trainings, runs)
+    return Ratios(*scores, claimed) if alone else Scores(*scores, claimed, gaussian=False)
 
 
 # --- Frank-Wolfe ------------------------------------------------------------------------------------------------------
@@ -177,8 +178,8 @@ def joint_training(kind, known, factor, patch):
     if kind == "ridge":  # the whole row turns with the label: the matrix moves by sqrt(2) of its largest term
         y[-1] = 1.0
         tables = (columns, y), ({**columns, "a": np.where(last[:, None], -1.0, column)}, np.where(last, -1.0, y))
-    runs = 16_000 if kind == "ridge" else 4000
-    return Scores(
+    runs = 6400 if kind == "ridge" else 1600
+    return Ratios(
         ratios_of(plan, *tables, known, factor, 1, runs), -ratios_of(plan, *tables[::-1], known, factor, 2, runs)
     )
 
@@ -222,7 +223,7 @@ def shares_of(opening, factor, noise, runs):
 AUDITS = (
     Audit("local models: labels", released_labels, least=0.85, **SLOW),
     *(
-        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000), **SLOW)
+        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 400), **SLOW)
         for kind in ("logistic", "ridge")
     ),
     Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **SLOW),

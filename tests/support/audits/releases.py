@@ -26,7 +26,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.asking import answered, calibrating, straightened, table_of
-from support.audits.audit import DELTA, SLOW, Audit, Scores, along_difference, note_releases
+from support.audits.audit import DELTA, SLOW, Audit, Ratios, Scores, along_difference, note_releases
 from support.audits.transcript import Transcript
 from support.labels import plan_on_labels
 from support.many_parts import cut, with_labels, with_lengths
@@ -178,7 +178,7 @@ def training_on_released_labels(loss, factor, patch):
     )
     held = [make_rows(np.vstack([X, extra]), data_norm=1.0, constant=0.0, names=None, team=TEAM) for extra in np.eye(2)]
     fits = [lambda seed, rows=rows: plan.solve(rows, y, Streams(seed), TEAM) for rows in held]
-    return Scores(*Transcript(patch, factor).scores(fits, 1000), gaussian_epsilon(mu, DELTA))
+    return Ratios(*Transcript(patch, factor).scores(fits, 400), gaussian_epsilon(mu, DELTA))
 
 
 AUDITS = (

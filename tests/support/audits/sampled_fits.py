@@ -10,7 +10,7 @@ from sottovoce._compiling import njit
 from sottovoce.losses import Hinge, Logistic, dual_step, slope
 from sottovoce.papers.dp_scd import Minibatch
 from support.audits.audit import SLOW, Audit, Scores, note_releases
-from support.audits.fits import EPSILON, RUNS, across, of_loss, zeroed
+from support.audits.fits import EPSILON, across, of_loss, zeroed
 
 ALPHA, N, SIZE, STEPS = 0.01, 40, 16.0, 6
 SAMPLES = {"batch_size": SIZE, "epochs": SIZE / N * STEPS}
@@ -44,7 +44,7 @@ def sampled_sgd(factor, patch):
 
     options = SAMPLES | {"clipping_norm": clip, "learning_rate": rate}
     model = of_loss("hinge", epsilon=EPSILON, alpha=ALPHA, solver="sgd", solver_options=options)
-    return judged(model, seen, 5 * RUNS, score)
+    return judged(model, seen, 6000, score)
 
 
 def minibatch(factor, patch):
@@ -55,7 +55,7 @@ def minibatch(factor, patch):
     seen = note_releases(patch, factor)
     histories = np.array(list(itertools.product([0, 1], repeat=STEPS)), dtype=bool)
     model = of_loss("logistic", epsilon=1.0, alpha=ALPHA, solver=Minibatch(**SAMPLES))
-    return judged(model, seen, 6000 if factor > 0.5 else 1500, partial(of_histories, histories, across(N)[0]))
+    return judged(model, seen, 6000, partial(of_histories, histories, across(N)[0]))
 
 
 @njit(cache=True)
@@ -87,5 +87,5 @@ def of_histories(histories, X, releases):
 
 AUDITS = (
     Audit("sgd, Poisson samples, hinge", sampled_sgd, **SLOW),
-    Audit("Minibatch", minibatch, factors=(), slow=(1.0, 0.7, 0.5)),
+    Audit("Minibatch", minibatch, **SLOW),
 )
