@@ -64,10 +64,9 @@ SEARCHES = [
     )
 ]  # fmt: skip
 OTHERS = [
-    make(epsilon=epsilon, random_state=0, **public)
-    for make, public in ((sv.DPRidge, RIDGE), (sv.DPLogisticRegression, CLASSIFIER))
-    for epsilon, public in ((1e4, public), (math.inf, public), (math.inf, {**public, **WEIGHTED}))
-] + [
+    # with those above and below each kind meets noise and none, weights and none, and noise meets both
+    sv.DPRidge(epsilon=math.inf, random_state=0, **RIDGE, **WEIGHTED),
+    sv.DPLogisticRegression(epsilon=math.inf, random_state=0, **CLASSIFIER),
     sv.DPRidge(epsilon=1e4, random_state=0, solver="adassp", **RIDGE),
     sv.DPRidge(epsilon=1e4, random_state=0, solver="refinement", **RIDGE),
     sv.DPLogisticRegression(epsilon=1e4, random_state=0, solver="newton", **CLASSIFIER),
