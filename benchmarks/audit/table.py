@@ -101,8 +101,6 @@ ROWS = (
         "audits::test_published_vertical_training", 1, 0.05, order=("planned",)),
     Row("local: cap report", "(2, 0), any record", "the report",
         "local_reports::test_the_audit", 2, 0.0, r"\[2", order=("planned", "weak")),
-    Row("local: cap report in JavaScript", "(2, 0), any record", "the report", "javascript_reports::test_the_audit",
-        2, 0.0, order=("planned", "weak")),
     Row("local: Bernstein report, tight noise", "(4, 1e-6), any record", "the report",
         "audit_of_bernstein_reports::test_audit_of_the_device", 4, 1e-6, "tight-1"),
     Row("local: Bernstein report, printed noise, degree 2", "the receipt: (7.07, 1e-6); the paper: (8, 1e-6)",

@@ -23,7 +23,7 @@ from support.audits.transcript import Transcript
 
 # on each table, for a break that is seen with probability 0.96 where the attack sees 0.87 of its mu, and for a bound
 # above half of the promise otherwise
-EPSILON, RUNS = 4.0, {1.0: 240, 0.7: 600}
+EPSILON, RUNS = 4.0, {1.0: 400, 0.7: 600}
 FAR = 40.0  # a margin at which a slope is that of the corner
 PUBLIC = {"epsilon": EPSILON, "delta": DELTA, "accept_delta": DELTA, "data_norm": 1.0, "fit_intercept": False}
 KINDS = {"logistic": sv.DPLogisticRegression, "hinge": sv.DPLinearSVC}

@@ -1,6 +1,5 @@
 // Answers requests about the JavaScript module, one JSON object a line, for the tests in Python.
 
-import { createCipheriv } from "node:crypto";
 import { createInterface } from "node:readline";
 
 import * as local from "../../../src/sottovoce/local/web/sottovoce-local.js";
@@ -43,12 +42,6 @@ function tape(hex) {
   };
 }
 
-/** A source of repeatable bytes, as good as random: a key stream of AES. */
-function keyStream(key) {
-  const cipher = createCipheriv("aes-128-ctr", Buffer.alloc(16, key), Buffer.alloc(16));
-  return (size) => new Uint8Array(cipher.update(Buffer.alloc(size)));
-}
-
 function memory(content = {}) {
   const items = new Map(Object.entries(content));
   return { getItem: (key) => items.get(key) ?? null, setItem: (key, value) => void items.set(key, value), items };
@@ -82,17 +75,6 @@ const answers = {
     const randomizer = new local.Randomizer(await protocolOf(text), { maxEpsilon: options.maxEpsilon });
     if (random !== undefined) randomizer._random = tape(random);
     return local.toHex(await randomizer.report(record, label, { token: token(options.token) }));
-  },
-
-  async reports({ text, records, labels, key, ...options }) {
-    const randomizer = new local.Randomizer(await protocolOf(text));
-    randomizer._random = keyStream(key);
-    if (options.coins) randomizer.threshold = local.threshold(options.coins, randomizer.protocol.K, randomizer.protocol.m);
-    let out = "";
-    for (let i = 0; i < records.length; i += 1) {
-      out += local.toHex(await randomizer.report(records[i], labels[i], { token: token(options.token) }));
-    }
-    return out;
   },
 
   seed: async ({ id, token: text }) => (await local.seedOf(local.fromHex(id), text)).toString(),
