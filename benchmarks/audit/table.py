@@ -74,7 +74,7 @@ def _row(name: str, claim: str, sees: str, pick: str, epsilon: float = 1, delta:
 ROWS = (
     _row("DP-SCD, full batches (default)", f"{FOUR}, add-remove", TRANSCRIPT, "default fit, noise", 4),
     _row("`Minibatch()`", f"{ONE}, zero-out", f"{TRANSCRIPT}, not the coins", "Minibatch"),
-    _row("`sgd`, Poisson samples", f"{FOUR}, zero-out", f"{TRANSCRIPT}, not the coins", "sgd, Poisson", 4),
+    _row("`sgd`, Poisson samples", "(1.97, 0.2), zero-out", f"{TRANSCRIPT}, not the coins", "sgd, Poisson", 1.968, 0.2),
     _row("`sgd`, all rows", f"{FOUR}, zero-out", TRANSCRIPT, "sgd, all rows", 4),
     _row("`Sequential()`", f"{FOUR}, replace-one", f"{TRANSCRIPT}, the batches", "Sequential", 4),
     _row("`Primal()`", f"{FOUR}, zero-out", f"{TRANSCRIPT}, the blocks", "Primal", 4),

@@ -9,14 +9,14 @@ import numpy as np
 from sottovoce._compiling import njit
 from sottovoce.losses import Hinge, Logistic, dual_step, slope
 from sottovoce.papers.dp_scd import Minibatch
-from support.audits.audit import SLOW, Audit, Scores, note_releases
+from support.audits.audit import DELTA, SLOW, Audit, Scores, note_releases
 from support.audits.fits import EPSILON, across, of_loss, zeroed
 
 ALPHA, N, SIZE, STEPS = 0.01, 40, 16.0, 6
 SAMPLES = {"batch_size": SIZE, "epochs": SIZE / N * STEPS}
 
 
-def judged(model, seen, n_runs, score):
+def judged(model, seen, n_runs, score, delta=DELTA):
     """Return the score of each fit on the table and on its neighbour, from what it released."""
     found = []
     for table in zeroed(*across(N)):
@@ -26,11 +26,15 @@ def judged(model, seen, n_runs, score):
             assert model.set_params(random_state=seed).fit(**table).n_iter_ == STEPS
             scores.append(score(seen))
         found.append(np.array(scores))
-    return Scores(*found, model.epsilon, gaussian=False)
+    return Scores(*found, model.guarantee_.epsilon_at(delta), delta, gaussian=False)
 
 
 def sampled_sgd(factor, patch):
-    """Every step the clip binds; the adversary knows the sampling rate and not the coins, which are fresh each step."""
+    """Every step the clip binds; the adversary knows the sampling rate and not the coins, which are fresh each step.
+
+    At delta = 0.2, where epsilon is 1.97, 2,000 runs of 0.7 times the noise were over the promise in 40 of 40
+    simulations; at 0.05, where it is 4, 6,000 runs were in 12.
+    """
     clip, rate, seen = 0.2, 1.0, note_releases(patch, factor)
 
     def score(releases):
@@ -44,7 +48,7 @@ def sampled_sgd(factor, patch):
 
     options = SAMPLES | {"clipping_norm": clip, "learning_rate": rate}
     model = of_loss("hinge", epsilon=EPSILON, alpha=ALPHA, solver="sgd", solver_options=options)
-    return judged(model, seen, 6000, score)
+    return judged(model, seen, 4000 if factor == 1.0 else 2000, score, delta=0.2)
 
 
 def minibatch(factor, patch):
