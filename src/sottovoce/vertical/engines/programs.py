@@ -7,9 +7,9 @@ any of them shares data.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +25,60 @@ def product(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int
     return np.asarray(left @ right)
 
 
+class Arithmetic(Protocol):
+    """What programs compute with, beside + and * of an engine's arrays with each other and with whole numbers."""
+
+    def cross(self, left: Any, right: Any) -> Any:
+        """Return left' right, for (n, a) and (n, b)."""
+
+    def total(self, numbers: Any) -> Any:
+        """Return the sum of all numbers."""
+
+    def clip(self, values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> Any:
+        """Cut several arrays at once, each to bounds of its own; not every engine can."""
+
+    def largest(self, parts: Sequence[Any], noise: Sequence[Any]) -> Any:
+        """Return the place of the largest sum of ``parts``, one behind the other, and noise; the first of several."""
+
+
+class _InClear:
+    """Modulo 2^64."""
+
+    def cross(self, left: Any, right: Any) -> Any:
+        return product(left.T, right)
+
+    def total(self, numbers: Any) -> Any:
+        return np.sum(numbers, dtype=np.int64)
+
+    def clip(self, values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> Any:
+        return [np.clip(each, low, high) for each, low, high in zip(values, lows, highs, strict=True)]
+
+    def largest(self, parts: Sequence[Any], noise: Sequence[Any]) -> Any:
+        return np.array([np.argmax(sum(noise, start=np.concatenate(parts)))], dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Program(ABC):
-    """A listed program."""
+    """A listed program, written once for all engines."""
 
     opens: ClassVar[bool] = False
     """Whether its result may be revealed."""
 
     @abstractmethod
+    def on(self, inputs: Sequence[Any], by: Arithmetic) -> tuple[Any, ...]:
+        """Return what the program computes of an engine's arrays."""
+
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return what the program computes, modulo 2^64."""
+        return self.on(inputs, _InClear())
 
 
 @dataclass(frozen=True)
 class Add(Program):
     """The sum of arrays of one shape."""
 
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        return (np.sum(inputs, axis=0, dtype=np.int64),)
+    def on(self, inputs: Sequence[Any], by: Arithmetic) -> tuple[Any, ...]:
+        return (sum(inputs[1:], start=inputs[0]),)
 
 
 @dataclass(frozen=True)
@@ -56,12 +92,9 @@ class Mask(Add):
 class CrossProduct(Program):
     """Add A'B to a sum: inputs are the sum (a, b), A (n, a) and B (n, b)."""
 
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def on(self, inputs: Sequence[Any], by: Arithmetic) -> tuple[Any, ...]:
         total, left, right = inputs
-        return (total + product(left.T, right),)
-
-
-Clip = Callable[[Sequence[Any], Sequence[int], Sequence[int]], Any]
+        return (total + by.cross(left, right),)
 
 
 @dataclass(frozen=True)
@@ -78,24 +111,18 @@ class OverRows(Program):
     n_kept: ClassVar[int] = 0
 
     @abstractmethod
-    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
-        """Return the number of every row, for z = z_1 + ... + z_M, what is kept, and labels.
+    def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
+        """Return the number of every row, for z = z_1 + ... + z_M, what is kept, and labels."""
 
-        ``clip`` cuts several arrays at once, each to bounds of its own: engines have their own way.
-        """
-
-    def parts(self, inputs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Any, Sequence[Any], Sequence[Any]]:
-        """Return what is kept with the labels, sums by party, the total, margins and tables by party."""
+    def on(self, inputs: Sequence[Any], by: Arithmetic) -> tuple[Any, ...]:
         own = self.n_kept + 1
         n_parties = (len(inputs) - own - 1) // 3
-        total, tables = own + n_parties, own + 1 + 2 * n_parties
-        return inputs[:own], inputs[own:total], inputs[total], inputs[total + 1 : tables], inputs[tables:]
-
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        rows, sums, total, margins, tables = self.parts(inputs)
-        number = self.number(sum(margins[1:], start=margins[0]), *rows, clip=_clipped)
-        added = (each + product(number, table) for each, table in zip(sums, tables, strict=True))
-        return (*(each + number for each in rows[:-1]), *added, total + np.sum(number, dtype=np.int64))
+        rows, sums, total = inputs[:own], inputs[own : own + n_parties], inputs[own + n_parties]
+        margins, tables = inputs[-2 * n_parties : -n_parties], inputs[-n_parties:]
+        number = self.number(sum(margins[1:], start=margins[0]), *rows, by=by)
+        column = number[:, None]
+        added = (each + by.cross(column, table)[0] for each, table in zip(sums, tables, strict=True))
+        return (*(each + number for each in rows[:-1]), *added, total + by.total(column))
 
 
 @dataclass(frozen=True)
@@ -118,14 +145,14 @@ class MoveDuals(OverRows):
     bounds: tuple[int, ...]
     by_label: bool = False
 
-    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+    def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
         duals, labels = rows
         if self.by_label:
-            asked = clip([self.offset - self.factors[0] * (labels * z)], [0], self.bounds[:1])
+            asked = by.clip([self.offset - self.factors[0] * (labels * z)], [0], self.bounds[:1])
             target = labels * asked[0]
         else:
-            target = labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, clip)
-        return clip([target - duals], [-self.clip], [self.clip])[0]
+            target = labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, by)
+        return by.clip([target - duals], [-self.clip], [self.clip])[0]
 
 
 @dataclass(frozen=True)
@@ -137,7 +164,7 @@ class AddSlopes(OverRows):
 
     coefficients: tuple[int, int, int, int]
 
-    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+    def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
         (labels,) = rows
         square = z * z
         free, linear, quadratic, cubic = self.coefficients
@@ -166,10 +193,10 @@ class AddScores(OverRows):
         """Bound on a slope, whatever the margins are."""
         return self.offset + sum(factor * bound for factor, bound in zip(self.factors, self.bounds, strict=True))
 
-    def number(self, z: Any, *rows: Any, clip: Clip) -> Any:
+    def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
         (labels,) = rows
         z = z - labels if self.residual else z
-        return labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, clip)
+        return labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, by)
 
 
 @dataclass(frozen=True)
@@ -187,13 +214,11 @@ class ChooseColumn(Program):
 
     opens: ClassVar[bool] = True
 
-    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def on(self, inputs: Sequence[Any], by: Arithmetic) -> tuple[Any, ...]:
         scores = list(inputs[: self.n_data_parties])
         if self.constant:
             scores.append(self.constant * inputs[self.n_data_parties])
-        both = np.concatenate([*scores, *(-each for each in scores)])
-        noisy = both + np.sum(inputs[self.n_data_parties + 1 :], axis=0, dtype=np.int64)
-        return (np.array([np.argmax(noisy)], dtype=np.int64),)
+        return (by.largest([*scores, *(-each for each in scores)], inputs[self.n_data_parties + 1 :]),)
 
 
 PROGRAMS: Final[tuple[type[Program], ...]] = (
@@ -221,12 +246,8 @@ def digest_of(programs: Sequence[Program]) -> str:
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
 
 
-def _clipped(values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> list[Any]:
-    return [np.clip(each, low, high) for each, low, high in zip(values, lows, highs, strict=True)]
-
-
-def _sum_of_clips(z: Any, factors: Sequence[int], bounds: Sequence[int], clip: Clip) -> Any:
+def _sum_of_clips(z: Any, factors: Sequence[int], bounds: Sequence[int], by: Arithmetic) -> Any:
     """Return sum_k factors[k] clip(z, -bounds[k], bounds[k])."""
-    cut = clip([z] * len(bounds), [-bound for bound in bounds], bounds)
+    cut = by.clip([z] * len(bounds), [-bound for bound in bounds], bounds)
     terms = [factor * each for factor, each in zip(factors, cut, strict=True)]
     return sum(terms[1:], start=terms[0])

@@ -19,13 +19,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
 from sottovoce.vertical.engines.links import Links
-from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, Program
+from sottovoce.vertical.engines.programs import Program
 from sottovoce.vertical.engines.shamir import (
     MODULUS,
     Share,
@@ -43,12 +43,32 @@ _PATIENCE: Final = 0.9  # of the timeout: a partner that is late is named before
 _PIECE: Final = 1 << 21  # numbers of one message: 16 MiB
 
 
-@dataclass(frozen=True)
 class _Shared:
-    """A party's share of a variable, on a polynomial of the threshold's degree, or of twice that."""
+    """A party's share of an array, on a polynomial of the threshold's degree, or of ``twice`` that."""
 
-    share: Share
-    twice: bool = False
+    def __init__(self, engine: ShamirEngine, share: Share, *, twice: bool = False) -> None:
+        self._engine, self.share, self.twice = engine, share, twice
+
+    def once(self) -> Share:
+        """Return the share on a polynomial of the threshold's degree."""
+        if self.twice:
+            self.share, self.twice = self._engine.split_again(self.share), False
+        return self.share
+
+    def __add__(self, other: _Shared) -> _Shared:
+        return _Shared(self._engine, add(self.share, other.share), twice=self.twice or other.twice)
+
+    def __mul__(self, other: _Shared) -> _Shared:
+        return _Shared(self._engine, mul(self.once(), other.once()), twice=True)
+
+    def __radd__(self, whole: int) -> _Shared:
+        return _Shared(self._engine, add(self.share, np.full_like(self.share, whole % MODULUS)), twice=self.twice)
+
+    def __rmul__(self, whole: int) -> _Shared:
+        return _Shared(self._engine, mul(self.share, whole % MODULUS), twice=self.twice)
+
+    def __getitem__(self, place: Any) -> _Shared:
+        return _Shared(self._engine, self.share[place], twice=self.twice)
 
 
 @dataclass(frozen=True)
@@ -100,30 +120,20 @@ class ShamirEngine(ComparedEngine):
             assert value is not None
             shares = split(to_field(value), self._threshold, self.n_parties)
             self._swap(steps, {other: shares[other] for other in self._others}, (), shape)
-            self._variables[name] = _Shared(shares[owner])
+            self._variables[name] = _Shared(self, shares[owner])
         else:
             self._variables[name] = _Coming(owner, steps, shape)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        found = [self._variable(name) for name in inputs]
-        if isinstance(program, Add):  # and Mask
-            made: tuple[_Shared, ...] = (self._sum(found),)
-            if isinstance(program, Mask):  # what is opened must look like a fresh split
-                made = (_Shared(self._once(made[0])),)
-        elif isinstance(program, CrossProduct):
-            sum_, left, right = found
-            first = self._once(left)
-            second = first if right is left else self._once(right)
-            made = (_Shared(add(sum_.share, matmul(first, second)), twice=True),)
-        else:
-            assert isinstance(program, AddSlopes)  # no plan has one that compares
-            made = self._add_slopes(program, found)
+        made = program.on([self._variable(name) for name in inputs], self)
+        if program.opens:  # what is opened must look like a fresh split
+            made = (_Shared(self, (1 * made[0]).once()),)
         for name, variable in zip(outputs, made, strict=True):
             self._variables[name] = variable
 
     def reveal(self, name: str) -> Whole:
         """Open what `Mask` has made: all shares must lie on one polynomial."""
-        own = self._variable(name).share
+        own = self._variable(name).once()
         found = self._swap(self._steps(own.shape), dict.fromkeys(self._others, own), self._others, own.shape)
         self.exchange(b"")  # all have it: this party may be the first to close
         shares = [own if rank == self.rank else found[rank] for rank in range(self.n_parties)]
@@ -148,48 +158,32 @@ class ShamirEngine(ComparedEngine):
     def _variable(self, name: str) -> _Shared:
         found = self._variables[name]
         if isinstance(found, _Coming):
-            found = _Shared(self._swap(found.steps, {}, (found.owner,), found.shape)[found.owner])
+            found = _Shared(self, self._swap(found.steps, {}, (found.owner,), found.shape)[found.owner])
             self._variables[name] = found
         return found
 
-    @staticmethod
-    def _sum(terms: Sequence[_Shared]) -> _Shared:
-        return _Shared(add(*(term.share for term in terms)), any(term.twice for term in terms))
-
-    def _once(self, variable: _Shared) -> Share:
-        """Return a share of the threshold's degree: as many parties as it needs split theirs again."""
-        if not variable.twice:
-            return variable.share
+    def split_again(self, share: Share) -> Share:
+        """Bring a share down to the threshold's degree: as many parties as it needs split theirs again."""
         n_splitting = 2 * self._threshold + 1
-        shape, shares = variable.share.shape, []
-        if self.rank < n_splitting:
-            shares = split(variable.share, self._threshold, self.n_parties)
+        shares = split(share, self._threshold, self.n_parties) if self.rank < n_splitting else []
         splitting = [other for other in self._others if other < n_splitting]
         messages = {other: shares[other] for other in self._others} if shares else {}
-        found = self._swap(self._steps(shape), messages, splitting, shape)
+        found = self._swap(self._steps(share.shape), messages, splitting, share.shape)
         if shares:
             found[self.rank] = shares[self.rank]
         return combine([found[rank] for rank in range(n_splitting)], range(1, n_splitting + 1))
 
-    def _add_slopes(self, program: AddSlopes, found: Sequence[_Shared]) -> tuple[_Shared, ...]:
-        rows, sums, all_, margins, shared = program.parts(found)
-        labels, z = self._once(rows[0]), self._once(self._sum(margins))
-        tables = [self._once(each) for each in shared]
-        free, linear, quadratic, cubic = (coefficient % MODULUS for coefficient in program.coefficients)
-        slope = mul(z, linear)
-        if cubic or quadratic:
-            square = self._once(_Shared(mul(z, z), twice=True))
-            if cubic:
-                slope = add(slope, mul(mul(square, z), cubic))
-            by_label = add(mul(square, quadratic), np.full_like(z, free))
-        else:
-            by_label = np.full_like(z, free)
-        slope = self._once(_Shared(add(slope, mul(labels, by_label)), twice=True))
-        added = (
-            _Shared(add(each.share, matmul(slope[:, None], table)[0]), twice=True)
-            for each, table in zip(sums, tables, strict=True)
-        )
-        return (*added, self._sum([all_, _Shared(total(slope).reshape(all_.share.shape))]))
+    def cross(self, left: _Shared, right: _Shared) -> _Shared:
+        return _Shared(self, matmul(left.once(), right.once()), twice=True)
+
+    def total(self, numbers: _Shared) -> _Shared:
+        return _Shared(self, total(numbers.once()))
+
+    def clip(self, values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> Any:
+        raise NotImplementedError  # no plan asks it to compare
+
+    def largest(self, parts: Sequence[Any], noise: Sequence[Any]) -> Any:
+        raise NotImplementedError
 
     # ------------------------------------------------------------------ between parties
 

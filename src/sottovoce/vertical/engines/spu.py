@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
-from sottovoce.vertical.engines.programs import Add, ChooseColumn, CrossProduct, OverRows, Program
+from sottovoce.vertical.engines.programs import Program
 
 # SPU's product of whole numbers takes 40 times longer where the left side has more rows than this
 _ROWS_AT_ONCE = 7
@@ -100,7 +100,7 @@ class SpuEngine(ComparedEngine):
         self._execute("share", lambda a, zero: (a + zero,), [name, _ZERO], [name])
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._execute(program, self._function(program), inputs, outputs)
+        self._execute(program, lambda *arrays: program.on(arrays, self), inputs, outputs)
 
     def reveal(self, name: str) -> Whole:
         from spu.experimental.reveal_impl import reveal
@@ -155,66 +155,41 @@ class SpuEngine(ComparedEngine):
         )
         self._shapes.update(zip(outputs, made, strict=True))
 
-    def _function(self, program: Program) -> Callable[..., Any]:
-        """Return what jax compiles: whole numbers in, whole numbers out."""
+    # ------------------------------------------------------------------ what programs compute with, as jax compiles it
+
+    def cross(self, left: Any, right: Any) -> Any:
+        # fewer pieces where the narrower side is cut
+        if left.shape[1] > right.shape[1]:
+            return self.cross(right, left).T
+        pieces = [left.T[k : k + _ROWS_AT_ONCE] @ right for k in range(0, left.shape[1], _ROWS_AT_ONCE)]
+        return self._jax.numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+    def total(self, numbers: Any) -> Any:
+        return self._jax.numpy.sum(numbers)
+
+    def clip(self, values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> Any:
+        # all comparisons at once, in a third of the rounds of numpy.clip. A value that is neither below nor above
+        # lies between low and high even where a difference has passed 2^63: the result is bounded in any case
         numpy = self._jax.numpy
+        stacked = numpy.stack(values)
+        low, high = (numpy.array(each, dtype=np.int64)[:, None] for each in (lows, highs))
+        beyond = numpy.concatenate([stacked - low, high - stacked]) < 0
+        below, above = beyond[: len(values)], beyond[len(values) :]
+        return numpy.where(below, low, numpy.where(above, high, stacked))
 
-        def product(left: Any, right: Any) -> Any:
-            pieces = [left[k : k + _ROWS_AT_ONCE] @ right for k in range(0, left.shape[0], _ROWS_AT_ONCE)]
-            return numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-
-        def clipped(values: Sequence[Any], lows: Sequence[int], highs: Sequence[int]) -> Any:
-            # all comparisons at once, in a third of the rounds of numpy.clip. A value that is neither below nor above
-            # lies between low and high even where a difference has passed 2^63: the result is bounded in any case
-            stacked = numpy.stack(values)
-            low, high = (numpy.array(each, dtype=np.int64)[:, None] for each in (lows, highs))
-            beyond = numpy.concatenate([stacked - low, high - stacked]) < 0
-            below, above = beyond[: len(values)], beyond[len(values) :]
-            return numpy.where(below, low, numpy.where(above, high, stacked))
-
-        def add(*inputs: Any) -> Any:
-            return (sum(inputs[1:], start=inputs[0]),)
-
-        def cross(total: Any, left: Any, right: Any) -> Any:
-            # fewer pieces where the narrower side is cut
-            if left.shape[1] > right.shape[1]:
-                return (total + product(right.T, left).T,)
-            return (total + product(left.T, right),)
-
-        def over_rows(*inputs: Any) -> Any:
-            assert isinstance(program, OverRows)
-            rows, sums, total, margins, tables = program.parts(inputs)
-            number = program.number(sum(margins[1:], start=margins[0]), *rows, clip=clipped)
-            added = [each + number @ table for each, table in zip(sums, tables, strict=True)]
-            return (*(each + number for each in rows[:-1]), *added, total + numpy.sum(number))
-
-        def choose(*inputs: Any) -> Any:
-            assert isinstance(program, ChooseColumn)
-            n_parties = program.n_data_parties
-            found = [*inputs[:n_parties]]
-            if program.constant:
-                found.append(program.constant * inputs[n_parties])
-            values = numpy.concatenate([*found, *(-each for each in found)])
-            for noise in inputs[n_parties + 1 :]:
-                values = values + noise
-            # neighbours meet, so that the first of equal ones wins; SPU's own argmax opens wrong places
-            places = numpy.arange(values.shape[0], dtype=numpy.int64)
-            while values.shape[0] > 1:
-                even = values.shape[0] // 2 * 2
-                wins = values[1:even:2] > values[0:even:2]
-                values, places = (
-                    numpy.concatenate([numpy.where(wins, each[1:even:2], each[0:even:2]), each[even:]])
-                    for each in (values, places)
-                )
-            return (places,)
-
-        listed: dict[Any, Callable[..., Any]] = {
-            Add: add,
-            CrossProduct: cross,
-            OverRows: over_rows,
-            ChooseColumn: choose,
-        }
-        return next(function for kind, function in listed.items() if isinstance(program, kind))
+    def largest(self, parts: Sequence[Any], noise: Sequence[Any]) -> Any:
+        # neighbours meet, so that the first of equal ones wins; SPU's own argmax opens wrong places
+        numpy = self._jax.numpy
+        values = sum(noise, start=numpy.concatenate(parts))
+        places = numpy.arange(values.shape[0], dtype=numpy.int64)
+        while values.shape[0] > 1:
+            even = values.shape[0] // 2 * 2
+            wins = values[1:even:2] > values[0:even:2]
+            values, places = (
+                numpy.concatenate([numpy.where(wins, each[1:even:2], each[0:even:2]), each[even:]])
+                for each in (values, places)
+            )
+        return places
 
 
 def _check_port(address: str) -> None:
