@@ -5,7 +5,6 @@ told must agree, and only masked results come out.
 """
 
 import threading
-import time
 import weakref
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -24,39 +23,29 @@ class _Room:
         self.n_parties = n_parties
         self.values: dict[str, Whole] = {}
         self.seats: dict[int, weakref.ref[_Clear]] = {}
-        self.broken = ""
-        self._meeting = threading.Condition()
+        self._broken = ""
         self._told: dict[int, bytes] = {}  # of those who wait; another one, once all are there
+        self._gate = threading.Barrier(n_parties, self._turn)
 
     def meet(self, rank: int, message: bytes, timeout: float) -> list[bytes]:
         """Wait until all parties are there, and return what they say, in the order of their ranks."""
-        with self._meeting:
-            self._stop_if_broken()
-            told = self._told
-            told[rank] = message
-            if len(told) == self.n_parties:
-                self._told = {}
-                self._meeting.notify_all()
-            deadline = time.monotonic() + timeout
-            try:
-                while len(told) < self.n_parties:
-                    self._stop_if_broken()
-                    if not self._meeting.wait(deadline - time.monotonic()) and len(told) < self.n_parties:
-                        late = ", ".join(str(r) for r in range(self.n_parties) if r not in told)
-                        self.fail(f"party {late} did not come to the joint computation within {timeout:g} s")
-            except BaseException:
-                self.fail(f"party {rank} was interrupted")
-                raise
-            return [told[place] for place in range(self.n_parties)]
+        told = self._told
+        told[rank] = message
+        try:
+            self._gate.wait(timeout)
+        except threading.BrokenBarrierError:
+            if told is self._told:  # else all were there, and one has left since
+                late = ", ".join(str(r) for r in range(self.n_parties) if r not in told)
+                self.fail(f"party {late} did not come to the joint computation within {timeout:g} s")
+                raise EngineError(self._broken) from None
+        return [told[place] for place in range(self.n_parties)]
 
     def fail(self, why: str) -> None:
-        with self._meeting:
-            self.broken = self.broken or why
-            self._meeting.notify_all()
+        self._broken = self._broken or why
+        self._gate.abort()
 
-    def _stop_if_broken(self) -> None:
-        if self.broken:
-            raise EngineError(self.broken)
+    def _turn(self) -> None:
+        self._told = {}
 
 
 _rooms: "weakref.WeakValueDictionary[bytes, _Room]" = weakref.WeakValueDictionary()
